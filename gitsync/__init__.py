@@ -1,0 +1,3 @@
+"""A GitOps sync controller for AI-agent manifests."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,110 @@
+"""
+The errors that cross a package's boundary.
+
+    GitsyncError
+    ├── TransientError          the world may be better in a moment: requeue with backoff
+    │   ├── SourceUnavailable     the Git server does not answer
+    │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
+    │   ├── Conflict              somebody wrote first: read again, plan again
+    │   └── RecordUnavailable     the history cannot be written, so nothing is applied
+    └── TerminalError           the same input fails again: wait for another input
+        ├── InvalidInput          what Git or the Application says cannot be used
+        ├── Refused               a policy says no
+        └── Rejected              the API server says no to this object
+
+Each is one line that a person can act on: where, which object, what, the cure. Edges translate library
+exceptions into these with ``raise … from``. Expected outcomes, such as a held plan, are values instead.
+"""
+
+from __future__ import annotations
+
+_LIMIT = 1024
+
+
+def one_line(text: str, limit: int = _LIMIT) -> str:
+    """Return the text as one printable line of at most ``limit`` characters; control characters are escaped."""
+    line = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text.strip()
+    )
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class GitsyncError(Exception):
+    """
+    Say what went wrong, where, for which object, and how to cure it.
+
+    ``where`` is ``file:line`` or the name of a field; ``subject`` an object such as ``Deployment shop/web``.
+    """
+
+    def __init__(self, what: str, *, where: str = "", subject: str = "", cure: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.subject = subject
+        self.cure = cure
+
+    def __str__(self) -> str:
+        place = "".join(f"{part}: " for part in (self.where, self.subject) if part)
+        return one_line(f"{place}{self.what}" + (f"; {self.cure}" if self.cure else ""))
+
+
+class TransientError(GitsyncError):
+    """Try again later; ``retry_after`` is the wait in seconds that the other side asked for, if it did."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        subject: str = "",
+        cure: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(what, where=where, subject=subject, cure=cure)
+        self.retry_after = retry_after
+
+
+class SourceUnavailable(TransientError):
+    """The Git server cannot be reached or did not answer in time."""
+
+
+class ClusterUnavailable(TransientError):
+    """The API server cannot be reached, did not answer in time, or asked to wait."""
+
+
+class Conflict(TransientError):
+    """The object changed since it was read, or another field manager owns a field."""
+
+
+class RecordUnavailable(TransientError):
+    """The history and audit database cannot be written."""
+
+
+class TerminalError(GitsyncError):
+    """The same input will fail again; wait until it changes."""
+
+
+class InvalidInput(TerminalError):
+    """Something in Git or in an Application cannot be used as it is."""
+
+
+class Refused(TerminalError):
+    """A policy of the operator forbids it."""
+
+
+class Rejected(TerminalError):
+    """The API server refused the object; ``code`` and ``reason`` are those of its Status."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        subject: str = "",
+        cure: str = "",
+        code: int = 0,
+        reason: str = "",
+    ) -> None:
+        super().__init__(what, where=where, subject=subject, cure=cure)
+        self.code = code
+        self.reason = reason

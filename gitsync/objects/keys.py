@@ -1,0 +1,35 @@
+"""Every label, annotation, finalizer and field manager name, in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "gitsync.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+AGENTS_GROUP: Final = "agents.gitsync.dev"
+
+FIELD_MANAGER: Final = "gitsync"
+"""The field manager of everything applied from Git."""
+STATUS_MANAGER: Final = "gitsync-status"
+"""The field manager of Application status."""
+AGENTS_FIELD_MANAGER: Final = "gitsync-agents"
+
+APPLICATION_LABEL: Final = "gitsync.dev/application"
+"""Label on each applied object: the name of the Application that owns it."""
+TRACKING_ID: Final = "gitsync.dev/tracking-id"
+"""Annotation ``namespace/application:group/kind/namespace/name``: a copied object does not match it."""
+FINALIZER: Final = "gitsync.dev/finalizer"
+
+SYNC_WAVE: Final = "gitsync.dev/sync-wave"
+HOOK: Final = "gitsync.dev/hook"
+HOOK_DELETE_POLICY: Final = "gitsync.dev/hook-delete-policy"
+PRUNE: Final = "gitsync.dev/prune"
+RECONCILE: Final = "gitsync.dev/reconcile"
+FORCE: Final = "gitsync.dev/force"
+IGNORE_DIFFERENCES: Final = "gitsync.dev/ignore-differences"
+
+REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
+"""Annotation on an Application: a person asks for a sync now; the value is any new text, kept in status."""
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -1,0 +1,60 @@
+"""Reading helpers for manifests. A manifest is a plain dict, read-only once parsed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, TypeAlias
+
+import orjson
+
+Manifest: TypeAlias = dict[str, Any]
+
+
+def metadata(manifest: Manifest) -> dict[str, Any]:
+    """Return ``metadata``, or an empty dict where it is absent or not a mapping."""
+    value = manifest.get("metadata")
+    return value if isinstance(value, dict) else {}
+
+
+def labels(manifest: Manifest) -> dict[str, str]:
+    """Return the labels, empty where absent."""
+    return metadata(manifest).get("labels") or {}
+
+
+def annotations(manifest: Manifest) -> dict[str, str]:
+    """Return the annotations, empty where absent."""
+    return metadata(manifest).get("annotations") or {}
+
+
+def uid(manifest: Manifest) -> str:
+    """Return the uid the cluster gave, empty for a manifest that was not read from one."""
+    return str(metadata(manifest).get("uid") or "")
+
+
+def resource_version(manifest: Manifest) -> str:
+    """Return the resourceVersion, empty for a manifest that was not read from a cluster."""
+    return str(metadata(manifest).get("resourceVersion") or "")
+
+
+def group_of(api_version: str) -> str:
+    """Return the group of an apiVersion: ``apps/v1`` gives ``apps``, ``v1`` gives the empty core group."""
+    return api_version.rpartition("/")[0]
+
+
+def at(value: Any, *path: str | int, default: Any = None) -> Any:
+    """Return the member at a path of keys and indices, or ``default`` where any part is absent."""
+    for part in path:
+        if isinstance(part, int):
+            if not isinstance(value, list) or not -len(value) <= part < len(value):
+                return default
+            value = value[part]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            return default
+    return value
+
+
+def content_hash(value: Any) -> str:
+    """Return a SHA-256 in hex of the value's canonical JSON: key order does not matter."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
