@@ -23,9 +23,7 @@ _LIMIT = 1024
 
 def one_line(text: str, limit: int = _LIMIT) -> str:
     """Return the text as one printable line of at most ``limit`` characters; control characters are escaped."""
-    line = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text.strip()
-    )
+    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text.strip())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -10,30 +10,30 @@ import orjson
 Manifest: TypeAlias = dict[str, Any]
 
 
-def metadata(manifest: Manifest) -> dict[str, Any]:
+def metadata_of(manifest: Manifest) -> dict[str, Any]:
     """Return ``metadata``, or an empty dict where it is absent or not a mapping."""
     value = manifest.get("metadata")
     return value if isinstance(value, dict) else {}
 
 
-def labels(manifest: Manifest) -> dict[str, str]:
+def labels_of(manifest: Manifest) -> dict[str, str]:
     """Return the labels, empty where absent."""
-    return metadata(manifest).get("labels") or {}
+    return metadata_of(manifest).get("labels") or {}
 
 
-def annotations(manifest: Manifest) -> dict[str, str]:
+def annotations_of(manifest: Manifest) -> dict[str, str]:
     """Return the annotations, empty where absent."""
-    return metadata(manifest).get("annotations") or {}
+    return metadata_of(manifest).get("annotations") or {}
 
 
-def uid(manifest: Manifest) -> str:
+def uid_of(manifest: Manifest) -> str:
     """Return the uid the cluster gave, empty for a manifest that was not read from one."""
-    return str(metadata(manifest).get("uid") or "")
+    return str(metadata_of(manifest).get("uid") or "")
 
 
-def resource_version(manifest: Manifest) -> str:
+def resource_version_of(manifest: Manifest) -> str:
     """Return the resourceVersion, empty for a manifest that was not read from a cluster."""
-    return str(metadata(manifest).get("resourceVersion") or "")
+    return str(metadata_of(manifest).get("resourceVersion") or "")
 
 
 def group_of(api_version: str) -> str:

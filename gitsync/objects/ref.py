@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitsync.objects.manifest import Manifest, group_of, metadata
+from gitsync.objects.manifest import Manifest, group_of, metadata_of
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class GroupKind:
     """A kind of object: API group (empty for the core group) and kind."""
 
     group: str
@@ -32,9 +32,9 @@ class ObjectRef:
     name: str
 
     @property
-    def of(self) -> Kind:
+    def of(self) -> GroupKind:
         """The kind of the object."""
-        return Kind(self.group, self.kind)
+        return GroupKind(self.group, self.kind)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -53,7 +53,7 @@ class ObjectRef:
 
 def ref_of(manifest: Manifest) -> ObjectRef:
     """Return the ref of a manifest; members that are absent count as empty."""
-    meta = metadata(manifest)
+    meta = metadata_of(manifest)
     return ObjectRef(
         group_of(str(manifest.get("apiVersion") or "")),
         str(manifest.get("kind") or ""),

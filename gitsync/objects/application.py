@@ -1,0 +1,275 @@
+"""Application: what to sync from where to where, parsed from the custom resource and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.change import Risk
+from gitsync.objects.manifest import Manifest, at, metadata_of
+
+_DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
+
+
+def parse_duration(text: object, where: str) -> float:
+    """Return seconds of ``90s``, ``3m`` or ``1h30m``; raise InvalidInput naming the field otherwise."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
+    if match is None:
+        raise InvalidInput(f"{text!r} is not a duration", where=where, cure="write it as 30s, 3m or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """Where the manifests are. ``revision`` is a branch, a tag or a commit; ``credentials`` names a Secret."""
+
+    repo_url: str
+    revision: str = "main"
+    path: str = "."
+    renderer: str = "Auto"
+    credentials: str = ""
+    verify: str = "None"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where objects go that name no namespace, as whom, and whether cluster-scoped kinds are allowed."""
+
+    namespace: str
+    service_account: str = ""
+    allow_cluster_scoped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a failed sync of one commit is tried again, and the delays in seconds."""
+
+    limit: int = 5
+    initial: float = 5.0
+    factor: float = 2.0
+    max: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRule:
+    """Differences that are no drift; an empty ``group``, ``name`` or ``namespace`` matches all, ``*`` too."""
+
+    kind: str
+    group: str = ""
+    name: str = ""
+    namespace: str = ""
+    json_pointers: tuple[str, ...] = ()
+    jq_paths: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which syncs are allowed or denied; ``schedule`` is cron, ``duration`` seconds."""
+
+    kind: str
+    schedule: str
+    duration: float
+    time_zone: str = "UTC"
+    manual_sync: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPolicy:
+    """How the application is kept in sync; times in seconds."""
+
+    automated: bool = True
+    self_heal: bool = True
+    prune: bool = True
+    interval: float = 180.0
+    retry: Retry = field(default_factory=Retry)
+    ignore: tuple[IgnoreRule, ...] = ()
+    windows: tuple[Window, ...] = ()
+    health_timeout: float = 600.0
+    on_degraded: str = "Ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class RiskRule:
+    """A user's rule: a change that matches is at least of this class."""
+
+    risk: Risk
+    group: str = ""
+    kind: str = ""
+    changed: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RiskPolicy:
+    """Which class waits for a person (None: nothing waits), for how long an approval holds, and how many deletes."""
+
+    approval: Risk | None = Risk.DANGEROUS
+    approver_groups: tuple[str, ...] = ()
+    approval_ttl: float = 86400.0
+    max_deletes: int = 10
+    rules: tuple[RiskRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One Application custom resource; ``key`` is ``namespace/name``."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    source: GitSource
+    destination: Destination
+    sync: SyncPolicy
+    risk: RiskPolicy
+    suspend: bool = False
+    history_limit: int = 20
+    requested_sync: str = ""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, as queues and records name it."""
+        return f"{self.namespace}/{self.name}"
+
+
+def _choice(value: object, allowed: tuple[str, ...], where: str) -> str:
+    if value not in allowed:
+        raise InvalidInput(f"{value!r} is not one of {', '.join(allowed)}", where=where)
+    return str(value)
+
+
+def _strings(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise InvalidInput("must be a list of strings", where=where)
+    return tuple(value)
+
+
+def _ignore_rule(rule: Mapping[str, Any], where: str) -> IgnoreRule:
+    return IgnoreRule(
+        kind=str(rule.get("kind", "*")),
+        group=str(rule.get("group", "")),
+        name=str(rule.get("name", "")),
+        namespace=str(rule.get("namespace", "")),
+        json_pointers=_strings(rule.get("jsonPointers", []), f"{where}.jsonPointers"),
+        jq_paths=_strings(rule.get("jqPathExpressions", []), f"{where}.jqPathExpressions"),
+        managers=_strings(rule.get("managedFieldsManagers", []), f"{where}.managedFieldsManagers"),
+    )
+
+
+def _window(window: Mapping[str, Any], where: str) -> Window:
+    return Window(
+        kind=_choice(window.get("kind"), ("Allow", "Deny"), f"{where}.kind"),
+        schedule=str(window.get("schedule", "")),
+        duration=parse_duration(window.get("duration"), f"{where}.duration"),
+        time_zone=str(window.get("timeZone", "UTC")),
+        manual_sync=bool(window.get("manualSync", False)),
+    )
+
+
+def _risk_rule(rule: Mapping[str, Any], where: str) -> RiskRule:
+    match = rule.get("match") or {}
+    return RiskRule(
+        risk=Risk(_choice(rule.get("class"), ("Safe", "Moderate", "Dangerous"), f"{where}.class")),
+        group=str(match.get("group", "")),
+        kind=str(match.get("kind", "")),
+        changed=_strings(match.get("changed", []), f"{where}.match.changed"),
+        actions=_strings(match.get("actions", []), f"{where}.match.actions"),
+    )
+
+
+def _sync_policy(spec: Mapping[str, Any]) -> SyncPolicy:
+    where = "spec.sync"
+    backoff = at(spec, "retry", "backoff", default={})
+    return SyncPolicy(
+        automated=bool(spec.get("automated", True)),
+        self_heal=bool(spec.get("selfHeal", True)),
+        prune=bool(spec.get("prune", True)),
+        interval=max(parse_duration(spec.get("interval", "3m"), f"{where}.interval"), 1.0),
+        retry=Retry(
+            limit=int(at(spec, "retry", "limit", default=5)),
+            initial=parse_duration(backoff.get("initial", "5s"), f"{where}.retry.backoff.initial"),
+            factor=float(backoff.get("factor", 2)),
+            max=parse_duration(backoff.get("max", "3m"), f"{where}.retry.backoff.max"),
+        ),
+        ignore=tuple(
+            _ignore_rule(rule, f"{where}.ignoreDifferences[{index}]")
+            for index, rule in enumerate(spec.get("ignoreDifferences") or [])
+        ),
+        windows=tuple(
+            _window(window, f"{where}.windows[{index}]") for index, window in enumerate(spec.get("windows") or [])
+        ),
+        health_timeout=parse_duration(
+            at(spec, "postSync", "healthTimeout", default="10m"), f"{where}.postSync.healthTimeout"
+        ),
+        on_degraded=_choice(
+            at(spec, "postSync", "onDegraded", default="Ignore"),
+            ("Rollback", "Hold", "Ignore"),
+            f"{where}.postSync.onDegraded",
+        ),
+    )
+
+
+def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
+    where = "spec.risk"
+    approval = _choice(spec.get("approval", "Dangerous"), ("Never", "Dangerous", "Moderate"), f"{where}.approval")
+    return RiskPolicy(
+        approval=None if approval == "Never" else Risk(approval),
+        approver_groups=_strings(at(spec, "approvers", "groups", default=[]), f"{where}.approvers.groups"),
+        approval_ttl=parse_duration(spec.get("approvalTTL", "24h"), f"{where}.approvalTTL"),
+        max_deletes=int(spec.get("maxDeletes", 10)),
+        rules=tuple(_risk_rule(rule, f"{where}.rules[{index}]") for index, rule in enumerate(spec.get("rules") or [])),
+    )
+
+
+def parse_application(manifest: Manifest) -> Application:
+    """
+    Return the Application of a custom resource.
+
+    Raise InvalidInput naming the field when a value has the wrong form. Whether the URL, revision and path are
+    safe to use is for the source to check.
+    """
+    meta, spec = metadata_of(manifest), manifest.get("spec")
+    name = str(meta.get("name", ""))
+    if not isinstance(spec, dict):
+        raise InvalidInput("must be a mapping", where="spec", subject=f"Application {name}")
+    source, destination = spec.get("source") or {}, spec.get("destination") or {}
+    try:
+        return Application(
+            name=name,
+            namespace=str(meta.get("namespace", "")),
+            uid=str(meta.get("uid", "")),
+            generation=int(meta.get("generation", 0)),
+            source=GitSource(
+                repo_url=str(source.get("repoURL", "")),
+                revision=str(source.get("revision", "main")),
+                path=str(source.get("path", ".")),
+                renderer=_choice(
+                    source.get("renderer", "Auto"), ("Auto", "Kustomize", "Plain"), "spec.source.renderer"
+                ),
+                credentials=str(at(source, "credentials", "secretRef", "name", default="")),
+                verify=_choice(
+                    at(source, "verify", "mode", default="None"), ("None", "SignedCommits"), "spec.source.verify.mode"
+                ),
+            ),
+            destination=Destination(
+                namespace=str(destination.get("namespace") or meta.get("namespace", "")),
+                service_account=str(destination.get("serviceAccountName", "")),
+                allow_cluster_scoped=bool(destination.get("allowClusterScoped", False)),
+            ),
+            sync=_sync_policy(spec.get("sync") or {}),
+            risk=_risk_policy(spec.get("risk") or {}),
+            suspend=bool(spec.get("suspend", False)),
+            history_limit=int(at(spec, "history", "limit", default=20)),
+            requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
+        )
+    except InvalidInput as error:
+        raise InvalidInput(
+            error.what, where=error.where, subject=f"Application {meta.get('namespace', '')}/{name}", cure=error.cure
+        ) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"cannot be read: {error}", where="spec", subject=f"Application {name}") from error

@@ -1,0 +1,156 @@
+"""What a plan is made of: differences, changes, risk classes, and the verdict of the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+
+
+class Action(Enum):
+    """What a plan does with one object."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    ADOPT = "adopt"
+    PRUNE = "prune"
+    HOOK = "hook"
+    NOTHING = "nothing"
+
+
+class Risk(Enum):
+    """The class of a change, from harmless to one that waits for a person by default."""
+
+    SAFE = "Safe"
+    MODERATE = "Moderate"
+    DANGEROUS = "Dangerous"
+
+    @property
+    def level(self) -> int:
+        """0, 1 or 2: a higher level is never lowered by a rule."""
+        return {"Safe": 0, "Moderate": 1, "Dangerous": 2}[self.value]
+
+
+class Difference(Enum):
+    """The kinds of difference between what Git declares and what lives."""
+
+    CHANGED = "changed"
+    """A declared value is another one in the cluster."""
+    GONE = "gone"
+    """A declared field is absent from the cluster."""
+    EXTRA = "extra"
+    """An item that Git does not declare, inside something that we own whole or applied before."""
+    ORDER = "order"
+    """The same items in another order."""
+    FOREIGN = "foreign"
+    """A field that another manager added and we never declared: shown, not drift."""
+    IGNORED = "ignored"
+    """A difference that the application says to ignore."""
+    DEFAULTED = "defaulted"
+    """A value that the API server filled in: shown, not drift."""
+
+
+DRIFT = frozenset({Difference.CHANGED, Difference.GONE, Difference.EXTRA, Difference.ORDER})
+"""The kinds that make an object OutOfSync."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOwner:
+    """A field manager that owns a field; ``time`` is RFC 3339, empty when unknown."""
+
+    manager: str
+    operation: str = ""
+    time: str = ""
+    subresource: str = ""
+
+
+ABSENT: Mapping[str, Any] = {"absent": True}
+"""Stands for a value that is not there, in a FieldDifference; compare by identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """
+    One field that differs.
+
+    ``path`` is spelled as people and the API server do: ``.spec.containers[name="a"].image``; ``pointer`` is the
+    JSON Pointer (RFC 6901) into the live object, or into the desired one where live has no such field. A value that
+    is not there is ``ABSENT``.
+    """
+
+    path: str
+    pointer: str
+    kind: Difference
+    desired: Any = field(default_factory=lambda: ABSENT)
+    live: Any = field(default_factory=lambda: ABSENT)
+    owners: tuple[FieldOwner, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """
+    One step of a plan.
+
+    ``desired`` is what will be applied (None for a prune), ``live`` what was seen (None when absent). ``rule`` names
+    the risk rule that decided and ``reason`` says why in plain words. Steps run by ``stage``, then ``wave``.
+    """
+
+    ref: ObjectRef
+    action: Action
+    risk: Risk = Risk.SAFE
+    rule: str = ""
+    reason: str = ""
+    stage: int = 0
+    wave: int = 0
+    desired: Manifest | None = None
+    live: Manifest | None = None
+    differences: tuple[FieldDifference, ...] = ()
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the step changes the cluster."""
+        return self.action is not Action.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """
+    What a sync would do: every object, also the unchanged ones, in execution order.
+
+    ``digest`` is over commit, objects, actions, desired content and live uid and resourceVersion of the objects
+    that would be written: an approval of it lapses when any of these changes.
+    """
+
+    application: str
+    revision: str
+    changes: tuple[Change, ...]
+    digest: str
+    risk: Risk
+    explanation: str = ""
+
+    @property
+    def writes(self) -> tuple[Change, ...]:
+        """The steps that change the cluster."""
+        return tuple(change for change in self.changes if change.is_write)
+
+
+class Decision(Enum):
+    """What the gate says of a plan."""
+
+    ALLOWED = "allowed"
+    HELD = "held"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gate's decision and its reasons, one line each."""
+
+    decision: Decision
+    reasons: tuple[str, ...] = ()
+    approver: str = ""

@@ -1,0 +1,39 @@
+"""Health: how well a live object does its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Health(Enum):
+    """The health of an object or of a whole application, listed from best to worst."""
+
+    HEALTHY = "Healthy"
+    SUSPENDED = "Suspended"
+    PROGRESSING = "Progressing"
+    MISSING = "Missing"
+    DEGRADED = "Degraded"
+    UNKNOWN = "Unknown"
+
+    @property
+    def badness(self) -> int:
+        """0 for Healthy and more the worse it is."""
+        return _ORDER[self]
+
+
+_ORDER = {health: index for index, health in enumerate(Health)}
+
+
+@dataclass(frozen=True, slots=True)
+class HealthStatus:
+    """A health and the reason for it in words, empty when there is nothing to say."""
+
+    health: Health
+    message: str = ""
+
+
+def worst(healths: Iterable[Health]) -> Health:
+    """Return the worst of the healths; Healthy when there are none."""
+    return max(healths, key=lambda health: health.badness, default=Health.HEALTHY)

@@ -1,0 +1,103 @@
+"""What is remembered: one SyncRecord per sync, one AuditRecord per intent and per outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+
+class Outcome(Enum):
+    """How a sync or one write ended."""
+
+    INTENDED = "Intended"
+    SUCCEEDED = "Succeeded"
+    PARTIAL = "Partial"
+    FAILED = "Failed"
+    HELD = "Held"
+    REFUSED = "Refused"
+    SUPERSEDED = "Superseded"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit as people see it: full id, author, first line and body of the message, and its time (aware)."""
+
+    id: str
+    author: str = ""
+    email: str = ""
+    message: str = ""
+    time: datetime | None = None
+
+    @property
+    def subject(self) -> str:
+        """The first line of the message."""
+        return self.message.partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One written object in a record: ``ref`` as its path, what was done, the class, and how it ended."""
+
+    ref: str
+    action: str
+    risk: str
+    reason: str
+    outcome: Outcome
+    message: str = ""
+    differences: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """
+    What one sync saw, decided and did; ``id`` is 0 until saved.
+
+    ``application`` is ``namespace/name``; ``trigger`` is one of commit, drift, manual, retry, rollback, start.
+    Values of Secrets never stand in it.
+    """
+
+    application: str
+    commit: Commit
+    trigger: str
+    started: datetime
+    duration_ms: int
+    outcome: Outcome
+    risk: str
+    digest: str
+    explanation: str = ""
+    message: str = ""
+    steps: tuple[Step, ...] = ()
+    initiator: str = "automated"
+    approver: str = ""
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """
+    One link of the audit chain, written before a write (Intended) and after it (its outcome).
+
+    ``sync`` groups the records of one sync; ``hash`` covers the record and the hash before it.
+    """
+
+    application: str
+    action: str
+    resource: str
+    outcome: Outcome
+    timestamp: datetime
+    sync: str
+    reasoning: str = ""
+    plan_steps: int = 0
+    risk_level: str = ""
+    duration_ms: int = 0
+    commit: str = ""
+    author: str = ""
+    approver: str = ""
+    digest: str = ""
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+    id: int = 0
+    previous: str = ""
+    hash: str = ""

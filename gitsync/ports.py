@@ -1,0 +1,153 @@
+"""What the engine needs from outside, in its own words. Edges implement these; tests may too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from gitsync.objects.application import GitSource
+from gitsync.objects.record import AuditRecord, Commit, SyncRecord
+from gitsync.objects.tree import Tree
+from gitsync.render.build import Build
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to sign in at a Git server; empty members are not used. Never logged, never in an error."""
+
+    username: str = ""
+    password: str = ""
+    ssh_key: str = ""
+    known_hosts: str = ""
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of one commit. ``warnings`` are things left out on purpose, such as submodules."""
+
+    commit: Commit
+    tree: Tree
+    git_dir: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """A revert that was pushed: the new commit, and the branch it went to."""
+
+    commit: Commit
+    branch: str
+
+
+class Clock(Protocol):
+    """Tell the time; waiting is done by queues and events, never by sleeping on a clock."""
+
+    def now(self) -> datetime:
+        """Return the time, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+
+class Source(Protocol):
+    """Read commits of Git repositories, one shared mirror per URL, and push reverts."""
+
+    def check(self, source: GitSource) -> None:
+        """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
+        ...
+
+    def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
+        """
+        Return the full id of the commit that the revision names now.
+
+        An answer of the server at most ``max_age`` seconds old may be used, so applications share polls.
+        Raise SourceUnavailable when the server does not answer, InvalidInput when the revision does not exist.
+        """
+        ...
+
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+        """Return the files of a commit, fetched if need be."""
+        ...
+
+    def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
+        """Return the paths that differ between two commits of the mirror; None when that is not known."""
+        ...
+
+    def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
+        """Return the commit and its first parents, newest first, from the mirror."""
+        ...
+
+    def revert(
+        self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
+    ) -> Reverted:
+        """
+        Make a commit that undoes these commits and push it to the tracked branch, or to ``branch`` for review.
+
+        Raise Refused when a revert conflicts or the branch moved meanwhile; nothing is pushed then.
+        """
+        ...
+
+
+class Renderer(Protocol):
+    """Render a path of a snapshot."""
+
+    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+        """Return the manifests and the files read; raise InvalidInput with ``file:line``."""
+        ...
+
+
+class Records(Protocol):
+    """History and audit. Every method raises RecordUnavailable when the database cannot do it."""
+
+    def audit(self, records: Iterable[AuditRecord]) -> None:
+        """Append links to the audit chain, durably, before returning."""
+        ...
+
+    def save(self, record: SyncRecord) -> SyncRecord:
+        """Keep the record of a sync; return it with its id."""
+        ...
+
+    def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
+        """Return records, newest first, of one application or of all, with ids below ``before`` when it is given."""
+        ...
+
+    def record(self, id: int) -> SyncRecord | None:
+        """Return one record."""
+        ...
+
+    def audit_records(
+        self, application: str = "", *, sync: str = "", limit: int = 100, before: int = 0
+    ) -> tuple[AuditRecord, ...]:
+        """Return audit records, newest first."""
+        ...
+
+    def unfinished(self) -> tuple[AuditRecord, ...]:
+        """Return intents that no outcome follows: what a crash interrupted."""
+        ...
+
+    def approve(self, application: str, digest: str, *, approver: str, reason: str, until: datetime) -> None:
+        """Store an approval of exactly this plan."""
+        ...
+
+    def approval(self, application: str, digest: str, now: datetime) -> str:
+        """Return who approved this plan, empty when nobody did or it lapsed or was used."""
+        ...
+
+    def use_approval(self, application: str, digest: str) -> None:
+        """Mark the approval used; it never counts again."""
+        ...
+
+    def verify(self) -> tuple[str, ...]:
+        """Return what is wrong with the audit chain, one line each; empty when it is whole."""
+        ...
+
+    def forget(self, application: str, *, keep: int) -> None:
+        """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
+        ...
