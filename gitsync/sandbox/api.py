@@ -40,7 +40,12 @@ class Api(Protocol):
         ...
 
     def update(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
-        """Replace an object, or only its ``status`` or ``scale``; a resourceVersion in it is a precondition."""
+        """
+        Replace an object, or one subresource; a resourceVersion in it is a precondition.
+
+        ``status``, ``scale``; ``finalize`` takes ``spec.finalizers`` of a Namespace; ``binding`` takes ``spec`` and
+        ``status`` of a Pod as the scheduler's bind does, so nobody owns what it sets.
+        """
         ...
 
     def patch(
@@ -69,6 +74,18 @@ class Api(Protocol):
         grace_seconds: int | None = None,
     ) -> None:
         """Delete an object if it has this uid (any when empty); absent is no error."""
+        ...
+
+    def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        """Server-side apply with force, as field manager ``manager``."""
+        ...
+
+    def everything(self, namespace: str = "") -> Iterable[Manifest]:
+        """Return the objects of every kind, or those inside one namespace."""
+        ...
+
+    def resource(self, group: str, kind: str) -> tuple[str, bool] | None:
+        """Return the plural name of a kind and whether it is namespaced; None when no such kind is served."""
         ...
 
     def subscribe(self, handler: EventHandler) -> None:
