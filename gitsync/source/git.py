@@ -1,0 +1,136 @@
+"""
+Run git with fixed arguments, a clean environment, limits and a deadline.
+
+GitPython's own runner hands the whole environment of this process to git and cannot limit what git writes, so
+transfers go through here; GitPython opens repositories and reads commits and refs.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from git import Git
+
+from gitsync.errors import SourceUnavailable
+from gitsync.ports import Credentials
+
+_PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy")
+
+# Nothing from Git content, the machine's configuration or the user's home may change what git does.
+_CONFIG = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.symlinks": "false",
+    "protocol.ext.allow": "never",
+    "protocol.fd.allow": "never",
+    "fetch.recurseSubmodules": "false",
+    "submodule.recurse": "false",
+    "transfer.fsckObjects": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "credential.helper": "",
+    "commit.gpgSign": "false",
+}
+
+
+class GitFailed(Exception):
+    """git ended with an error; the text is its own, without paths of this machine."""
+
+
+def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the whole environment git runs in: nothing of ours but what reaching a server takes."""
+    entries = {**_CONFIG, **(config or {})}
+    env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    env |= {
+        "GIT_ALLOW_PROTOCOL": ":".join(schemes),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "/bin/false",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "HOME": os.devnull,
+        "LC_ALL": "C",
+        "GIT_CONFIG_COUNT": str(len(entries)),
+    }
+    for index, (key, value) in enumerate(entries.items()):
+        env[f"GIT_CONFIG_KEY_{index}"] = key
+        env[f"GIT_CONFIG_VALUE_{index}"] = value
+    return env
+
+
+@contextlib.contextmanager
+def signed_in(url: str, credentials: Credentials, schemes: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield the environment for talking to a server; secrets are in no argument, and key files go at the end."""
+    config: dict[str, str] = {}
+    if credentials.password:
+        pair = f"{credentials.username or 'git'}:{credentials.password}".encode()
+        config["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair).decode()}"
+        config["http.followRedirects"] = "false"  # or the header would go to whatever host is named
+    env = environment(schemes, config)
+    with tempfile.TemporaryDirectory(prefix="gitsync-ssh-") as folder:
+        env["GIT_SSH_COMMAND"] = _ssh_command(credentials, Path(folder))
+        yield env
+
+
+def _ssh_command(credentials: Credentials, folder: Path) -> str:
+    known = folder / "known_hosts"
+    known.write_text(credentials.known_hosts)
+    command = ["ssh", "-F", os.devnull, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
+    command += ["-o", f"UserKnownHostsFile={known}", "-o", "ConnectTimeout=15"]
+    if credentials.ssh_key:
+        key = folder / "key"
+        key.touch(mode=0o600)
+        key.write_text(credentials.ssh_key.rstrip("\n") + "\n")
+        command += ["-i", str(key), "-o", "IdentitiesOnly=yes"]
+    return " ".join(command)
+
+
+def run(
+    git_dir: Path,
+    *arguments: str,
+    env: Mapping[str, str],
+    timeout: float = 60.0,
+    stdin: bytes = b"",
+    max_file_bytes: int = 0,
+) -> bytes:
+    """
+    Run one git command in a bare repository and return its output.
+
+    No argument may start with outside text: callers pass options, full ref names and object ids only. Raise
+    GitFailed with git's own words, SourceUnavailable when it takes longer than ``timeout`` seconds. A file that
+    git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit).
+    """
+    process = subprocess.Popen(
+        [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", "--git-dir", str(git_dir), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,  # so that a time-out also ends git's own children
+    )
+    if max_file_bytes:
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+    try:
+        out, err = process.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise SourceUnavailable(
+            f"git {arguments[0]} took longer than {timeout:.0f} s", cure="is the Git server reachable?"
+        ) from None
+    if process.returncode != 0:
+        text = err.decode(errors="replace").replace(str(git_dir), "the mirror").strip()
+        raise GitFailed(text or f"git {arguments[0]} ended with {process.returncode}")
+    return bytes(out)

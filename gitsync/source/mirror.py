@@ -1,0 +1,184 @@
+"""Mirror: one bare repository per URL, shared by all applications that use it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from git import Repo
+from git.exc import GitError
+from gitdb.exc import BadName, BadObject, ODBError
+
+from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.objects.record import Commit
+from gitsync.ports import Credentials
+from gitsync.source.git import GitFailed, environment, run, signed_in
+from gitsync.source.rules import is_commit, shown_url
+from gitsync.source.snapshot import Limits
+
+_DEADLINE = 120.0
+_BROKEN = ("corrupt", "bad object", "missing blob", "missing tree", "unable to read", "not a valid object", "inflate")
+
+
+class Mirror:
+    """
+    Keep the tracked refs of one repository and answer what they point to.
+
+    A fetch happens only for an object that is not here yet. Methods are safe from several threads; fetches of one
+    mirror follow each other. A mirror that turns out to be damaged is made anew beside it and swapped.
+    """
+
+    def __init__(self, url: str, folder: Path, schemes: Sequence[str], limits: Limits) -> None:
+        self.url = url
+        self.path = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
+        self._schemes = schemes
+        self._limits = limits
+        self._env = environment(schemes)
+        self._lock = threading.RLock()
+        self._refs: dict[str, str] = {}
+        self._asked_at = float("-inf")
+
+    def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
+        """Return the commit id that a branch, tag or commit id names at the server; see Source.resolve."""
+        if is_commit(revision):
+            return revision
+        with self._lock:
+            if time.monotonic() - self._asked_at >= max_age:
+                self._ask(credentials)
+            name = self._full_name(revision)
+            if name is None:
+                raise InvalidInput(
+                    f"the revision {revision!r} does not exist in {shown_url(self.url)}", where="spec.source.revision"
+                )
+            return self._refs.get(f"{name}^{{}}", self._refs[name])
+
+    def _full_name(self, revision: str) -> str | None:
+        candidates = (revision, f"refs/heads/{revision}", f"refs/tags/{revision}")
+        return next((name for name in candidates if name in self._refs), None)
+
+    def _ask(self, credentials: Credentials) -> None:
+        listing = self._talk(credentials, "ls-remote", "--heads", "--tags", "origin")
+        lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
+        self._refs = {name: oid for oid, name in lines}
+        self._asked_at = time.monotonic()
+
+    def fetch(self, revision: str, commit: str, credentials: Credentials) -> None:
+        """Make sure that the commit and its files are here; fetches the ref that names it when they are not."""
+        with self._lock:
+            if self._has(commit):
+                return
+            name = self._full_name(revision)
+            wanted = f"+{name}:{name}" if name else f"+{commit}:refs/gitsync/{commit}"
+            try:
+                self._fetch(wanted, credentials)
+                if not self._has(commit):
+                    self._fetch(f"+{commit}:refs/gitsync/{commit}", credentials)
+            except _Damaged:
+                self._rebuild()
+                self._fetch(wanted, credentials)
+            if not self._has(commit):
+                raise InvalidInput(
+                    f"commit {commit[:12]} does not exist in {shown_url(self.url)}", where="spec.source.revision"
+                )
+
+    def _fetch(self, refspec: str, credentials: Credentials) -> None:
+        self._talk(credentials, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", refspec)
+
+    def push(self, commit: str, branch: str, credentials: Credentials) -> None:
+        """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
+        with self._lock, signed_in(self.url, credentials, self._schemes) as env:
+            run(
+                self.path, "push", "--quiet", "--porcelain", "origin", f"{commit}:refs/heads/{branch}",
+                env=env, timeout=_DEADLINE,
+            )  # fmt: skip
+            run(self.path, "update-ref", f"refs/heads/{branch}", commit, env=self._env)
+            self._asked_at = float("-inf")
+
+    def _talk(self, credentials: Credentials, *arguments: str) -> bytes:
+        self._open()
+        with signed_in(self.url, credentials, self._schemes) as env:
+            try:
+                return run(self.path, *arguments, env=env, timeout=_DEADLINE, max_file_bytes=self._limits.pack_bytes)
+            except GitFailed as error:
+                if any(word in str(error) for word in _BROKEN):
+                    raise _Damaged from error
+                raise SourceUnavailable(_reason(str(error)), where=shown_url(self.url)) from error
+
+    def _open(self) -> None:
+        if (self.path / "HEAD").exists():
+            return
+        beside = self.path.with_suffix(".new")
+        shutil.rmtree(beside, ignore_errors=True)
+        with Repo.init(beside, mkdir=True, bare=True) as repo:
+            repo.create_remote("origin", self.url, allow_unsafe_protocols=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+        beside.rename(self.path)
+
+    def _rebuild(self) -> None:
+        """Drop a damaged mirror; the next use makes it anew, and the applications keep what they last rendered."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._open()
+
+    def _has(self, commit: str) -> bool:
+        if not (self.path / "HEAD").exists():
+            return False
+        try:
+            run(self.path, "cat-file", "-e", f"{commit}^{{tree}}", env=self._env)
+        except GitFailed:
+            return False
+        return True
+
+    def commit(self, commit: str) -> Commit:
+        """Return author, message and time of a commit that is here."""
+        return self.log(commit, 1)[0]
+
+    def log(self, commit: str, limit: int) -> tuple[Commit, ...]:
+        """Return a commit and its first parents, newest first."""
+        try:
+            with Repo(self.path) as repo:
+                found = repo.iter_commits(commit, max_count=limit, first_parent=True)
+                return tuple(
+                    Commit(
+                        id=item.hexsha,
+                        author=str(item.author.name or ""),
+                        email=str(item.author.email or ""),
+                        message=str(item.message).strip(),
+                        time=item.committed_datetime,
+                    )
+                    for item in found
+                )
+        except (GitError, ODBError, BadName, BadObject, ValueError, OSError) as error:
+            raise SourceUnavailable(f"commit {commit[:12]} cannot be read from the mirror") from error
+
+    def changed_paths(self, before: str, after: str) -> frozenset[str] | None:
+        """Return the paths that differ between two commits, None when one of them is not here."""
+        try:
+            out = run(self.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, env=self._env)
+        except GitFailed:
+            return None
+        return frozenset(part.decode("utf-8", "surrogateescape") for part in out.split(b"\0") if part)
+
+    def git(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> bytes:
+        """Run a local git command in the mirror; see ``gitsync.source.git.run``."""
+        return run(self.path, *arguments, env={**self._env, **(env or {})}, stdin=stdin)
+
+    def locked(self) -> AbstractContextManager[object]:
+        """Hold the mirror while several commands belong together."""
+        return self._lock
+
+
+class _Damaged(SourceUnavailable):
+    def __init__(self) -> None:
+        super().__init__("the mirror is damaged", cure="it is made anew by itself")
+
+
+def _reason(text: str) -> str:
+    """Return the telling line of what git printed."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    return "the Git server refused or did not answer: " + "; ".join(telling[:2] or ["no reason given"])

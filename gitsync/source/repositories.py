@@ -1,0 +1,95 @@
+"""Repositories: the Source port over Git mirrors below one folder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from gitsync.errors import InvalidInput, Refused
+from gitsync.objects.application import GitSource
+from gitsync.objects.record import Commit
+from gitsync.ports import Credentials, Reverted, Snapshot
+from gitsync.source.git import GitFailed
+from gitsync.source.mirror import Mirror
+from gitsync.source.revert import make_revert
+from gitsync.source.rules import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
+from gitsync.source.snapshot import GitTree, Limits
+
+
+class Repositories:
+    """
+    Implement ``gitsync.ports.Source``: one mirror per URL, kept in ``folder`` across restarts.
+
+    ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named.
+    """
+
+    def __init__(self, folder: Path, *, schemes: Collection[str] = SAFE_SCHEMES, limits: Limits | None = None) -> None:
+        self._folder = folder
+        self._schemes = tuple(sorted(schemes))
+        self._limits = limits or Limits()
+        self._mirrors: dict[str, Mirror] = {}
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def check(self, source: GitSource) -> None:
+        """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
+        check_source(source, self._schemes)
+
+    def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
+        """Return the commit that the revision names now; see the port."""
+        return self._mirror(source).resolve(source.revision, credentials, max_age)
+
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+        """Return the files of a commit, fetched if need be; see the port."""
+        mirror = self._mirror(source)
+        mirror.fetch(source.revision, commit, credentials)
+        tree = GitTree(mirror.path, commit, self._limits)
+        tree.check_size(clean_path(source.path))
+        warnings = tuple(f"{path}: submodule left out, submodules are not followed" for path in tree.submodules())
+        return Snapshot(mirror.commit(commit), tree, str(mirror.path), warnings)
+
+    def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
+        """Return the paths that differ between two commits of the mirror; None when that is not known."""
+        return self._mirror(source).changed_paths(before, after)
+
+    def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
+        """Return the commit and its first parents, newest first."""
+        return self._mirror(source).log(commit, limit)
+
+    def revert(
+        self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
+    ) -> Reverted:
+        """Make a commit that undoes these, newest first, and push it; see the port."""
+        if is_commit(source.revision):
+            raise Refused("the application follows a fixed commit, not a branch", where="spec.source.revision")
+        target = branch or source.revision
+        check_revision(target)
+        mirror = self._mirror(source)
+        with mirror.locked():
+            head = mirror.resolve(source.revision, credentials, 0.0)
+            mirror.fetch(source.revision, head, credentials)
+            reverted = make_revert(mirror, head, [self._known(mirror, commit) for commit in commits], author)
+            try:
+                mirror.push(reverted, target, credentials)
+            except GitFailed as error:
+                raise Refused(
+                    f"the Git server did not take the revert on {target}: {str(error).splitlines()[-1]}",
+                    cure="try again if the branch moved; otherwise push to another branch for review",
+                ) from error
+            return Reverted(mirror.commit(reverted), target)
+
+    @staticmethod
+    def _known(mirror: Mirror, commit: str) -> str:
+        if not is_commit(commit):
+            raise InvalidInput(f"{commit!r} is not a full commit id", where="commit")
+        return commit
+
+    def _mirror(self, source: GitSource) -> Mirror:
+        self.check(source)
+        with self._lock:
+            mirror = self._mirrors.get(source.repo_url)
+            if mirror is None:
+                mirror = Mirror(source.repo_url, self._folder, self._schemes, self._limits)
+                self._mirrors[source.repo_url] = mirror
+            return mirror

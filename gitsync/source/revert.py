@@ -1,0 +1,62 @@
+"""Undo commits by a new commit, made in the object database without a work tree."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gitsync.errors import Refused
+from gitsync.source.git import GitFailed
+from gitsync.source.mirror import Mirror
+
+COMMITTER = ("gitsync", "gitsync@localhost")
+
+
+def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) -> str:
+    """
+    Return the id of a commit on top of ``head`` that undoes the commits, given newest first.
+
+    ``author`` is ``Name <mail>`` or a name. Raise Refused when a later change overlaps with what is to be undone, or
+    when nothing would change.
+    """
+    with tempfile.TemporaryDirectory(prefix="gitsync-revert-") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        mirror.git("read-tree", head, env=index)
+        for commit in commits:
+            _undo(mirror, commit, index)
+        tree = mirror.git("write-tree", env=index).decode().strip()
+    if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
+        raise Refused("the revert would change nothing", where=commits[0][:12], cure="it was undone already")
+    name, _, mail = author.partition("<")
+    identity = {
+        "GIT_AUTHOR_NAME": name.strip() or COMMITTER[0],
+        "GIT_AUTHOR_EMAIL": mail.strip(" >") or COMMITTER[1],
+        "GIT_COMMITTER_NAME": COMMITTER[0],
+        "GIT_COMMITTER_EMAIL": COMMITTER[1],
+    }
+    message = _message(mirror, commits).encode()
+    return mirror.git("commit-tree", tree, "-p", head, stdin=message, env=identity).decode().strip()
+
+
+def _undo(mirror: Mirror, commit: str, index: dict[str, str]) -> None:
+    try:
+        # for a merge: against its first parent, as `git revert -m 1` does
+        patch = mirror.git("diff-tree", "-p", "--binary", "--full-index", "--no-renames", commit, f"{commit}^1")
+        if patch:
+            mirror.git("apply", "--cached", "--3way", "--whitespace=nowarn", "-", stdin=patch, env=index)
+    except GitFailed as error:
+        first = next((line for line in str(error).splitlines() if "error:" in line), str(error).partition("\n")[0])
+        raise Refused(
+            f"commit {commit[:12]} cannot be reverted by itself: {first.removeprefix('error: ')}",
+            cure="revert it by hand, later changes touch the same lines",
+        ) from error
+
+
+def _message(mirror: Mirror, commits: Sequence[str]) -> str:
+    subjects = [(commit, mirror.commit(commit).subject) for commit in commits]
+    if len(subjects) == 1:
+        commit, subject = subjects[0]
+        return f'Revert "{subject}"\n\nThis reverts commit {commit}.\n'
+    lines = "\n".join(f'This reverts commit {commit} "{subject}".' for commit, subject in subjects)
+    return f"Revert {len(subjects)} commits\n\n{lines}\n"

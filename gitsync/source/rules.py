@@ -1,0 +1,123 @@
+"""Which repository URLs, revisions and paths may be used at all. Pure, and checked before git is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from urllib.parse import unquote, urlsplit
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import GitSource
+
+SAFE_SCHEMES = frozenset({"https", "ssh"})
+"""What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
+
+_SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?!//)(?P<path>.+)")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
+_CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
+
+
+def is_commit(revision: str) -> bool:
+    """Tell whether a revision is a full commit id, SHA-1 or SHA-256."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
+def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
+    """Raise InvalidInput unless the URL is one that git may be given; nothing of a password is in the message."""
+    where = "spec.source.repoURL"
+    allowed = "allowed schemes: " + ", ".join(sorted(schemes))
+    if not url:
+        raise InvalidInput("the repository URL is empty", where=where, cure=allowed)
+    if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
+        raise InvalidInput(
+            "the repository URL holds a control character or a space, raw or percent-encoded (a newline sends "
+            "credentials to another host)",
+            where=where,
+        )
+    if url.startswith("-"):
+        raise InvalidInput(
+            "the repository URL starts with '-', so it is no URL with a scheme", where=where, cure=allowed
+        )
+    if _is_local(url):
+        if "file" not in schemes:
+            raise InvalidInput("a local path or file:// URL is not allowed as a repository", where=where, cure=allowed)
+        return
+    scp = _SCP.fullmatch(url)
+    if scp and "::" not in url:
+        _check_scheme("ssh", schemes, allowed)
+        return
+    try:
+        parts = urlsplit(url)
+        host, password, _port = parts.hostname or "", parts.password, parts.port
+    except ValueError as error:
+        raise InvalidInput("the repository URL is an invalid URL", where=where, cure=allowed) from error
+    _check_scheme(parts.scheme if "::" not in url.partition("//")[0] else url.partition("::")[0], schemes, allowed)
+    if not _HOST.fullmatch(host) or (parts.username or "").startswith("-"):
+        raise InvalidInput("the host of the repository URL is not a host name", where=where)
+    if password is not None:
+        raise InvalidInput(
+            "the repository URL holds a password", where=where, cure="put it in a Secret: spec.source.credentials"
+        )
+
+
+def _is_local(url: str) -> bool:
+    return url.startswith(("/", "./", "../", "~")) or url.lower().startswith("file:")
+
+
+def _check_scheme(scheme: str, schemes: Collection[str], allowed: str) -> None:
+    if scheme not in schemes:
+        raise InvalidInput(
+            f"the scheme {scheme!r} of the repository URL is not allowed", where="spec.source.repoURL", cure=allowed
+        )
+
+
+def check_revision(revision: str) -> None:
+    """
+    Raise InvalidInput unless the revision is a branch or tag name, or a full commit id.
+
+    Source: ``git check-ref-format``; expressions such as ``HEAD~3`` are not names.
+    """
+    bad = (
+        not revision
+        or len(revision) > 255
+        or revision.startswith(("-", "/", "."))
+        or revision.endswith(("/", "."))
+        or revision == "@"
+        or _BAD_REF.search(revision)
+    )
+    if bad:
+        raise InvalidInput(
+            f"the revision {revision[:80]!r} is invalid: not a valid branch, tag or commit name",
+            where="spec.source.revision",
+            cure="use a branch such as main, a tag, or a full commit id",
+        )
+
+
+def clean_path(path: str) -> str:
+    """Return the path of an application without ``.`` parts; raise InvalidInput when it could leave the repository."""
+    decoded = unquote(path)
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/") or "\\" in decoded or ".." in decoded.split("/") or _CONTROL_PATH.search(decoded):
+        raise InvalidInput(
+            f"the path {path[:80]!r} is not a relative path inside the repository: no leading '/', '..', '\\' or "
+            "control character",
+            where="spec.source.path",
+        )
+    return "/".join(parts)
+
+
+_CONTROL_PATH = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def check_source(source: GitSource, schemes: Collection[str] = SAFE_SCHEMES) -> None:
+    """Raise InvalidInput naming the field that may not be used as it is."""
+    check_url(source.repo_url, schemes)
+    check_revision(source.revision)
+    clean_path(source.path)
+
+
+def shown_url(url: str) -> str:
+    """Return the URL without user and password, for messages."""
+    return re.sub(r"//[^/@]*@", "//", url)

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.objects.application import GitSource
+from gitsync.objects.tree import Entry
+from gitsync.ports import Credentials
+from gitsync.source.repositories import Repositories
+from gitsync.source.snapshot import GitTree, Limits
+from tests.gitrepo import GitRepo, git
+
+NOBODY = Credentials()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    return GitRepo(tmp_path / "git")
+
+
+@pytest.fixture
+def repositories(tmp_path: Path) -> Repositories:
+    return Repositories(tmp_path / "mirrors", schemes={"file"})
+
+
+def source_of(repo: GitRepo, revision: str = "main", path: str = "app") -> GitSource:
+    return GitSource(repo.url, revision, path)
+
+
+def test_a_snapshot_holds_files_author_and_message(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a.yaml": "a: 1\n", "app/sub/ü.yaml": "b: 2\n"}, "Add the app\n\nWith a body.")
+    source = source_of(repo)
+    assert repositories.resolve(source, NOBODY) == commit
+    snapshot = repositories.snapshot(source, NOBODY, commit)
+    assert (snapshot.commit.author, snapshot.commit.email) == ("Ada Writer", "ada@example.test")
+    assert snapshot.commit.subject == "Add the app"
+    assert snapshot.commit.time is not None
+    assert snapshot.commit.time.tzinfo is not None
+    assert snapshot.tree.names("app") == ("a.yaml", "sub")
+    assert snapshot.tree.read("app/a.yaml") == b"a: 1\n"
+    assert snapshot.tree.read("app/sub/ü.yaml") == b"b: 2\n"
+    assert snapshot.tree.entry("app") is Entry.FOLDER
+    assert snapshot.tree.entry("app/missing") is None
+
+
+def test_a_moved_branch_is_seen_at_the_next_poll_only(repo: GitRepo, repositories: Repositories) -> None:
+    first = repo.commit({"app/a": "1"})
+    source = source_of(repo)
+    assert repositories.resolve(source, NOBODY, max_age=60) == first
+    second = repo.commit({"app/a": "2"})
+    assert repositories.resolve(source, NOBODY, max_age=60) == first
+    assert repositories.resolve(source, NOBODY) == second
+
+
+def test_tags_and_commits_are_revisions_too(repo: GitRepo, repositories: Repositories) -> None:
+    first = repo.commit({"app/a": "1"})
+    git(repo.work, "tag", "-a", "v1", "-m", "one")
+    git(repo.work, "push", "-q", "origin", "v1")
+    repo.commit({"app/a": "2"})
+    assert repositories.resolve(source_of(repo, "v1"), NOBODY) == first
+    for revision in ("v1", first):
+        snapshot = repositories.snapshot(source_of(repo, revision), NOBODY, first)
+        assert snapshot.tree.read("app/a") == b"1"
+
+
+def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1"})
+    with pytest.raises(InvalidInput, match=r"spec\.source\.revision: the revision 'nope' does not exist"):
+        repositories.resolve(source_of(repo, "nope"), NOBODY)
+
+
+def test_a_server_that_is_away_is_transient(tmp_path: Path, repositories: Repositories) -> None:
+    with pytest.raises(SourceUnavailable, match="did not answer") as caught:
+        repositories.resolve(GitSource(f"file://{tmp_path}/absent.git"), NOBODY)
+    assert "mirrors" not in str(caught.value)
+
+
+def test_changed_paths_between_commits(repo: GitRepo, repositories: Repositories) -> None:
+    first = repo.commit({"app/a": "1", "b": "1"})
+    second = repo.commit({"app/a": "2", "c/d": "1", "b": None})
+    source = source_of(repo)
+    repositories.snapshot(source, NOBODY, second)
+    assert repositories.changed_paths(source, first, second) == {"app/a", "c/d", "b"}
+    assert repositories.changed_paths(source, "0" * 40, second) is None
+
+
+def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1"}, symlinks={"app/link": "../../etc"}, gitlinks={"lib": "1" * 40})
+    snapshot = repositories.snapshot(source_of(repo), NOBODY, commit)
+    assert snapshot.tree.entry("app/link") is Entry.LINK
+    assert snapshot.tree.read("app/link") == b"../../etc"
+    assert snapshot.tree.entry("lib") is Entry.SUBMODULE
+    assert "lib: submodule" in snapshot.warnings[0]
+    with pytest.raises(InvalidInput, match="lib: is a submodule"):
+        snapshot.tree.read("lib")
+
+
+def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Path) -> None:
+    commit = repo.commit({"app/big": "x" * 200, "app/small": "x", "app/also": "x" * 60, "app/more": "x" * 60})
+    limits = Limits(file_bytes=100, read_bytes=100, files=3)
+    repositories = Repositories(tmp_path / "mirrors", schemes={"file"}, limits=limits)
+    with pytest.raises(InvalidInput, match="app: too many files: 4, the limit is 3"):
+        repositories.snapshot(source_of(repo), NOBODY, commit)
+    tree = repositories.snapshot(source_of(repo, path="app/other"), NOBODY, commit).tree
+    with pytest.raises(InvalidInput, match="app/big: the file is too large: 200 bytes, the limit is 100"):
+        tree.read("app/big")
+    tree.read("app/also")
+    with pytest.raises(InvalidInput, match="app/more: the files read exceed"):
+        tree.read("app/more")
+
+
+def test_a_pack_past_the_limit_is_refused(repo: GitRepo, tmp_path: Path) -> None:
+    commit = repo.commit({f"app/{index}": bytes(range(256)) * index for index in range(1, 200)})
+    repositories = Repositories(tmp_path / "mirrors", schemes={"file"}, limits=Limits(pack_bytes=2000))
+    with pytest.raises(SourceUnavailable):
+        repositories.snapshot(source_of(repo), NOBODY, commit)
+
+
+def test_a_damaged_mirror_is_made_anew(repo: GitRepo, tmp_path: Path, repositories: Repositories) -> None:
+    source = source_of(repo)
+    first = repo.commit({"app/a": "1"})
+    repositories.snapshot(source, NOBODY, first)
+    (mirror,) = (tmp_path / "mirrors").iterdir()
+    shutil.rmtree(mirror / "objects")
+    (mirror / "objects").mkdir()
+    assert repositories.resolve(source, NOBODY) == first
+    assert repositories.snapshot(source, NOBODY, first).tree.read("app/a") == b"1"
+
+
+def test_nothing_that_a_repository_brings_is_run(repo: GitRepo, tmp_path: Path, repositories: Repositories) -> None:
+    marker = tmp_path / "marker"
+    commit = repo.commit(
+        {
+            ".gitattributes": "* filter=evil diff=evil\n",
+            ".gitconfig": f'[filter "evil"]\n\tsmudge = touch {marker}\n',
+            "hooks/post-checkout": f"#!/bin/sh\ntouch {marker}\n",
+            "app/a": "1",
+        }
+    )
+    assert repositories.snapshot(source_of(repo), NOBODY, commit).tree.read("app/a") == b"1"
+    assert not marker.exists()
+
+
+def test_a_tree_can_be_read_again_after_close(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1"})
+    snapshot = repositories.snapshot(source_of(repo), NOBODY, commit)
+    tree = GitTree(snapshot.git_dir, commit)
+    assert tree.read("app/a") == b"1"
+    tree.close()
+    assert tree.read("app/a") == b"1"
+    tree.close()
+
+
+def test_a_revert_is_pushed_as_a_real_commit(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1\n2\n3\n"}, "Good")
+    bad = repo.commit({"app/a": "1\nbad\n3\n", "app/new": "x"}, "Bad")
+    later = repo.commit({"other": "y"}, "Unrelated")
+    result = repositories.revert(source_of(repo), NOBODY, [bad], author="Grace <grace@example.test>")
+    git(repo.work, "pull", "-q", "origin", "main")
+    assert result.branch == "main"
+    assert (repo.work / "app/a").read_text() == "1\n2\n3\n"
+    assert not (repo.work / "app/new").exists()
+    assert (repo.work / "other").exists()
+    assert git(repo.work, "rev-parse", "HEAD^") == later
+    assert git(repo.work, "log", "-1", "--format=%an <%ae>|%s") == 'Grace <grace@example.test>|Revert "Bad"'
+    assert f"This reverts commit {bad}." in git(repo.work, "log", "-1", "--format=%B")
+    assert repositories.resolve(source_of(repo), NOBODY, max_age=60) == result.commit.id
+
+
+def test_several_commits_and_a_merge_are_undone_by_one(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1"}, "Base")
+    git(repo.work, "checkout", "-q", "-b", "side")
+    repo.commit({"app/side": "1"}, "Side", push=False)
+    git(repo.work, "checkout", "-q", "main")
+    repo.commit({"app/main": "1"}, "Main")
+    git(repo.work, "merge", "-q", "--no-ff", "-m", "Merge side", "side")
+    git(repo.work, "push", "-q", "origin", "main")
+    merge = git(repo.work, "rev-parse", "HEAD")
+    last = repo.commit({"app/a": "2"}, "Two")
+    repositories.revert(source_of(repo), NOBODY, [last, merge], author="Grace", branch="undo")
+    git(repo.work, "fetch", "-q", "origin")
+    assert git(repo.work, "ls-tree", "-r", "--name-only", "origin/undo").split() == ["app/a", "app/main"]
+    assert git(repo.work, "show", "origin/undo:app/a") == "1"
+    assert git(repo.work, "rev-parse", "origin/main") == last
+
+
+def test_a_revert_that_overlaps_later_work_is_refused(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1\n"}, "Good")
+    bad = repo.commit({"app/a": "2\n"}, "Bad")
+    head = repo.commit({"app/a": "3\n"}, "Later")
+    with pytest.raises(Refused, match="cannot be reverted by itself"):
+        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+    assert repositories.resolve(source_of(repo), NOBODY) == head
+
+
+def test_reverting_twice_is_refused(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1\n"}, "Good")
+    bad = repo.commit({"app/b": "2\n"}, "Bad")
+    repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+    with pytest.raises(Refused):
+        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+
+
+def test_a_fixed_commit_cannot_be_reverted(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1\n"})
+    with pytest.raises(Refused, match="fixed commit"):
+        repositories.revert(source_of(repo, commit), NOBODY, [commit], author="Grace")
+
+
+def test_credentials_are_in_no_representation() -> None:
+    credentials = Credentials("me", "hunter2", "KEY")
+    assert "hunter2" not in f"{credentials!r} {credentials}"
+    assert "hunter2" not in json.dumps(repr(credentials))
