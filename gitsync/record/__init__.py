@@ -1,0 +1,1 @@
+"""What survives a restart outside the cluster: history, the audit chain, approvals. SQL through SQLAlchemy Core."""

@@ -1,0 +1,88 @@
+"""Open SQLite or PostgreSQL by URL, and translate its errors."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from gitsync.errors import RecordUnavailable
+from gitsync.record.rows import GENESIS
+from gitsync.record.tables import CHAIN, METADATA
+
+
+class Database:
+    """
+    One database of records.
+
+    SQLite: write-ahead log with full synchronisation, and one connection that writes, since two at once can damage
+    the log of the SQLite of Debian 12 (fixed in 3.51.3). PostgreSQL: through psycopg, when the URL says so.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = make_url(url)
+        self._is_sqlite = self.url.get_backend_name() == "sqlite"
+        if not self._is_sqlite:
+            self.url = self.url.set(drivername="postgresql+psycopg")
+        self._write_lock = threading.Lock()
+        self._readers = self._engine("BEGIN", pool_size=4)
+        self._writer = (
+            self._engine("BEGIN IMMEDIATE", pool_size=1, max_overflow=0) if self._is_sqlite else self._readers
+        )
+        with self._translated():
+            self._create()
+
+    def _engine(self, begin: str, **options: Any) -> Engine:
+        if not self._is_sqlite:
+            return create_engine(self.url, pool_pre_ping=True, **options)
+        engine = create_engine(self.url, connect_args={"check_same_thread": False, "timeout": 30}, **options)
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+    def _create(self) -> None:
+        with self._writer.begin() as connection:
+            METADATA.create_all(connection)
+            if connection.execute(CHAIN.select()).first() is None:
+                connection.execute(CHAIN.insert().values(id=1, length=0, head=GENESIS))
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection to read from; raise RecordUnavailable when that fails."""
+        with self._translated(), self._readers.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction that is durable once the block ends; one writer at a time."""
+        with self._translated(), self._write_lock, self._writer.begin() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None) or error
+            raise RecordUnavailable(
+                f"the history database cannot be used: {cause}",
+                where=self.url.get_backend_name(),
+                cure="is its disk full, or the server away? Nothing is applied meanwhile",
+            ) from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._readers.dispose()
+        self._writer.dispose()
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # or the driver begins transactions where it likes
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
