@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from gitsync.merge.schema import Schemas
 from gitsync.objects.application import GitSource
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, SyncRecord
+from gitsync.objects.ref import ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
 
@@ -53,6 +56,97 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind that the cluster serves, at one version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.api_version}"
+
+
+class Cluster(Protocol):
+    """
+    Ask and write to a cluster by requests.
+
+    Failures are ClusterUnavailable (try again; whether a write took effect is unknown), Conflict (read again) and
+    Rejected (the object is at fault).
+    """
+
+    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, None when it is not served; an unknown kind is asked for again."""
+        ...
+
+    def schemas(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
+        """Return the types of these groups and versions."""
+        ...
+
+    def definitions_changed(self) -> None:
+        """Forget which kinds are served and what they look like."""
+        ...
+
+    def read(self, ref: ObjectRef, version: str) -> Manifest | None:
+        """Return the object as it is now, None when it is absent."""
+        ...
+
+    def apply(
+        self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
+    ) -> Manifest:
+        """Apply server-side as this field manager, impersonating ``user`` if given; return the object then."""
+        ...
+
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> None:
+        """Ask for the object's deletion if it still has this uid; absent is no error."""
+        ...
+
+    def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """Write the object, or a subresource; raise Conflict unless its resourceVersion is the newest."""
+        ...
+
+
+class Live(Protocol):
+    """Live objects from local copies that watches keep true: no request, and absence means absence."""
+
+    def follow(self, resources: Iterable[Resource], timeout: float) -> None:
+        """
+        Keep copies of these kinds too, and wait for the first complete list of each.
+
+        Raise ClusterUnavailable when one is not complete in time or may be out of date.
+        """
+        ...
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+        """Return the object as last seen, None when it is absent; the kind must be followed."""
+        ...
+
+    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+        """Return every object of a followed kind."""
+        ...
+
+    def dependents(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the followed objects that name this uid as an owner."""
+        ...
+
+    def owners(self, manifest: Manifest) -> tuple[Manifest, ...]:
+        """Return the object and its owners, the nearest first, as far as they are followed."""
+        ...
+
+    def saw(self, resource: Resource, manifest: Manifest) -> None:
+        """Take the answer to our own write before its watch event comes."""
         ...
 
 

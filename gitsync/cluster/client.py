@@ -1,0 +1,217 @@
+"""Client: HTTP requests to an API server, with the official client's configuration, sign-in and TLS, and raw JSON."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from gitsync.cluster.failures import failure, unreachable
+from gitsync.errors import ClusterUnavailable, InvalidInput
+
+_CONNECT, _READ = 5.0, 30.0
+_WATCH_READ = 90.0
+"""A watch that is silent for so long is taken up again: the line may be half open. Bookmarks come each minute."""
+
+APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where the API server is. An empty ``kubeconfig`` and ``context`` mean the usual places, then in-cluster."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    pool: int = 64
+
+
+class Client:
+    """
+    Send requests and return parsed JSON; every failure is a GitsyncError.
+
+    A 401 loads the credentials again, once, and repeats the request. Nothing else is repeated here: whether a
+    request whose answer was lost took effect is for the caller to find out.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._api = _connect(connection)
+
+    @property
+    def host(self) -> str:
+        """The URL of the API server."""
+        return str(self._api.configuration.host)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json") -> Any:
+        """Return the parsed answer of a GET."""
+        return self._json("GET", path, query, None, accept, "")
+
+    def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str], *, user: str = "") -> Any:
+        """Return the object after a server-side apply."""
+        return self._json("PATCH", path, query, orjson.dumps(body), "application/json", user, APPLY)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        query: Mapping[str, str] | None = None,
+        *,
+        user: str = "",
+    ) -> Any:
+        """Return the parsed answer of a POST, PUT or DELETE with a JSON body."""
+        return self._json(method, path, query, dict(body), "application/json", user, "application/json")
+
+    def stream(self, path: str, query: Mapping[str, str]) -> Stream:
+        """Open a watch."""
+        return Stream(self._open("GET", path, query, None, "application/json", "", "", _WATCH_READ), path)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._api.rest_client.close()
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any,
+        accept: str,
+        user: str,
+        content_type: str = "",
+    ) -> Any:
+        from urllib3.exceptions import HTTPError
+
+        response = self._open(method, path, query, body, accept, user, content_type, _READ)
+        try:
+            return orjson.loads(response.read())
+        except (HTTPError, OSError) as error:
+            raise unreachable(method, path, error) from error
+        except orjson.JSONDecodeError as error:
+            raise ClusterUnavailable(f"{method} {path} was not answered with JSON") from error
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any,
+        accept: str,
+        user: str,
+        content_type: str,
+        read: float,
+    ) -> Any:
+        """Return the answer, not yet read, of a request that succeeded."""
+        from urllib3.exceptions import HTTPError
+
+        headers = {"Accept": accept, "User-Agent": "gitsync"}
+        if content_type:
+            headers["Content-Type"] = content_type
+        if user:
+            headers["Impersonate-User"] = user
+        for is_last in (False, True):
+            api = self._api
+            url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+            sent = dict(headers)
+            api.update_params_for_auth(sent, None, ["BearerToken"], path, method, None)
+            try:
+                response = api.call_api(method, url, sent, body, _request_timeout=(_CONNECT, read))
+                if response.status < 400:
+                    return response
+                content = response.read()
+            except (HTTPError, OSError, _api_exception()) as error:
+                raise unreachable(method, path, error) from error
+            if response.status == 401 and not is_last:
+                self._reload(api)
+                continue
+            raise failure(response.status, content, response.headers, f"{method} {path}")
+        raise AssertionError("unreachable")
+
+    def _reload(self, seen: Any) -> None:
+        with self._lock:
+            if self._api is seen:  # else another thread has just done it
+                self._api = _connect(self._connection)
+
+
+class Stream:
+    """The lines of an open watch, as parsed JSON; ``close`` from any thread ends it."""
+
+    def __init__(self, response: Any, path: str) -> None:
+        self._response = response
+        self._path = path
+        self._closed = False
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+        rest = b""
+        try:
+            while chunk := self._response.response.read1(1 << 20):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield orjson.loads(line)
+        except ReadTimeoutError:
+            return  # silent for too long: the caller watches again from where it stands
+        except (HTTPError, OSError, ValueError, AttributeError) as error:
+            # a closed response fails in as many ways as it can be read; on purpose that is the end
+            if not self._closed:
+                raise unreachable("GET", self._path, error) from error
+
+    def close(self) -> None:
+        """End the watch and give up its connection."""
+        self._closed = True
+        connection = getattr(self._response.response, "connection", None)
+        sock = getattr(connection, "sock", None)
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
+        self._response.response.close()
+
+
+def segment(text: str) -> str:
+    """Return one URL path segment, quoted."""
+    return quote(text, safe="")
+
+
+def _api_exception() -> type[Exception]:
+    from kubernetes.client.exceptions import ApiException
+
+    return ApiException
+
+
+def _connect(connection: Connection) -> Any:
+    """Return a fresh ApiClient, its credentials read now."""
+    from kubernetes import config
+    from kubernetes.client import ApiClient, Configuration
+
+    configuration = Configuration()
+    try:
+        _load(config, connection)(configuration)
+    except config.ConfigException as error:
+        raise InvalidInput(
+            f"no usable cluster configuration: {error}", where="--kubeconfig", cure="name a kubeconfig file"
+        ) from error
+    configuration.retries = False  # we decide what is tried again
+    configuration.connection_pool_maxsize = connection.pool
+    return ApiClient(configuration)
+
+
+def _load(config: Any, connection: Connection) -> Callable[[Any], None]:
+    in_cluster = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+    if not connection.kubeconfig and not connection.context and in_cluster.is_file():
+        return lambda configuration: config.load_incluster_config(client_configuration=configuration)
+    return lambda configuration: config.load_kube_config(
+        config_file=connection.kubeconfig or None,
+        context=connection.context or None,
+        client_configuration=configuration,
+        persist_config=False,
+    )

@@ -1,0 +1,105 @@
+"""Discovery: which kinds the API server serves, and where."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gitsync.cluster.client import Client
+from gitsync.errors import Rejected
+from gitsync.ports import Resource
+
+_AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+_PATIENCE = 2.0
+"""A kind that is not served is asked for again at most once in so many seconds."""
+
+Kind = tuple[str, str, str]
+
+
+class Discovery:
+    """
+    Find resources by group, version and kind.
+
+    The answer of the server is kept; a kind it does not hold makes it ask again, so a new CRD is found.
+    """
+
+    def __init__(self, client: Client, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._resources: dict[Kind, Resource] = {}
+        self._asked = float("-inf")
+
+    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, None when it is not served."""
+        found = self._resources.get((group, version, kind))
+        if found is not None:
+            return found
+        with self._lock:
+            if (group, version, kind) not in self._resources and self._monotonic() - self._asked >= _PATIENCE:
+                self._refresh()
+            return self._resources.get((group, version, kind))
+
+    def any_version(self, group: str, kind: str) -> Resource | None:
+        """Return the resource of a kind at the version that the server prefers."""
+        with self._lock:
+            if not self._resources:
+                self._refresh()
+        return next((found for found in self._resources.values() if (found.group, found.kind) == (group, kind)), None)
+
+    def forget(self) -> None:
+        """Ask again at the next question: definitions have changed."""
+        with self._lock:
+            self._resources = {}
+            self._asked = float("-inf")
+
+    def _refresh(self) -> None:
+        found = [resource for root in ("/api", "/apis") for resource in self._read(root)]
+        self._resources = {(item.group, item.version, item.kind): item for item in found}
+        self._asked = self._monotonic()
+
+    def _read(self, root: str) -> Iterator[Resource]:
+        answer = self._client.get(root, accept=_AGGREGATED)
+        if answer.get("kind") == "APIGroupDiscoveryList":
+            yield from _aggregated(answer)
+        elif root == "/api":
+            for version in answer.get("versions") or []:
+                yield from self._read_version("", version)
+        else:
+            for group in answer.get("groups") or []:
+                for version in group.get("versions") or []:
+                    yield from self._read_version(group["name"], version["version"])
+
+    def _read_version(self, group: str, version: str) -> Iterator[Resource]:
+        """Read one group version; a broken one (an extension server that is down) hides no other."""
+        try:
+            answer = self._client.get(f"/apis/{group}/{version}" if group else f"/api/{version}")
+        except Rejected:
+            return
+        for item in answer.get("resources") or []:
+            if "/" not in item["name"]:
+                yield Resource(
+                    group, version, item["kind"], item["name"], bool(item["namespaced"]), frozenset(item["verbs"])
+                )
+
+
+def _aggregated(answer: dict[str, Any]) -> Iterator[Resource]:
+    for group in answer.get("items") or []:
+        name = group["metadata"].get("name", "")
+        for version in group.get("versions") or []:
+            for item in version.get("resources") or []:
+                kind = (item.get("responseKind") or {}).get("kind")
+                if kind:
+                    yield Resource(
+                        name,
+                        version["version"],
+                        kind,
+                        item["resource"],
+                        item.get("scope") == "Namespaced",
+                        frozenset(item.get("verbs") or ()),
+                    )

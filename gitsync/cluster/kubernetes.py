@@ -1,0 +1,137 @@
+"""Kubernetes: the Cluster port over an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gitsync.cluster.client import Client, segment
+from gitsync.cluster.discovery import Discovery
+from gitsync.cluster.openapi import ClusterSchemas
+from gitsync.errors import Conflict, InvalidInput, Rejected
+from gitsync.merge.schema import Schemas
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.ports import Resource
+
+
+class Kubernetes:
+    """Read and write objects of a cluster; see the port ``Cluster`` for what each method promises."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._discovery = Discovery(client)
+        self._schemas = ClusterSchemas(client)
+
+    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, None when the cluster does not serve it."""
+        return self._discovery.resource(group, version, kind)
+
+    def schemas(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
+        """Return the types of these groups and versions."""
+        return self._schemas.of(group_versions)
+
+    def definitions_changed(self) -> None:
+        """Ask again which kinds are served, and for their schemas."""
+        self._discovery.forget()
+        self._schemas.forget()
+
+    def read(self, ref: ObjectRef, version: str) -> Manifest | None:
+        """Return the object as it is now, by a request."""
+        resource = self._resource(ref.group, version, ref.kind)
+        try:
+            found: Manifest = self._client.get(object_path(resource, ref))
+        except Rejected as error:
+            if error.code == 404:
+                return None
+            raise
+        return found
+
+    def apply(
+        self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
+    ) -> Manifest:
+        """Apply server-side and return the object as it is then."""
+        ref = ref_of(manifest)
+        resource = self._resource(ref.group, version_of(manifest), ref.kind)
+        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
+        try:
+            applied: Manifest = self._client.apply(object_path(resource, ref), manifest, query, user=user)
+        except Rejected as error:
+            raise _explained(error, ref) from error
+        except Conflict as error:
+            raise Conflict(error.what, subject=str(ref)) from error
+        return applied
+
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> None:
+        """Delete the object if it still has this uid; one that is gone already is no error."""
+        resource = self._resource(ref.group, version, ref.kind)
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",  # named: the default of batch/v1 Jobs orphans their pods
+            "preconditions": {"uid": uid},
+        }
+        try:
+            self._client.send("DELETE", object_path(resource, ref), options, user=user)
+        except Rejected as error:
+            if error.code != 404:
+                raise _explained(error, ref) from error
+        except Conflict as error:
+            raise Conflict(error.what, subject=str(ref)) from error
+
+    def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """Write the object, or one subresource of it, if its resourceVersion is still the newest."""
+        ref = ref_of(manifest)
+        resource = self._resource(ref.group, version_of(manifest), ref.kind)
+        path = object_path(resource, ref) + (f"/{subresource}" if subresource else "")
+        query: Mapping[str, str] = {"fieldManager": manager}
+        try:
+            replaced: Manifest = self._client.send("PUT", path, manifest, query)
+        except Rejected as error:
+            raise _explained(error, ref) from error
+        return replaced
+
+    def _resource(self, group: str, version: str, kind: str) -> Resource:
+        resource = self._discovery.resource(group, version, kind)
+        if resource is None:
+            where = f"{group}/{version}" if group else version
+            raise InvalidInput(
+                f"the cluster does not serve {kind} of {where}", cure="install its CustomResourceDefinition first"
+            )
+        return resource
+
+
+def version_of(manifest: Manifest) -> str:
+    """Return the version of an apiVersion: ``apps/v1`` and ``v1`` both give ``v1``."""
+    return str(manifest.get("apiVersion") or "").rpartition("/")[2]
+
+
+def collection_path(resource: Resource, namespace: str = "") -> str:
+    """Return the URL path of a collection; of all namespaces when none is named."""
+    root = f"/apis/{segment(resource.group)}" if resource.group else "/api"
+    inside = f"/namespaces/{segment(namespace)}" if resource.namespaced and namespace else ""
+    return f"{root}/{segment(resource.version)}{inside}/{segment(resource.plural)}"
+
+
+def object_path(resource: Resource, ref: ObjectRef) -> str:
+    """Return the URL path of an object."""
+    return f"{collection_path(resource, ref.namespace)}/{segment(ref.name)}"
+
+
+def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
+    """Return the refusal with the object, and the cure where we know one."""
+    cure = ""
+    if error.code == 404 and error.what.startswith("namespaces "):
+        cure = "declare the Namespace in Git, or create it"
+    elif error.code == 403 and "being terminated" in error.what:
+        return Conflict(error.what, subject=str(ref), cure="it is tried again when the namespace is gone")
+    elif error.code == 403:
+        cure = "give the service account that right"
+    return Rejected(error.what, subject=str(ref), cure=cure, code=error.code, reason=error.reason)
+
+
+def with_type(item: dict[str, Any], resource: Resource) -> Manifest:
+    """Return a list item with the kind and apiVersion that lists leave out."""
+    return {**item, "apiVersion": resource.api_version, "kind": resource.kind}

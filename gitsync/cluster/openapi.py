@@ -1,0 +1,71 @@
+"""Schemas: the types of the kinds in use, from the documents that the API server serves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from gitsync.cluster.client import Client
+from gitsync.errors import Rejected
+from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import Schemas
+
+
+class ClusterSchemas:
+    """
+    Keep the OpenAPI v3 documents of the group versions in use, each read once.
+
+    A document is known by its URL, which holds a hash of its content: after ``forget`` only changed ones are read
+    again. A server without OpenAPI v3 gets the built-in types.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._index: dict[str, str] | None = None
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._used: dict[str, str] = {}
+        self._schemas: Schemas | None = None
+
+    def of(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
+        """Return the types of these group versions (and of others seen before)."""
+        wanted = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in group_versions}
+        with self._lock:
+            if self._schemas is None or not wanted <= self._used.keys():
+                self._load(wanted | self._used.keys())
+            assert self._schemas is not None
+            return self._schemas
+
+    def forget(self) -> None:
+        """Ask again at the next question: definitions have changed."""
+        with self._lock:
+            self._index = None
+            self._schemas = None
+
+    def _load(self, names: Iterable[str]) -> None:
+        if self._index is None or not set(names) <= self._index.keys():
+            self._index = self._read_index()
+        if not self._index:
+            self._used = dict.fromkeys(names, "")
+            self._schemas = builtin()
+            return
+        used = {name: self._index.get(name, "") for name in names}
+        for url in used.values():
+            if url and url not in self._documents:
+                self._documents[url] = self._client.get(*_split(url))
+        self._documents = {url: self._documents[url] for url in used.values() if url}
+        self._used = used
+        self._schemas = Schemas.from_openapi(self._documents.values())
+
+    def _read_index(self) -> dict[str, str]:
+        try:
+            answer = self._client.get("/openapi/v3")
+        except Rejected:
+            return {}
+        return {name: str(entry["serverRelativeURL"]) for name, entry in answer["paths"].items()}
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    path, _, query = url.partition("?")
+    return path, dict(part.partition("=")[::2] for part in query.split("&") if part)

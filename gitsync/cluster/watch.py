@@ -1,0 +1,77 @@
+"""Watch: one kind of a cluster as a collection that a reflector can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import random
+from typing import Any
+
+from gitsync.cluster.client import Client, Stream
+from gitsync.cluster.failures import failure
+from gitsync.cluster.kubernetes import collection_path, with_type
+from gitsync.objects.manifest import metadata_of, resource_version_of
+from gitsync.ports import Resource
+from gitsync.runtime.informer import Event, Expired, Listing
+
+_PAGE = "500"
+
+
+class KindCollection:
+    """All objects of one resource, in all namespaces or in one; keys are ``namespace/name``."""
+
+    def __init__(
+        self, client: Client, resource: Resource, namespace: str = "", *, random: Callable[[], float] = random
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._path = collection_path(resource, namespace)
+        self._random = random
+
+    def list(self) -> Listing:
+        """Return the whole collection, read in pages of one snapshot."""
+        items: dict[str, dict[str, Any]] = {}
+        token = ""
+        while True:
+            query = {"limit": _PAGE, **({"continue": token} if token else {})}
+            page = self._client.get(self._path, query)
+            for item in page.get("items") or []:
+                items[_key(item)] = with_type(item, self._resource)
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return Listing(items, resource_version_of(page))
+
+    def watch(self, version: str) -> KindWatch:
+        """Follow the changes after ``version``, with bookmarks; the server ends it after some minutes."""
+        seconds = 240 + int(240 * self._random())  # spread, so that watches are not renewed all at once
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
+        return KindWatch(self._client.stream(self._path, query))
+
+
+class KindWatch:
+    """The events of one watch."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[Event]:
+        for event in self._stream:
+            item = event.get("object") or {}
+            if event.get("type") == "ERROR":
+                code = int(item.get("code") or 500)
+                message = str(item.get("message") or "the watch failed")
+                raise Expired(message) if code == 410 else failure(code, b"", {}, message)
+            yield Event(str(event.get("type")), _key(item), item, resource_version_of(item))
+
+    def close(self) -> None:
+        """End the watch, from any thread."""
+        self._stream.close()
+
+
+def _key(item: dict[str, Any]) -> str:
+    meta = metadata_of(item)
+    return f"{meta.get('namespace') or ''}/{meta.get('name')}"

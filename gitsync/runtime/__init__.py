@@ -1,0 +1,1 @@
+"""Controller machinery that knows nothing of GitOps: queues, reflectors, workers, leadership. Threads live here."""

@@ -1,0 +1,202 @@
+"""Reflector: keep a local copy of a collection true by list and watch."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from random import random
+from typing import Any, Protocol
+
+from gitsync.errors import GitsyncError, TransientError
+from gitsync.runtime.backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+Item = dict[str, Any]
+
+_USEFUL = 5.0
+"""A watch that lasted so many seconds, or brought an event, proves that the server works."""
+
+
+class Expired(TransientError):
+    """The server no longer knows that resourceVersion: list again (HTTP 410)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A complete collection, as it was at ``version``."""
+
+    items: Mapping[str, Item]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK; ``version`` is where the watch stands after it."""
+
+    type: str
+    key: str
+    item: Item
+    version: str
+
+
+class Watch(Protocol):
+    """A watch under way: events until the server ends it, or somebody closes it."""
+
+    def __iter__(self) -> Iterator[Event]: ...
+
+    def close(self) -> None:
+        """End the iteration, from any thread."""
+        ...
+
+
+class Collection(Protocol):
+    """What a reflector follows."""
+
+    def list(self) -> Listing:
+        """Return the whole collection; raise rather than return a part."""
+        ...
+
+    def watch(self, version: str) -> Watch:
+        """Follow the changes after ``version``; raise Expired, here or in the iteration, when it is too old."""
+        ...
+
+
+class Store(Protocol):
+    """Where a reflector puts what it learns; called from one thread."""
+
+    def replace(self, items: Mapping[str, Item]) -> None:
+        """Take this as the whole collection."""
+        ...
+
+    def put(self, key: str, item: Item) -> None:
+        """Take this as the item's newest state."""
+        ...
+
+    def remove(self, key: str, item: Item) -> None:
+        """Drop the item; ``item`` is its last state."""
+        ...
+
+
+class Reflector:
+    """
+    Follow one collection in one thread until stopped.
+
+    Lists once, then watches from there; a watch that ends is taken up where it stood, and only a version the
+    server has forgotten lists again. Failures, and watches that end at once, back off with jitter. ``error`` says
+    why the copy may be behind, or is None; ``on_state`` is called when it changes and after the first list.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        collection: Collection,
+        store: Store,
+        *,
+        backoff: Backoff | None = None,
+        random: Callable[[], float] = random,
+        monotonic: Callable[[], float] = time.monotonic,
+        on_state: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.error: GitsyncError | None = None
+        self._collection = collection
+        self._store = store
+        self._backoff = backoff or Backoff(initial=0.2, max=30.0)
+        self._random = random
+        self._monotonic = monotonic
+        self._on_state = on_state
+        self._failures = 0
+        self._useful = False
+        self._version = ""
+        self._stop = threading.Event()
+        self._synced = threading.Event()
+        self._open: Watch | None = None
+        self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether one complete list has arrived, so absence means absence."""
+        return self._synced.is_set()
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Wait for the first complete list."""
+        return self._synced.wait(timeout)
+
+    def start(self) -> None:
+        """Start following."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watch under way, and soon the thread."""
+        self._stop.set()
+        watch = self._open
+        if watch is not None:
+            watch.close()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the thread to end."""
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began, self._useful, asked = self._monotonic(), False, None
+            try:
+                if not self._version:
+                    self._list()
+                self._follow()
+            except Expired:
+                self._version = ""
+            except GitsyncError as error:
+                asked = getattr(error, "retry_after", None)
+                self._fail(error)
+            except Exception as error:
+                _log.exception("watch of %s failed", self.name)
+                self._fail(TransientError(f"watch failed: {error}"))
+                self._version = ""  # whatever it was, only a new list is certain
+            if self._useful or self._monotonic() - began >= _USEFUL:
+                self._failures = 0
+            else:  # also a watch that ends at once must not be asked for in a hot loop
+                self._failures += 1
+                self._stop.wait(asked if asked is not None else self._backoff.delay(self._failures, self._random()))
+
+    def _list(self) -> None:
+        listing = self._collection.list()
+        self._store.replace(listing.items)
+        self._version = listing.version
+        if not self._synced.is_set():
+            self._synced.set()
+            self._on_state()
+
+    def _follow(self) -> None:
+        watch = self._collection.watch(self._version)
+        self._open = watch
+        try:
+            self._succeed()
+            for event in watch:
+                if self._stop.is_set():
+                    return
+                self._useful = True
+                self._version = event.version
+                if event.type in ("ADDED", "MODIFIED"):
+                    self._store.put(event.key, event.item)
+                elif event.type == "DELETED":
+                    self._store.remove(event.key, event.item)
+        finally:
+            self._open = None
+            watch.close()
+
+    def _succeed(self) -> None:
+        if self.error is not None:
+            self.error = None
+            self._on_state()
+
+    def _fail(self, error: GitsyncError) -> None:
+        changed = self.error is None and not self._stop.is_set()
+        self.error = error
+        if changed:
+            _log.info("watch of %s: %s", self.name, error)
+            self._on_state()

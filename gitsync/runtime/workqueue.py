@@ -1,0 +1,149 @@
+"""
+A queue of keys for level-based controllers.
+
+It promises:
+
+- a key that waits is there once, however often it is added;
+- a key is never with two workers at once: added while it is worked on, it comes out again after ``done``;
+- keys come out in the order in which they were added, so no key starves;
+- a key added with a delay comes out when it is due; of several delays the shortest counts, and handing the key
+  out forgets the delay, since the work answers for everything known by then;
+- failures are counted per key, and one key's delay never holds up another.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from random import random
+from typing import Generic, TypeVar
+
+from gitsync.runtime.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """Hand out keys to workers; see the module for what it promises. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        backoff: Backoff | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random,
+    ) -> None:
+        self._backoff = backoff or Backoff()
+        self._monotonic = monotonic
+        self._random = random
+        self._changed = threading.Condition()
+        self._ready: deque[K] = deque()
+        self._waiting: set[K] = set()
+        self._working: set[K] = set()
+        self._again: set[K] = set()
+        self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._sequence = 0
+        self._failures: dict[K, int] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Return how many keys are ready to be worked on."""
+        with self._changed:
+            return len(self._ready) + len(self._again)
+
+    def add(self, key: K) -> None:
+        """Make the key ready now."""
+        with self._changed:
+            self._add(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Make the key ready in so many seconds, or earlier if that was said before."""
+        with self._changed:
+            due = self._monotonic() + max(seconds, 0.0)
+            if due >= self._due.get(key, float("inf")) or key in self._waiting:
+                return
+            self._due[key] = due
+            self._sequence += 1
+            heapq.heappush(self._heap, (due, self._sequence, key))
+            self._changed.notify()
+
+    def retry(self, key: K) -> float:
+        """Count a failure, make the key ready after its backoff, and return that delay in seconds."""
+        with self._changed:
+            self._failures[key] = self._failures.get(key, 0) + 1
+            delay = self._backoff.delay(self._failures[key], self._random())
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Forget the failures of a key."""
+        with self._changed:
+            self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """Return how many times in a row the key failed."""
+        with self._changed:
+            return self._failures.get(key, 0)
+
+    def get(self, timeout: float | None = None) -> K | None:
+        """Return the next key, waiting for one; None when the queue is closed or ``timeout`` seconds have passed."""
+        give_up = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while not self._closed:
+                next_due = self._take_due()
+                if self._ready:
+                    return self._hand_out()
+                left = None if give_up is None else give_up - time.monotonic()
+                if left is not None and left <= 0:
+                    return None
+                waits = [wait for wait in (left, next_due) if wait is not None]
+                self._changed.wait(min(waits) if waits else None)
+            return None
+
+    def done(self, key: K) -> None:
+        """Say that the work on a key has ended; it comes out again if it was added meanwhile."""
+        with self._changed:
+            self._working.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._add(key)
+
+    def close(self) -> None:
+        """Hand out nothing more; workers that wait get None."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _add(self, key: K) -> None:
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.append(key)
+            self._changed.notify()
+
+    def _hand_out(self) -> K:
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._working.add(key)
+        self._due.pop(key, None)
+        return key
+
+    def _take_due(self) -> float | None:
+        """Make keys ready that are due; return the seconds until the next one is."""
+        now = self._monotonic()
+        while self._heap:
+            due, _, key = self._heap[0]
+            if self._due.get(key) != due:  # forgotten, or superseded by an earlier time
+                heapq.heappop(self._heap)
+            elif due <= now:
+                heapq.heappop(self._heap)
+                del self._due[key]
+                self._add(key)
+            else:
+                return due - now
+        return None
