@@ -1,0 +1,222 @@
+"""
+Build the value of one YAML document from libyaml's events, without recursion and within limits.
+
+No nesting, alias or tag in a text can exhaust the stack or the memory, or build anything but plain values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import yaml
+from yaml._yaml import CParser
+from yaml.events import (
+    AliasEvent,
+    CollectionStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from gitsync.errors import InvalidInput
+from gitsync.render.yaml_faults import duplicate_key, explain
+from gitsync.render.yaml_scalars import CORE, TAGGED, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one text may ask for: bytes, depth of nesting, and values copied for aliases."""
+
+    bytes: int = 16 << 20
+    depth: int = 200
+    aliases: int = 100_000
+
+
+LIMITS: Final = Limits()
+
+_MERGE: Final = object()
+"""Stands for the key ``<<`` until its mapping ends."""
+_OPEN: Final = object()
+"""Stands for the value of an anchor that has not ended yet."""
+_NEEDS_RESOLVING: Final = frozenset(("", *"+-.0123456789~nNtTfF<"))
+"""A plain scalar that begins otherwise is a string."""
+_COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
+_SHORT: Final = 64
+_resolve_short: Final = lru_cache(maxsize=8192)(resolve)
+
+
+def compose(text: str, name: str, first_line: int, limits: Limits = LIMITS) -> Any:
+    """
+    Return the value of the one document in a text, None for an empty text.
+
+    Raise InvalidInput with ``name:line``, counted from ``first_line``, for whatever cannot be read.
+    """
+    return _Composer(text, name, first_line, limits).compose()
+
+
+class _Composer:
+    def __init__(self, text: str, name: str, first_line: int, limits: Limits) -> None:
+        self._text = text
+        self._name = name
+        self._first_line = first_line
+        self._limits = limits
+        self._anchors: dict[str, Any] = {}
+        self._copies = 0
+
+    def compose(self) -> Any:
+        try:
+            parser: Any = CParser(self._text)  # the types say that marks may be absent; they never are
+            parser.get_event()  # the start of the stream
+            if type(parser.get_event()) is StreamEndEvent:
+                return None
+            value = self._value(parser)
+            self._expect_end(parser)
+        except yaml.YAMLError as error:
+            fault = explain(error, self._text)
+            raise self._refusal(fault.what, fault.line, fault.cure) from None
+        return value
+
+    def _value(self, parser: Any) -> Any:
+        next_event = parser.get_event
+        stack: list[tuple[list[Any], bool, str | None]] = []
+        items: list[Any] = []  # those of a mapping are key, value, key, value ...
+        is_mapping = False
+        has_merges = False
+        while True:
+            event = next_event()
+            kind = type(event)
+            if kind is ScalarEvent:
+                value = event.value
+                if event.tag is not None or (value[:1] in _NEEDS_RESOLVING and not event.style):
+                    value = self._scalar(event)
+                    if is_mapping and not len(items) & 1 and (value != event.value or value == "<<"):
+                        value = self._key(event, value, is_root=len(stack) == 1)
+                        has_merges = has_merges or value is _MERGE
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = value
+                items.append(value)
+            elif kind is MappingStartEvent or kind is SequenceStartEvent:
+                self._check_start(event, len(stack), is_key=is_mapping and not len(items) & 1)
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = _OPEN
+                stack.append((items, is_mapping, event.anchor))
+                items, is_mapping = [], kind is MappingStartEvent
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                value = self._mapping(items, has_merges, event) if is_mapping else items
+                items, is_mapping, anchor = stack.pop()
+                if anchor is not None:
+                    self._anchors[anchor] = value
+                items.append(value)
+            elif kind is AliasEvent:
+                items.append(self._alias(event, len(stack), is_key=is_mapping and not len(items) & 1))
+            else:  # the end of the document
+                return items[0]
+
+    def _scalar(self, event: Any) -> Any:
+        text, tag = event.value, event.tag
+        try:
+            if tag is None:
+                return _resolve_short(text) if len(text) <= _SHORT else resolve(text)
+            if tag in TAGGED:
+                return TAGGED[tag](text)
+        except ValueError as error:
+            raise self._refusal(str(error), event.start_mark.line, "quote it to make it a text") from None
+        raise self._unknown_tag(event)
+
+    def _key(self, event: Any, value: Any, is_root: bool) -> Any:
+        if value == "<<":
+            return _MERGE
+        if is_root and value is not None:
+            return event.value
+        key = event.value or "(empty)"
+        raise self._refusal(f"the key {key} is not a text", event.start_mark.line, "quote it")
+
+    def _check_start(self, event: Any, depth: int, *, is_key: bool) -> None:
+        line = event.start_mark.line
+        if depth >= self._limits.depth:
+            raise self._refusal(f"nesting is deeper than the limit of {self._limits.depth} levels", line, "flatten it")
+        if is_key:
+            raise self._refusal("a mapping or list is nested in a key", line, "quote it if it is a text")
+        if event.tag is not None and event.tag != _COLLECTION_TAGS[type(event)]:
+            raise self._unknown_tag(event)
+
+    def _mapping(self, items: list[Any], has_merges: bool, event: Any) -> dict[str, Any]:
+        keys = items[::2]
+        mapping = dict(zip(keys, items[1::2], strict=True))
+        if len(mapping) != len(keys):
+            key, first, second = duplicate_key(self._text)
+            raise self._refusal(
+                f"the key {key} is a duplicate, line {first + self._first_line} has it already",
+                second,
+                "remove one of them",
+            )
+        if has_merges and _MERGE in mapping:
+            return self._merged(mapping, event)
+        return mapping
+
+    def _merged(self, mapping: dict[Any, Any], event: Any) -> dict[str, Any]:
+        """Return a mapping with what ``<<`` brings in: its own keys win, then the first of a list."""
+        sources = mapping.pop(_MERGE)
+        result: dict[str, Any] = {}
+        for source in reversed(sources if isinstance(sources, list) else [sources]):
+            if not isinstance(source, dict):
+                raise self._refusal(
+                    "the merge key << needs a mapping or a list of mappings",
+                    event.start_mark.line,
+                    "give it an alias of a mapping",
+                )
+            result.update(source)
+        return result | mapping
+
+    def _alias(self, event: Any, depth: int, *, is_key: bool) -> Any:
+        line = event.start_mark.line
+        if event.anchor not in self._anchors:
+            raise self._refusal(
+                f"the alias *{event.anchor} has no anchor before it", line, f"define &{event.anchor} in this document"
+            )
+        value = self._anchors[event.anchor]
+        if value is _OPEN:
+            raise self._refusal(f"the anchor &{event.anchor} contains itself", line, "remove the alias")
+        if is_key and not isinstance(value, str):
+            raise self._refusal(f"the alias *{event.anchor} as a key is not a text", line, "write the key out")
+        return self._copy(value, depth, line)
+
+    def _copy(self, value: Any, depth: int, line: int) -> Any:
+        """Return a deep copy; the limit on nesting, which holds for it too, bounds the recursion."""
+        self._copies += 1
+        if self._copies > self._limits.aliases:
+            raise self._refusal(
+                f"the aliases expand to more than the limit of {self._limits.aliases} values",
+                line,
+                "write the values out",
+            )
+        if not isinstance(value, dict | list):
+            return value
+        if depth >= self._limits.depth:
+            raise self._refusal(
+                f"aliases make the nesting deeper than the limit of {self._limits.depth} levels", line, "flatten it"
+            )
+        if isinstance(value, dict):
+            return {key: self._copy(member, depth + 1, line) for key, member in value.items()}
+        return [self._copy(member, depth + 1, line) for member in value]
+
+    def _expect_end(self, parser: Any) -> None:
+        """Refuse what Kustomize would drop in silence: a document after ``...`` without its own ``---``."""
+        event = parser.get_event()
+        while type(event) is not StreamEndEvent:
+            line = event.start_mark.line
+            if isinstance(event, CollectionStartEvent | AliasEvent) or (isinstance(event, ScalarEvent) and event.value):
+                raise self._refusal("another document begins without '---'", line, "put '---' on a line before it")
+            event = parser.get_event()
+
+    def _unknown_tag(self, event: Any) -> InvalidInput:
+        tag = event.tag.replace(CORE, "!!")
+        return self._refusal(f"the tag {tag} cannot be used here", event.start_mark.line, "remove it")
+
+    def _refusal(self, what: str, line: int, cure: str) -> InvalidInput:
+        return InvalidInput(what, where=f"{self._name}:{line + self._first_line}", cure=cure)

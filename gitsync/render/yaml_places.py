@@ -1,0 +1,57 @@
+"""Where the values of a YAML document stand, found by parsing the text again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from yaml._yaml import CParser
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+def places(text: str) -> Iterator[tuple[Path, int]]:
+    """
+    Yield the path and the line, from 0, of each value of the text's document, in the order of the text.
+
+    A member of a mapping stands where its key does. A path that comes twice is a duplicate key.
+    """
+    parser: Any = CParser(text)  # the types say that marks may be absent; they never are
+    parent: Path = ()
+    key: str | None = None  # of a mapping, once it is read
+    index = -1  # of a list; -1 in a mapping
+    stack: list[tuple[Path, str | None, int]] = []
+    line = 0
+    while True:
+        event = parser.get_event()
+        here = event.start_mark.line
+        if isinstance(event, DocumentEndEvent | StreamEndEvent):
+            return
+        if isinstance(event, MappingEndEvent | SequenceEndEvent):
+            parent, key, index = stack.pop()
+            continue
+        if not isinstance(event, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
+            continue
+        if stack and index < 0 and key is None:
+            key = event.value if isinstance(event, ScalarEvent) else f"*{event.anchor}"
+            line = here
+            continue
+        path = parent
+        if index >= 0:
+            path, line, index = (*parent, index), here, index + 1
+        elif key is not None:
+            path, key = (*parent, key), None
+        yield path, line if stack else here
+        if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            stack.append((parent, key, index))
+            parent, key, index = path, None, -1 if isinstance(event, MappingStartEvent) else 0

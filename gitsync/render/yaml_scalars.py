@@ -1,0 +1,142 @@
+"""
+The value of a YAML scalar, as Kustomize 5.5 sees it: go-yaml v3 rules, then JSON.
+
+``yes``, ``no``, ``on`` and ``y`` are strings; ``0755`` is 493; ``1e3`` is 1000, because JSON has no floats;
+a date becomes an RFC 3339 string; ``.inf`` and ``.nan`` have no JSON form and raise ValueError.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+CORE: Final = "tag:yaml.org,2002:"
+
+_WORDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NOT_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_STARTS_NUMBER: Final = frozenset("+-.0123456789")
+_INTEGER: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)"
+    r"|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]*))"
+)
+_BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10}
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:(?P<sep>[Tt ])([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,]([0-9]+))?(?P<zone>Z|[-+][0-9]{2}:[0-9]{2})?)?"
+)
+_MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def resolve(text: str) -> Any:
+    """Return the value of a plain scalar; raise ValueError for infinity and not-a-number."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _STARTS_NUMBER:
+        return text
+    if _NOT_JSON.fullmatch(text):
+        raise ValueError(f"{text} is not a number that JSON can hold")
+    moment = _timestamp(text)
+    if moment is not None:
+        return moment
+    number = _number(text)
+    return text if number is None else number
+
+
+def is_text(text: str) -> bool:
+    """Return whether a plain scalar is read as a string, unchanged."""
+    if text in _WORDS:
+        return False
+    if text[0] not in _STARTS_NUMBER:
+        return True
+    return not _NOT_JSON.fullmatch(text) and _timestamp(text) is None and _number(text) is None
+
+
+def _number(text: str) -> int | float | None:
+    if text[0] == ".":
+        return _float(text)
+    digits = text.replace("_", "")
+    integer = _INTEGER.fullmatch(digits)
+    if integer:
+        base = integer.lastgroup or "dec"
+        value = int(integer[base] or "0", _BASES[base]) * (-1 if integer["sign"] == "-" else 1)
+        if _is_machine_integer(value) and (value < 1 << 63 or not integer["sign"]):
+            return value
+    return _float(digits)
+
+
+def _float(text: str) -> int | float | None:
+    if not _FLOAT.fullmatch(text):
+        return None
+    value = float(text)
+    if math.isinf(value):
+        return None
+    if value.is_integer() and abs(value) < 1e21:  # JSON spells it as digits, which are read as an integer again
+        integer = int(Decimal(repr(value)))
+        return integer if _is_machine_integer(integer) else value
+    return value
+
+
+def _is_machine_integer(value: int) -> bool:
+    return -(1 << 63) <= value < 1 << 64
+
+
+def _timestamp(text: str) -> str | None:
+    match = _TIMESTAMP.fullmatch(text)
+    if not match:
+        return None
+    if match["sep"] and (match["sep"] == " ") == bool(match["zone"]):
+        return None  # with T a zone is needed, with a space there is none
+    year, month, day, hour, minute, second = (int(match[group] or 0) for group in (1, 2, 3, 5, 6, 7))
+    if not (1 <= month <= 12 and 1 <= day <= _days(year, month) and hour < 24 and minute < 60 and second < 60):
+        return None
+    fraction = (match[8] or "")[:9].rstrip("0")
+    zone = match["zone"] or "Z"
+    return (
+        f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        + (f".{fraction}" if fraction else "")
+        + ("Z" if zone[1:] == "00:00" else zone)
+    )
+
+
+def _days(year: int, month: int) -> int:
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 28 if month == 2 and not is_leap else _MONTH_DAYS[month - 1]
+
+
+def _expect(kind: type | tuple[type, ...]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        value = resolve(text)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(f"{text!r} is not of that type")
+        return value
+
+    return read
+
+
+def _binary(text: str) -> str:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+    except binascii.Error:
+        raise ValueError("the text is not base64") from None
+
+
+TAGGED: Final[dict[str, Callable[[str], Any]]] = {
+    CORE + "str": str,
+    CORE + "int": _expect(int),
+    CORE + "float": _expect((int, float)),
+    CORE + "bool": _expect(bool),
+    CORE + "null": _expect(type(None)),
+    CORE + "timestamp": _expect(str),
+    CORE + "binary": _binary,
+}
+"""What each tag makes of a scalar's text; any other tag on a scalar is refused."""

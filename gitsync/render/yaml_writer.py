@@ -1,0 +1,189 @@
+"""
+Write values as ``kubectl kustomize`` prints them: go-yaml v2 rules, sorted keys, lists at their key's column.
+
+The words of YAML 1.1 (``yes``, ``off``, ``y``) and base-60 numbers are quoted, so that any reader sees texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import cmp_to_key, lru_cache
+from typing import Any, Final
+
+from gitsync.render.yaml_scalars import is_text
+
+_OLD_BOOLEANS: Final = frozenset(
+    form for word in ("y", "n", "yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())
+)
+_BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+_PRINTABLE: Final = r"\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+"""What go-yaml takes for printable: no control character, tab, byte-order mark or anything past U+FFFF."""
+_SPECIAL: Final = re.compile(rf"[^\n{_PRINTABLE}]| [\n\u2028\u2029]")
+"""What only double quotes can hold: an unprintable character, or a space before a line break."""
+_ESCAPED: Final = re.compile(rf'[^{_PRINTABLE}]|["\\\u2028\u2029]')
+_NAMED_ESCAPES: Final = {
+    "\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
+    "\x1b": "\\e", '"': '\\"', "\\": "\\\\", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P",
+}  # fmt: skip
+_NOT_PLAIN: Final = re.compile(
+    r"[#,\[\]{}&*!|>'\"%@`]|---|\.\.\.| |.*[ \u2028\u2029]\Z|.*[\u2028\u2029]|[?:-](?: |\Z)|.*:(?: |\Z)|.* #"
+)
+"""Texts that need quotes: they begin with an indicator, or hold ``: `` or `` #``, or end in a space."""
+_FOLDS: Final = {
+    "": re.compile(r"(?<! ) (?! )"),
+    "'": re.compile(r"(?<!^)(?<! ) (?! |'\Z)"),
+    '"': re.compile(r'(?<!^)(?<! ) (?!"\Z)'),
+}
+"""The spaces at which a line can be broken, by its quote."""
+_WIDTH: Final = 80
+_LONGEST_SIMPLE_KEY: Final = 128
+
+
+def write_all(values: Iterable[Any]) -> str:
+    """Return documents separated by ``---``, each as ``write`` gives it."""
+    return "---\n".join(map(write, values))
+
+
+def write(value: Any) -> str:
+    """Return one document, ending in a newline."""
+    out: list[str] = []
+    if isinstance(value, dict | list) and value:
+        _write_collection(out, value, "", "")
+    else:
+        _write_inline(out, value, "", "")
+    return "".join(out)
+
+
+def _write_collection(out: list[str], value: Any, pad: str, first: str) -> None:
+    """Append a mapping or list that is not empty; ``first`` begins its first line, ``pad`` the others."""
+    if isinstance(value, dict):
+        for key in _sorted(tuple(value)):
+            member = value[key]
+            if not _is_simple_key(key):
+                out.append(f"{first}? {_text(key, pad, len(first) + 2)}\n")
+                _write_inline(out, member, pad, pad + ": ")
+            elif isinstance(member, dict | list) and member:
+                out.append(f"{first}{_line(key)}:\n")
+                inner = pad + "  " if isinstance(member, dict) else pad
+                _write_collection(out, member, inner, inner)
+            else:
+                _write_inline(out, member, pad, f"{first}{_line(key)}: ")
+            first = pad
+    else:
+        for item in value:
+            _write_inline(out, item, pad, first + "- ")
+            first = pad
+
+
+def _write_inline(out: list[str], value: Any, pad: str, first: str) -> None:
+    """Append what follows an indicator or a key on the same line."""
+    if isinstance(value, str):
+        out.append(f"{first}{_text(value, pad, len(first))}\n")
+    elif isinstance(value, dict | list) and value:
+        _write_collection(out, value, pad + "  ", first)
+    else:
+        out.append(f"{first}{_scalar(value)}\n")
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 64:
+        return str(value)
+    if isinstance(value, int | float):
+        return _float(float(value))
+    return "{}" if isinstance(value, dict) else "[]"
+
+
+def _float(value: float) -> str:
+    """Return the shortest digits that read back, with an exponent below 1e-4 and from 1e+06 on."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    power = len(digits) + exponent - 1
+    if -4 <= power < 6:
+        return repr(value)
+    first, *rest = (str(digit) for digit in digits)
+    return ("-" if sign else "") + first + (f".{''.join(rest)}" if rest else "") + f"e{power:+03}"
+
+
+def _text(text: str, pad: str, column: int) -> str:
+    """Return a text that begins at a column, as a block scalar or as a line folded at column 80."""
+    indent = pad + "  "
+    if "\n" in text and text[-1] != " " and not _SPECIAL.search(text):
+        return _literal(text, indent)
+    line = _line(text)
+    return line if column + len(line) <= _WIDTH else _folded(line, indent, column)
+
+
+def _literal(text: str, indent: str) -> str:
+    hint = str(len("  ")) if text[0] in " \n" else ""
+    chomp = "-" if text[-1] != "\n" else "+" if text[-2:] in ("\n", "\n\n") else ""
+    lines = text.removesuffix("\n").split("\n")
+    return f"|{hint}{chomp}\n" + "\n".join(line and indent + line for line in lines)
+
+
+@lru_cache(maxsize=8192)
+def _line(text: str) -> str:
+    """Return a text on one line, in the form that go-yaml chooses: plain, single or double quotes."""
+    if "\n" in text or not is_text(text) or text in _OLD_BOOLEANS or _BASE_60.fullmatch(text) or _SPECIAL.search(text):
+        return '"' + _ESCAPED.sub(_escape, text) + '"'
+    if _NOT_PLAIN.match(text):
+        return "'" + text.replace("'", "''") + "'"
+    return text
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    if character in _NAMED_ESCAPES:
+        return _NAMED_ESCAPES[character]
+    return f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
+
+def _folded(line: str, indent: str, column: int) -> str:
+    """Return a line broken at each space past column 80 where a reader joins it again."""
+    quote = line[0] if line[0] in "'\"" else ""
+    out: list[str] = []
+    start = 0
+    for space in _FOLDS[quote].finditer(line):
+        if column + space.start() - start > _WIDTH:
+            escape = "\\" if line[space.end()] == " " else ""  # only in double quotes
+            out += line[start : space.start()], "\n", indent, escape
+            start, column = space.end(), len(indent) + len(escape)
+    return "".join(out) + line[start:]
+
+
+def _is_simple_key(key: str) -> bool:
+    return "\n" not in key and len(key.encode("utf-8", "surrogatepass")) <= _LONGEST_SIMPLE_KEY
+
+
+@lru_cache(maxsize=8192)
+def _sorted(keys: tuple[str, ...]) -> list[str]:
+    return sorted(keys, key=cmp_to_key(_compare))
+
+
+def _compare(left: str, right: str) -> int:
+    """Order keys as go-yaml does: numbers inside them by value, letters after everything else."""
+    for position, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a == b:
+            continue
+        if a.isalpha() or b.isalpha():
+            is_less = a < b if a.isalpha() and b.isalpha() else b.isalpha()
+            return -1 if is_less else 1
+        seed = int("0" in (a, b) and left[:position].rstrip("0")[-1:].isdecimal())
+        ranks = ((*_number_at(key, position, seed), key[position]) for key in (left, right))
+        return -1 if next(ranks) < next(ranks) else 1
+    return len(left) - len(right)
+
+
+def _number_at(key: str, position: int, seed: int) -> tuple[int, int]:
+    """Return the value and the length of the digits at a position, after a seed for the digits before it."""
+    value, end = seed, position
+    while end < len(key) and key[end].isdecimal():
+        value = value * 10 + ord(key[end]) - ord("0")
+        end += 1
+    return value, end - position
