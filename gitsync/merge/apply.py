@@ -1,0 +1,209 @@
+"""
+Server-side apply and update: who owns which field, who conflicts, and what the object becomes.
+
+The rules are those of Kubernetes' structured merge. An applier owns what it applies; what it applied last
+time and nobody else owns is removed when it leaves it out; a value that another manager owns is a conflict
+unless the values are equal or force takes it. Any other write takes what it changes, and asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from gitsync.merge import fieldset
+from gitsync.merge.fieldset import FieldSet, Node
+from gitsync.merge.schema import Schema
+from gitsync.merge.typed import field_set
+from gitsync.merge.walk import Comparison, compare, merge, reconciled, remove, same, with_named_fields
+
+NOTHING: Final = FieldSet({})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Manager:
+    """
+    Name one entry of managedFields.
+
+    ``api_version`` tells entries apart only for Update: one manager applies in one version at a time.
+    """
+
+    name: str
+    operation: Literal["Apply", "Update"]
+    subresource: str = ""
+    api_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What one manager owns: the fields, in which version, and when it last changed a value."""
+
+    fields: FieldSet
+    api_version: str
+    time: str | None = None
+
+
+Managers: TypeAlias = Mapping[Manager, Owned]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The object after a write, and its managers; the very same object when no value changed."""
+
+    object: Any
+    managers: Managers
+
+
+@dataclass(frozen=True, slots=True)
+class FieldConflict:
+    """A field that another manager owns with another value."""
+
+    manager: Manager
+    path: fieldset.Path
+
+    @property
+    def field(self) -> str:
+        """The path as the API server prints it."""
+        return fieldset.human(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """Why an apply without force is refused: nothing was changed."""
+
+    conflicts: tuple[FieldConflict, ...]
+
+
+def apply(
+    live: Any,
+    applied: Any,
+    manager: Manager,
+    schema: Schema,
+    *,
+    api_version: str,
+    managers: Managers,
+    force: bool = False,
+    time: str | None = None,
+    ignored: FieldSet = NOTHING,
+    never: FieldSet = NOTHING,
+) -> Applied | Conflicts:
+    """
+    Lay an applied value over the live one as a manager.
+
+    Raise TypedError when the applied value does not fit the schema. Nobody owns the paths ``ignored`` and what
+    is below them, nor the paths ``never`` by themselves. ``time`` is recorded when a value changed. When
+    neither a value nor the ownership changed, the result holds the very objects that came in.
+    """
+    fields = field_set(schema, applied)
+    if ignored:
+        fields = fields.without(ignored)
+    fields -= never
+    merged = merge(schema, live, applied)
+    last = managers.get(manager)
+    if last is not None and merged is live and last.fields == fields and last.api_version == api_version:
+        return Applied(live, managers)
+
+    owners = _reconciled(schema, managers)
+    before = owners.get(manager)
+    owners[manager] = Owned(fields, api_version, before.time if before else None)
+    if before is not None:
+        merged = _pruned(schema, merged, before.fields.root, owners)
+    change = compare(schema, live, merged)
+    conflicts = _take(owners, manager, change.less(ignored) if ignored else change)
+    if conflicts and not force:
+        return Conflicts(tuple(sorted(conflicts, key=lambda conflict: (conflict.manager, conflict.field))))
+    if not fields:
+        del owners[manager]
+    if merged is not live and same(live, merged):
+        merged = live
+    if merged is not live and manager in owners:
+        owners[manager] = Owned(fields, api_version, time)
+    return Applied(merged, managers if owners == managers else owners)
+
+
+def update(
+    live: Any,
+    written: Any,
+    manager: Manager,
+    schema: Schema,
+    *,
+    api_version: str,
+    managers: Managers,
+    time: str | None = None,
+    ignored: FieldSet = NOTHING,
+    never: FieldSet = NOTHING,
+) -> Managers:
+    """
+    Return the managers after any write that is not an apply: it takes what it changed, from everybody.
+
+    Raise TypedError when one of the two values does not fit the schema.
+    """
+    if live is written:
+        return managers
+    for value in (live, written):
+        field_set(schema, value, duplicates=True)
+    change = compare(schema, live, written)
+    if ignored:
+        change = change.less(ignored)
+    owners = _reconciled(schema, managers)
+    _take(owners, None, change)
+    taken = (change.modified | change.added) - never
+    if taken:
+        before = owners.get(manager)
+        fields = taken if before is None else before.fields | taken
+        owners[manager] = Owned(fields, api_version, time)
+    return managers if owners == managers else owners
+
+
+def _reconciled(schema: Schema, managers: Managers) -> dict[Manager, Owned]:
+    """Return a copy of the managers, with each set as the types are now."""
+    out = {}
+    for manager, owned in managers.items():
+        root = reconciled(schema, owned.fields.root)
+        out[manager] = owned if root is owned.fields.root else Owned(FieldSet(root), owned.api_version, owned.time)
+    return out
+
+
+def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparison) -> list[FieldConflict]:
+    """Take from everybody but the writer what a change touches; return what they owned of it."""
+    conflicts: list[FieldConflict] = []
+    touched = fieldset.union(change.modified.root, change.added.root)
+    if not touched and not change.removed:
+        return conflicts
+    for manager, owned in list(owners.items()):
+        if manager == writer:
+            continue
+        theirs = owned.fields.root
+        taken = fieldset.intersection(theirs, touched)
+        conflicts += [FieldConflict(manager, path) for path in FieldSet(taken)]
+        left = fieldset.difference(fieldset.difference(theirs, taken), change.removed.root)
+        if not left:
+            del owners[manager]
+        elif left is not theirs:
+            owners[manager] = Owned(FieldSet(left), owned.api_version, owned.time)
+    return conflicts
+
+
+def _pruned(schema: Schema, merged: Any, last: Node, owners: Mapping[Manager, Owned]) -> Any:
+    """Return the merged value without what the applier gave up and nobody owns now."""
+    managed: Node = {}
+    for owned in owners.values():
+        managed = fieldset.union(managed, owned.fields.root)
+    last = with_named_fields(schema, last)
+    managed = with_named_fields(schema, managed)
+    if not fieldset.difference(last, managed):
+        return merged
+    whole = _present(schema, merged)
+    # Three steps, because removing an item takes all below it: remove what was owned, add back what somebody
+    # owns, and of what is then missing remove only what the applier itself had owned.
+    bare = _present(schema, remove(schema, merged, last))
+    kept = fieldset.union(bare, managed)
+    bare = _present(schema, remove(schema, merged, fieldset.difference(whole, kept)))
+    gone = fieldset.intersection(fieldset.difference(whole, bare), last)
+    return remove(schema, merged, gone)
+
+
+def _present(schema: Schema, value: Any) -> Node:
+    """Return the root of all paths of a value, with the declared fields above them."""
+    return with_named_fields(schema, field_set(schema, value, duplicates=True).root)

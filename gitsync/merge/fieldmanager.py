@@ -1,0 +1,214 @@
+"""
+Writes to whole objects: the merge core with metadata.managedFields read before and written after.
+
+``apply_object`` is what a PATCH of type apply does, ``update_object`` what every other write does to ownership.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from gitsync.errors import InvalidInput
+from gitsync.merge import managed
+from gitsync.merge.apply import (
+    NOTHING,
+    Applied,
+    Conflicts,
+    Manager,
+    Managers,
+    apply,
+    update,
+)
+from gitsync.merge.fieldset import FieldSet
+from gitsync.merge.schema import Schema
+from gitsync.merge.typed import TypedError, field_set
+from gitsync.merge.walk import compare
+from gitsync.objects.keys import LAST_APPLIED
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+
+_KUBECTL: Final = "kubectl"
+"""The one manager whose server-side apply takes over from its own client-side apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Who writes, when, through which subresource, and what nobody may own there."""
+
+    manager: str
+    time: str | None = None
+    subresource: str = ""
+    ignored: FieldSet = NOTHING
+
+
+def apply_object(
+    live: Manifest | None, applied: Manifest, schema: Schema, write: Write, *, force: bool = False
+) -> Manifest | Conflicts:
+    """
+    Return the live object with an applied one laid over it, managedFields included.
+
+    ``live`` is None where there is no object yet. The very same live object comes back when the apply changes
+    neither a value nor an owner. Raise TypedError when the applied object does not fit its schema.
+    """
+    if metadata_of(applied).get("managedFields") is not None:
+        raise InvalidInput("metadata.managedFields must be nil")
+    api_version = str(applied.get("apiVersion") or "")
+    manager = Manager(write.manager, "Apply", write.subresource)
+    bare, managers = _split(live)
+    if not managers and bare:
+        first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, api_version)
+        managers = update(
+            {},
+            bare,
+            first,
+            schema,
+            api_version=api_version,
+            managers={},
+            time=write.time,
+            ignored=write.ignored,
+            never=managed.NEVER_OWNED,
+        )
+    result = _apply(bare, applied, manager, schema, api_version, managers, write, force)
+    if isinstance(result, Conflicts) and write.manager == _KUBECTL:
+        allowed = _client_side_applied(bare, schema, api_version)
+        left = tuple(conflict for conflict in result.conflicts if conflict.path not in allowed)
+        if left != result.conflicts:
+            if left:
+                return Conflicts(left)
+            result = _apply(bare, applied, manager, schema, api_version, managers, write, True)
+    if isinstance(result, Conflicts):
+        return result
+    merged = result.object
+    if write.manager == _KUBECTL and annotations_of(merged).get(LAST_APPLIED):
+        merged = _with_last_applied(merged, applied)
+    if live is not None and merged is bare and result.managers is managers and metadata_of(live).get("managedFields"):
+        return live
+    return with_managers(merged, result.managers)
+
+
+def update_object(live: Manifest | None, written: Manifest, schema: Schema, write: Write) -> Manifest:
+    """
+    Return a written object with its managedFields, as after a PUT, a POST or a patch that is not an apply.
+
+    What the written object says about managedFields counts as the API server lets it count: an empty list
+    clears them, a valid one replaces them, anything else leaves those of the live object. An object that does
+    not fit its schema, or whose ownership was cleared, is not tracked.
+    """
+    api_version = str(written.get("apiVersion") or "")
+    bare, managers = _split(live)
+    new, _ = _detach(written)
+    entries = metadata_of(written).get("managedFields")
+    if not write.subresource and entries is not None:
+        if managed.is_reset(entries):
+            managers = {}
+        else:
+            managers = _decoded_or(entries, managers)
+    created = live is None or not metadata_of(live).get("uid")
+    if managers or created:
+        manager = Manager(write.manager, "Update", write.subresource, api_version)
+        try:
+            managers = update(
+                bare,
+                new,
+                manager,
+                schema,
+                api_version=api_version,
+                managers=managers,
+                time=write.time,
+                ignored=write.ignored,
+                never=managed.NEVER_OWNED,
+            )
+        except TypedError:
+            return with_managers(new, managers)
+        managers = managed.capped(managers)
+    return with_managers(new, managers)
+
+
+def with_managers(manifest: Manifest, managers: Managers) -> Manifest:
+    """Return the object with the managers as its managedFields, or without any where there are none."""
+    metadata = {key: value for key, value in metadata_of(manifest).items() if key != "managedFields"}
+    if managers:
+        metadata["managedFields"] = managed.encode(managers)
+    return {**manifest, "metadata": metadata}
+
+
+def managers_of(manifest: Manifest) -> Managers:
+    """Return the managers of an object; raise InvalidInput when its managedFields cannot be read."""
+    return managed.decode(metadata_of(manifest).get("managedFields"))
+
+
+def _split(live: Manifest | None) -> tuple[Manifest, Managers]:
+    """Return an object without its managedFields, and its managers; an unreadable list counts as none."""
+    if live is None:
+        return {}, {}
+    bare, entries = _detach(live)
+    return bare, _decoded_or(entries, {})
+
+
+def _detach(manifest: Manifest) -> tuple[Manifest, Any]:
+    metadata = metadata_of(manifest)
+    if "managedFields" not in metadata:
+        return manifest, None
+    rest = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**manifest, "metadata": rest}, metadata["managedFields"]
+
+
+def _decoded_or(entries: Any, otherwise: Managers) -> Managers:
+    try:
+        return managed.decode(entries) or otherwise
+    except (InvalidInput, AttributeError, TypeError):
+        return otherwise
+
+
+def _apply(
+    bare: Manifest,
+    applied: Manifest,
+    manager: Manager,
+    schema: Schema,
+    api_version: str,
+    managers: Managers,
+    write: Write,
+    force: bool,
+) -> Applied | Conflicts:
+    return apply(
+        bare,
+        applied,
+        manager,
+        schema,
+        api_version=api_version,
+        managers=managers,
+        force=force,
+        time=write.time,
+        ignored=write.ignored,
+        never=managed.NEVER_OWNED,
+    )
+
+
+def _client_side_applied(live: Manifest, schema: Schema, api_version: str) -> FieldSet:
+    """Return the fields that a client-side apply set and that nobody changed since: kubectl may take these."""
+    try:
+        last = orjson.loads(annotations_of(live).get(LAST_APPLIED) or "")
+        if last.get("apiVersion") != api_version:
+            return NOTHING
+        fields = field_set(schema, last)
+        since = compare(schema, last, live)
+    except (orjson.JSONDecodeError, AttributeError, TypedError):
+        return NOTHING
+    return fields - since.modified - since.added - since.removed
+
+
+def _with_last_applied(merged: Manifest, applied: Manifest) -> Manifest:
+    """Return the object with kubectl's annotation telling what was applied last, as kubectl itself writes it."""
+    metadata = {key: value for key, value in metadata_of(applied).items() if key != "managedFields"}
+    annotations = {key: value for key, value in annotations_of(applied).items() if key != LAST_APPLIED}
+    if annotations:
+        metadata["annotations"] = annotations
+    else:
+        metadata.pop("annotations", None)
+    text = orjson.dumps({**applied, "metadata": metadata}, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    if annotations_of(merged).get(LAST_APPLIED) == text:
+        return merged
+    after = {**metadata_of(merged), "annotations": {**annotations_of(merged), LAST_APPLIED: text}}
+    return {**merged, "metadata": after}

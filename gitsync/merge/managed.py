@@ -1,0 +1,130 @@
+"""managedFields on the wire and back: entries, their identity, their order, and the cap on their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.merge.apply import Manager, Managers, Owned
+from gitsync.merge.fieldset import FieldSet
+
+MAX_UPDATERS: Final = 10
+ANCIENT_CHANGES: Final = "ancient-changes"
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+NEVER_OWNED: Final = FieldSet.of(
+    [
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "clusterName",
+                "creationTimestamp",
+                "generation",
+                "managedFields",
+                "name",
+                "namespace",
+                "resourceVersion",
+                "selfLink",
+                "uid",
+            )
+        ),
+    ]
+)
+"""What identifies an object, or is the server's, belongs to nobody."""
+
+
+def decode(entries: Iterable[Mapping[str, Any]] | None) -> Managers:
+    """Return the managers of a list of entries; raise InvalidInput when one of them is not an entry."""
+    managers = {}
+    for entry in entries or ():
+        operation = entry.get("operation")
+        if operation not in ("Apply", "Update"):
+            raise InvalidInput(f"invalid operation {operation!r}", where="metadata.managedFields")
+        if entry.get("fieldsType") != "FieldsV1":
+            raise InvalidInput(f"invalid fieldsType {entry.get('fieldsType')!r}", where="metadata.managedFields")
+        version = str(entry.get("apiVersion") or "")
+        try:
+            fields = FieldSet.from_v1(entry.get("fieldsV1") or {})
+        except ValueError as problem:
+            raise InvalidInput(str(problem), where="metadata.managedFields") from problem
+        manager = Manager(
+            str(entry.get("manager") or ""),
+            operation,
+            str(entry.get("subresource") or ""),
+            version if operation == "Update" else "",
+        )
+        managers[manager] = Owned(fields, version, entry.get("time"))
+    return managers
+
+
+def encode(managers: Managers) -> list[dict[str, Any]]:
+    """Return the entries of the managers: Apply before Update, then by time, then by name."""
+    ordered = sorted(
+        managers.items(),
+        key=lambda item: (
+            item[0].operation,
+            item[1].time or "",
+            item[0].name,
+            item[1].api_version,
+            item[0].subresource,
+        ),
+    )
+    return [_entry(manager, owned) for manager, owned in ordered]
+
+
+def _entry(manager: Manager, owned: Owned) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    if manager.name:
+        entry["manager"] = manager.name
+    entry["operation"] = manager.operation
+    entry["apiVersion"] = owned.api_version
+    if owned.time is not None:
+        entry["time"] = owned.time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = owned.fields.to_v1()
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry
+
+
+def is_reset(entries: Any) -> bool:
+    """Whether a request clears all ownership: ``[]``, or ``[{}]``."""
+    return isinstance(entries, list) and (not entries or entries == [{}])
+
+
+def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
+    """Return the managers with the oldest updaters of one version put together until at most ``limit`` are left."""
+    updaters = sorted(
+        (manager for manager in managers if manager.operation == "Update"),
+        key=lambda manager: (managers[manager].time or "", manager.name, manager.subresource),
+    )
+    if len(updaters) <= limit:
+        return managers
+    out = dict(managers)
+    first: dict[str, Manager] = {}
+    excess = len(updaters) - limit
+    for manager in updaters:
+        if excess <= 0:
+            break
+        owned = managers[manager]
+        version = owned.api_version
+        if version not in first:
+            first[version] = manager
+            continue
+        bucket = Manager(ANCIENT_CHANGES, "Update", "", version)
+        if bucket not in out:
+            out[bucket] = out.pop(first[version])
+        if manager != bucket:
+            del out[manager]
+        out[bucket] = Owned(out[bucket].fields | owned.fields, version, owned.time)
+        excess -= 1
+    return out
+
+
+def without_times(entries: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    """Return the entries without their times, to see whether a write changed anything but those."""
+    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]

@@ -1,0 +1,280 @@
+"""
+Schema: what the merge core knows of a type, compiled lazily from OpenAPI.
+
+The words are those of structured merge: a type may be a scalar, a list and a map at once (a type nobody
+described is all three). Lists are atomic, sets, or maps by keys; maps are granular or atomic.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+REFERENCE: Final = "#/components/schemas/"
+_GVK: Final = "x-kubernetes-group-version-kind"
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_SCALARS: Final = {"string": "string", "boolean": "boolean", "number": "numeric", "integer": "numeric"}
+_FORMATS: Final = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Duration": "duration",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
+}
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+OBJECT_META: Final = f"{_META}ObjectMeta"
+
+
+class Schema:
+    """
+    Describe one type; read-only once compiled.
+
+    ``scalar`` is string, numeric, boolean, untyped or empty. ``fields[name]`` is the schema of a member, the
+    one of undeclared members (``elements``) where it is not declared, or None where such are unknown.
+    """
+
+    __slots__ = (
+        "declared",
+        "default",
+        "elements",
+        "fields",
+        "format",
+        "is_list",
+        "is_map",
+        "items",
+        "keys",
+        "list_type",
+        "map_atomic",
+        "merge_key",
+        "name",
+        "patch_strategy",
+        "scalar",
+    )
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.scalar = ""
+        self.format = ""
+        self.default: Any = None
+        self.is_map = False
+        self.map_atomic = False
+        self.fields: Fields = Fields({}, None, None, False)
+        self.declared: frozenset[str] = frozenset()
+        self.elements: Schema | None = None
+        self.is_list = False
+        self.list_type = "atomic"
+        self.keys: tuple[str, ...] = ()
+        self.items: Schema | None = None
+        self.patch_strategy: tuple[str, ...] = ()
+        self.merge_key = ""
+
+    def __repr__(self) -> str:
+        return f"Schema({self.name or self.scalar or ('list' if self.is_list else 'map')!r})"
+
+
+class Fields(dict[str, Schema | None]):
+    """The members of a map, each compiled when it is first asked for."""
+
+    __slots__ = ("_elements", "_preserve", "_properties", "_schemas")
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        elements: Schema | None,
+        schemas: Schemas | None,
+        preserve: bool,
+    ) -> None:
+        super().__init__()
+        self._properties = properties
+        self._elements = elements
+        self._schemas = schemas
+        self._preserve = preserve
+
+    def __missing__(self, name: str) -> Schema | None:
+        raw = self._properties.get(name)
+        if raw is None or self._schemas is None:
+            return self._elements
+        child = self._schemas.compile(raw, self._preserve)
+        self[name] = child
+        return child
+
+
+def _make_deduced() -> Schema:
+    """Return the type of what nobody described: maps granular, lists atomic, any scalar."""
+    schema = Schema("deduced")
+    schema.scalar = "untyped"
+    schema.is_map = schema.is_list = True
+    schema.elements = schema.items = schema
+    schema.fields = Fields({}, schema, None, False)
+    return schema
+
+
+DEDUCED: Final = _make_deduced()
+"""The type of everything that no schema describes."""
+
+
+class Schemas:
+    """The types of a cluster: named schemas, and which of them each kind is."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.raw = raw
+        self._lock = threading.RLock()
+        self._compiled: dict[tuple[int, bool], Schema] = {}
+        self._kept_alive: list[Any] = []
+        self._names: dict[tuple[str, str, str], str] | None = None
+        self._for_kind: dict[tuple[str, str, str], Schema | None] = {}
+
+    @classmethod
+    def from_openapi(cls, documents: Iterable[Mapping[str, Any]]) -> Schemas:
+        """Return the types of the documents that an API server serves under ``/openapi/v3``."""
+        raw: dict[str, Any] = {}
+        for document in documents:
+            raw.update((document.get("components") or {}).get("schemas") or {})
+        return cls(raw)
+
+    def from_crd(self, schema: Mapping[str, Any]) -> Schema:
+        """
+        Compile the ``openAPIV3Schema`` of one version of a CRD, as the API server publishes it.
+
+        Its metadata is the ObjectMeta among these schemas.
+        """
+        return Schemas(self.raw).compile(_as_object(schema))
+
+    def for_kind(self, group: str, version: str, kind: str) -> Schema | None:
+        """Return the schema of a kind, or None where the documents do not have it."""
+        key = (group, version, kind)
+        try:
+            return self._for_kind[key]
+        except KeyError:
+            name = self._name_of(key)
+            found = self.named(name) if name else None
+            self._for_kind[key] = found
+            return found
+
+    def named(self, name: str) -> Schema:
+        """Return a named schema, such as ``io.k8s.api.core.v1.PodSpec``; raise KeyError when it is unknown."""
+        return self.compile({"$ref": REFERENCE + name}, keep=False)
+
+    def _name_of(self, key: tuple[str, str, str]) -> str:
+        if self._names is None:
+            names: dict[tuple[str, str, str], str] = {}
+            for name, schema in self.raw.items():
+                # Types of every group (DeleteOptions, Status) list many kinds; an object has exactly one.
+                kinds: list[dict[str, str]] = schema.get(_GVK) or []
+                if len(kinds) == 1:
+                    names[kinds[0]["group"], kinds[0]["version"], kinds[0]["kind"]] = name
+            self._names = names
+        return self._names.get(key, "")
+
+    def compile(self, raw: Any, preserve: bool = False, *, keep: bool = True) -> Schema:
+        """Compile one OpenAPI schema whose references are among these; equal inputs give the same object."""
+        with self._lock:
+            name, merged = self._resolve(raw)
+            preserve = preserve or merged.get(_PRESERVE) is True
+            identity = (id(self.raw[name]) if name and merged is self.raw[name] else id(raw), preserve)
+            found = self._compiled.get(identity)
+            if found is None:
+                if keep:
+                    self._kept_alive.append(raw)  # an id stays ours as long as its object lives
+                found = self._compiled[identity] = Schema(name)
+                self._fill(found, merged, preserve)
+            return found
+
+    def _resolve(self, raw: Any) -> tuple[str, Mapping[str, Any]]:
+        """Return the name of the referenced type, and the schema with what stands beside the reference laid over."""
+        name = ""
+        while isinstance(raw, Mapping):
+            alone = raw.get("allOf")
+            if "$ref" in raw:
+                reference = raw
+            elif isinstance(alone, list) and len(alone) == 1 and "$ref" in alone[0]:
+                reference = alone[0]
+            else:
+                return name, raw
+            name = str(reference["$ref"]).removeprefix(REFERENCE)
+            beside = {key: value for key, value in raw.items() if key not in ("$ref", "allOf", "description")}
+            target = self.raw[name]
+            raw = {**target, **beside} if beside else target
+        return name, {}
+
+    def _fill(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
+        kind = raw.get("type")
+        schema.default = raw.get("default")
+        schema.format = _FORMATS.get(schema.name) or str(raw.get("format") or "")
+        strategy = str(raw.get("x-kubernetes-patch-strategy") or "")
+        schema.patch_strategy = tuple(strategy.split(",")) if strategy else ()
+        schema.merge_key = str(raw.get("x-kubernetes-patch-merge-key") or "")
+        if raw.get("x-kubernetes-int-or-string") is True:
+            schema.format = "int-or-string"
+            schema.scalar = "untyped"
+        elif kind == "object" or "properties" in raw or "additionalProperties" in raw:
+            self._fill_map(schema, raw, preserve)
+        elif kind == "array":
+            self._fill_list(schema, raw, preserve)
+        elif kind in _SCALARS:
+            schema.scalar = _SCALARS[kind]
+        elif _is_scalar_choice(raw):
+            schema.scalar = "untyped"
+        else:
+            schema.scalar = "untyped"
+            schema.is_map = schema.is_list = True
+            schema.elements = schema.items = DEDUCED
+            schema.fields = DEDUCED.fields
+
+    def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
+        schema.is_map = True
+        schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic"
+        properties = raw.get("properties") or {}
+        additional = raw.get("additionalProperties")
+        if isinstance(additional, Mapping) and additional:
+            schema.elements = self.compile(additional, preserve)
+        elif preserve or additional or (additional is None and not properties):
+            schema.elements = DEDUCED
+        schema.declared = frozenset(properties)
+        schema.fields = Fields(properties, schema.elements, self, preserve)
+
+    def _fill_list(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
+        schema.is_list = True
+        list_type = raw.get("x-kubernetes-list-type")
+        schema.list_type = list_type if list_type in ("set", "map") else "atomic"
+        schema.keys = tuple(raw.get("x-kubernetes-list-map-keys") or ()) if list_type == "map" else ()
+        items = raw.get("items")
+        schema.items = self.compile(items, preserve) if items else DEDUCED
+
+
+def _is_scalar_choice(raw: Mapping[str, Any]) -> bool:
+    """Whether the schema is one of several scalars, as quantities and int-or-string are."""
+    choices = raw.get("oneOf") or raw.get("anyOf") or ()
+    return bool(choices) and all(isinstance(c, Mapping) and c.get("type") in _SCALARS for c in choices)
+
+
+def _as_object(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a CRD's schema with the members that every object has, here and in embedded resources."""
+    out = _embedded(schema)
+    return _with_type_meta(out)
+
+
+def _with_type_meta(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {
+        **(schema.get("properties") or {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"$ref": REFERENCE + OBJECT_META},
+    }
+    return {**schema, "type": "object", "properties": properties}
+
+
+def _embedded(schema: Any) -> Any:
+    """Return the schema with the object members added wherever a resource is embedded."""
+    if not isinstance(schema, Mapping):
+        return schema
+    out = dict(schema)
+    if "properties" in out:
+        out["properties"] = {name: _embedded(member) for name, member in (out["properties"] or {}).items()}
+    for key in ("items", "additionalProperties"):
+        if key in out:
+            out[key] = _embedded(out[key])
+    if out.get("x-kubernetes-embedded-resource") is True:
+        return _with_type_meta(out)
+    return out

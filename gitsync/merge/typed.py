@@ -1,0 +1,275 @@
+"""
+Typed values: whether a value fits its schema, and which field paths it holds.
+
+One pass answers both for values that fit, which is nearly always; a second, slower one finds the words for
+those that do not. The words are the API server's own, because people search for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, key_element, member, value_element
+from gitsync.merge.schema import Schema
+
+_SCALAR_TYPES: Final[dict[str, frozenset[type]]] = {
+    "string": frozenset({str}),
+    "numeric": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "untyped": frozenset({str, int, float, bool}),
+    "": frozenset(),
+}
+
+
+class TypedError(InvalidInput):
+    """A value does not fit its schema; ``problems`` has each as ``path: what``."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+    def upstream(self) -> str:
+        """Return the text as the API server writes it, over several lines when there are several problems."""
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return "\n".join(["errors:", *(f"  {problem}" for problem in self.problems)])
+
+
+class _Misfit(Exception):
+    """The quick pass met something that does not fit."""
+
+
+def field_set(schema: Schema, value: Any, *, duplicates: bool = False) -> FieldSet:
+    """
+    Return the paths that applying a value takes: its leaves, list items and map items.
+
+    Raise TypedError when the value does not fit; ``duplicates`` lets a list hold one key or member twice,
+    and such items are members without anything below them.
+    """
+    try:
+        return FieldSet(collect(schema, value, duplicates) or {})
+    except _Misfit:
+        problems = tuple(misfits(schema, value, duplicates=duplicates))
+        raise TypedError(problems or (": invalid value",)) from None
+
+
+def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:
+    """Return the node of a value, None where it takes nothing itself; raise ``_Misfit``."""
+    kind = type(value)
+    if kind is dict:
+        if not schema.is_map:
+            raise _Misfit
+        if schema.map_atomic:
+            _check_map(schema, value, duplicates)
+            return MEMBER
+        return _collect_map(schema, value, duplicates)
+    if kind is list:
+        if not schema.is_list:
+            raise _Misfit
+        if schema.list_type == "atomic":
+            _check_list(schema, value, duplicates)
+            return MEMBER
+        return _collect_list(schema, value, duplicates)
+    if value is None:
+        # Null stands for any type; a map or list that is not atomic takes nothing of its own by it.
+        if schema.is_map:
+            return MEMBER if schema.map_atomic else None
+        return MEMBER if schema.scalar or schema.list_type == "atomic" else None
+    if kind not in _SCALAR_TYPES[schema.scalar]:
+        raise _Misfit
+    return MEMBER
+
+
+def _collect_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> Node | None:
+    fields, declared = schema.fields, schema.declared
+    out: Node = {}
+    for name, child in value.items():
+        below = fields[name]
+        if below is None:
+            raise _Misfit
+        if type(child) in _SCALAR_TYPES[below.scalar]:
+            out[f"f:{name}"] = MEMBER
+            continue
+        node = collect(below, child, duplicates)
+        if child is None or child == {}:
+            node = MEMBER
+        elif name not in declared:
+            node = member(node)
+        if node is not None:
+            out[f"f:{name}"] = node
+    return out or None
+
+
+def _collect_list(schema: Schema, value: list[Any], duplicates: bool) -> Node | None:
+    items = schema.items
+    assert items is not None
+    out: Node = {}
+    for item in value:
+        element = element_of(schema, item)
+        if element in out:
+            if not duplicates:
+                raise _Misfit
+            collect(items, item, duplicates)
+            out[element] = MEMBER
+            continue
+        out[element] = member(collect(items, item, duplicates))
+    return out or None
+
+
+def _check(schema: Schema, value: Any, duplicates: bool) -> None:
+    kind = type(value)
+    if kind in _SCALAR_TYPES[schema.scalar] or value is None:
+        return
+    if kind is dict and schema.is_map:
+        _check_map(schema, value, duplicates)
+    elif kind is list and schema.is_list:
+        _check_list(schema, value, duplicates)
+    else:
+        raise _Misfit
+
+
+def _check_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> None:
+    fields = schema.fields
+    for name, child in value.items():
+        below = fields[name]
+        if below is None:
+            raise _Misfit
+        _check(below, child, duplicates)
+
+
+def _check_list(schema: Schema, value: list[Any], duplicates: bool) -> None:
+    items = schema.items
+    assert items is not None
+    if schema.list_type == "atomic":
+        for item in value:
+            _check(items, item, duplicates)
+    else:
+        _collect_list(schema, value, duplicates)
+
+
+def element_of(schema: Schema, item: Any) -> str:
+    """Return the path element of an item of a set or a keyed list; raise ``_Misfit`` when it has none."""
+    if schema.keys:
+        if type(item) is not dict:
+            raise _Misfit
+        key = {}
+        for name in schema.keys:
+            if name in item:
+                key[name] = item[name]
+            else:
+                default = key_default(schema, name)
+                if default is not None:
+                    key[name] = default
+        if not key:
+            raise _Misfit
+        return key_element(key)
+    if item is None or type(item) in (dict, list):
+        raise _Misfit
+    return value_element(item)
+
+
+def key_default(schema: Schema, name: str) -> Any:
+    """Return the default of a key of a keyed list, or None."""
+    items = schema.items
+    field = items.fields[name] if items is not None else None
+    return field.default if field is not None else None
+
+
+def misfits(schema: Schema, value: Any, path: tuple[str, ...] = (), *, duplicates: bool = False) -> Iterator[str]:
+    """Yield each thing that does not fit, as ``path: what`` in the API server's words."""
+    where = f"{human(path)}: " if path else ""
+    kind = type(value)
+    if value is None:
+        return
+    if kind is dict and schema.is_map:
+        for name, child in value.items():
+            below = schema.fields[name]
+            if below is None:
+                yield f"{human((*path, f'f:{name}'))}: field not declared in schema"
+                return
+            yield from misfits(below, child, (*path, f"f:{name}"), duplicates=duplicates)
+    elif kind is list and schema.is_list:
+        yield from _list_misfits(schema, value, path, duplicates)
+    elif kind not in _SCALAR_TYPES[schema.scalar]:
+        yield where + _expected(schema, value)
+
+
+def _list_misfits(schema: Schema, value: list[Any], path: tuple[str, ...], duplicates: bool) -> Iterator[str]:
+    where = f"{human(path)}: " if path else ""
+    items = schema.items
+    assert items is not None
+    seen = set()
+    for index, item in enumerate(value):
+        if schema.list_type == "atomic":
+            element = f"i:{index}"
+        else:
+            problem = _item_problem(schema, item)
+            if problem:
+                yield f"{where}element {index}: {problem}"
+                return
+            element = element_of(schema, item)
+            if element in seen and not duplicates:
+                yield f"{where}duplicate entries for key {human((element,))}"
+            seen.add(element)
+        yield from misfits(items, item, (*path, element), duplicates=duplicates)
+
+
+def _item_problem(schema: Schema, item: Any) -> str:
+    """Return why an item has no path element, empty where it has one."""
+    if schema.keys:
+        if item is None:
+            return "associative list with keys may not have a null element"
+        if type(item) is not dict:
+            return "associative list with keys may not have non-map elements"
+        if not any(name in item or key_default(schema, name) is not None for name in schema.keys):
+            names = " ".join(f'"{name}"' for name in schema.keys)
+            return (
+                f"associative list with keys has an element that omits all key fields [{names}] "
+                "(and doesn't have default values for any key fields)"
+            )
+        return ""
+    if type(item) is dict:
+        return "associative list without keys has an element that's a map type"
+    if type(item) is list:
+        return "not supported: associative list with lists as elements"
+    return "associative list without keys has an element that's an explicit null" if item is None else ""
+
+
+def _expected(schema: Schema, value: Any) -> str:
+    """Return what was expected; the API server prints the value as its language does, and so do we."""
+    if schema.is_map:
+        return f"expected map, got &{{{go(value)}}}"
+    if schema.scalar == "numeric":
+        return f"expected numeric (int or float), got {_GO_TYPES.get(type(value), 'object')}"
+    if schema.scalar == "string":
+        return f"expected string, got &value.valueUnstructured{{Value:{go(value)}}}"
+    if schema.scalar == "boolean":
+        return f"expected boolean, got &{{{go(value)}}}"
+    if schema.scalar == "untyped":
+        return f"expected any scalar, got &{{{go(value)}}}"
+    return f"expected list, got &{{{go(value)}}}"
+
+
+_GO_TYPES: Final[dict[type, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+
+
+def go(value: Any) -> str:
+    """Return a value as Go's ``%v`` prints it."""
+    if type(value) is dict:
+        return "map[" + " ".join(f"{key}:{go(value[key])}" for key in sorted(value)) + "]"
+    if type(value) is list:
+        return "[" + " ".join(go(item) for item in value) + "]"
+    if value is None:
+        return "<nil>"
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,125 @@
+"""Run the server-side apply cases of the conformance data through the merge core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, apply, update
+from gitsync.merge.fieldset import FieldSet
+from gitsync.merge.schema import DEDUCED, REFERENCE, Schema, Schemas
+from gitsync.merge.typed import TypedError
+from gitsync.merge.walk import same
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of one case; ``problem`` is empty when it passed."""
+
+    name: str
+    problem: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case passed."""
+        return not self.problem
+
+
+def run(folder: Path) -> list[Result]:
+    """Run every case of a folder."""
+    return [run_case(json.loads(file.read_text())) for file in sorted(folder.glob("*.json"))]
+
+
+def run_case(case: dict[str, Any]) -> Result:
+    """Run the steps of one case and compare what must result."""
+    problem = next(_problems(case), "")
+    return Result(case["name"], problem)
+
+
+def _problems(case: dict[str, Any]) -> Iterator[str]:
+    schema = _schema(case)
+    live: Any = {}
+    managers: Managers = {}
+    for number, step in enumerate(case["steps"]):
+        if step["op"] == "change-schema":
+            schema = _schema(step | {"root": case["root"]})
+            continue
+        version = step["apiVersion"]
+        ignored = FieldSet.of(tuple(path) for path in (case.get("ignored") or {}).get(version, ()))
+        try:
+            if step["op"] == "update":
+                manager = Manager(step["manager"], "Update")
+                managers = update(
+                    live,
+                    step["object"],
+                    manager,
+                    schema,
+                    api_version=version,
+                    managers=managers,
+                    ignored=ignored,
+                )
+                live = step["object"]
+                outcome: Any = "ok"
+            else:
+                result = apply(
+                    live,
+                    step["object"],
+                    Manager(step["manager"], "Apply"),
+                    schema,
+                    api_version=version,
+                    managers=managers,
+                    force=step["op"] == "force-apply",
+                    ignored=ignored,
+                )
+                if isinstance(result, Applied):
+                    live, managers, outcome = result.object, result.managers, "ok"
+                else:
+                    outcome = result
+        except TypedError:
+            outcome = "error"
+        if isinstance(outcome, Conflicts):
+            outcome = {"conflicts": sorted([c.manager.name, list(c.path)] for c in outcome.conflicts)}
+        expected = step["expect"]
+        if isinstance(expected, dict):
+            expected = {"conflicts": sorted([c["manager"], c["path"]] for c in expected["conflicts"])}
+        if outcome != expected:
+            yield f"step {number}: expected {expected}, got {outcome}"
+    expect = case["expect"]
+    if "object" in expect and not same(live, expect["object"]):
+        yield f"object: expected {expect['object']}, got {live}"
+    if "managed" in expect:
+        wanted = {
+            name: (entry["apiVersion"], sorted(map(tuple, entry["paths"]))) for name, entry in expect["managed"].items()
+        }
+        got = {manager.name: (owned.api_version, sorted(owned.fields)) for manager, owned in managers.items()}
+        if got != wanted:
+            yield f"managed: expected {wanted}, got {got}"
+
+
+def _schema(case: dict[str, Any]) -> Schema:
+    """Return the schema of the object; the suite's ``x-relationship`` becomes what OpenAPI says in its place."""
+    if case["schema"] == "deduced":
+        return DEDUCED
+    schemas = case["openapi"]["components"]["schemas"]
+    return Schemas.from_openapi([{"components": {"schemas": _translated(schemas, schemas)}}]).named(case["root"])
+
+
+def _translated(schema: Any, schemas: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_translated(item, schemas) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {key: _translated(value, schemas) for key, value in schema.items() if key != "x-relationship"}
+    relationship = schema.get("x-relationship")
+    if relationship:
+        reference = schema.get("$ref") or schema["allOf"][0]["$ref"]
+        target = schemas[reference.removeprefix(REFERENCE)]
+        if target.get("type") == "array":
+            keyed = "map" if target.get("x-kubernetes-list-map-keys") else "set"
+            out["x-kubernetes-list-type"] = "atomic" if relationship == "atomic" else keyed
+        else:
+            out["x-kubernetes-map-type"] = "atomic" if relationship == "atomic" else "granular"
+    return out
