@@ -1,0 +1,138 @@
+"""Recorder: write Events as Kubernetes components do, count repetitions, and let them expire."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.api import Api, Timers
+from gitsync.sandbox.status import ApiError
+
+_LIFETIME = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    namespace: str
+    name: str
+    count: int
+
+
+class Recorder:
+    """
+    Record what happened to an object as a core/v1 Event.
+
+    The same event again raises the count of the first. An event goes an hour after it was last seen.
+    """
+
+    def __init__(self, api: Api, timers: Timers) -> None:
+        self._api = api
+        self._timers = timers
+        self._series: OrderedDict[str, tuple[float, _Series]] = OrderedDict()
+        self._sweeping = False
+
+    def normal(self, obj: Manifest, reason: str, message: str, source: Source) -> None:
+        """Record an event of type Normal."""
+        self._record(obj, "Normal", reason, message, source)
+
+    def warning(self, obj: Manifest, reason: str, message: str, source: Source) -> None:
+        """Record an event of type Warning."""
+        self._record(obj, "Warning", reason, message, source)
+
+    def resume(self, event: Manifest) -> None:
+        """Take up an event that was stored before a restart, so that it expires."""
+        meta = event["metadata"]
+        series = _Series(meta["namespace"], meta["name"], event.get("count") or 1)
+        self._keep(f"{series.namespace}/{series.name}", series)
+
+    def _record(self, obj: Manifest, kind: str, reason: str, message: str, source: Source) -> None:
+        involved = _involved(obj, source.field_path)
+        digest = hashlib.sha256(
+            "\0".join(
+                (involved["uid"], involved.get("fieldPath", ""), kind, reason, message, source.component)
+            ).encode()
+        ).hexdigest()[:16]
+        known = self._series.get(digest)
+        try:
+            if known is None or not self._repeat(digest, known[1]):
+                self._create(digest, involved, {"type": kind, "reason": reason, "message": message}, source)
+        except ApiError:
+            return  # a namespace that is being deleted takes no events
+
+    def _repeat(self, digest: str, series: _Series) -> bool:
+        if self._api.get("", "Event", series.namespace, series.name) is None:
+            return False
+        count = series.count + 1
+        patch = {"count": count, "lastTimestamp": self._now()}
+        self._api.patch("", "Event", series.namespace, series.name, patch, manager="kube-controller-manager")
+        self._keep(digest, _Series(series.namespace, series.name, count))
+        return True
+
+    def _create(self, digest: str, involved: Manifest, text: Manifest, source: Source) -> None:
+        now = self._now()
+        namespace = involved.get("namespace") or "default"
+        name = f"{involved['name']}.{digest}"
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": involved,
+            **text,
+            "source": {"component": source.component} | ({"host": source.host} if source.host else {}),
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "eventTime": None,
+            "reportingComponent": source.component,
+            "reportingInstance": source.host,
+        }
+        self._api.create(event, manager="kubelet" if source.host else "kube-controller-manager")
+        self._keep(digest, _Series(namespace, name, 1))
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._timers.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _keep(self, digest: str, series: _Series) -> None:
+        self._series[digest] = (self._timers.now() + _LIFETIME, series)
+        self._series.move_to_end(digest)
+        if not self._sweeping:
+            self._sweeping = True
+            self._timers.call_later(_LIFETIME, self._sweep)
+
+    def _sweep(self) -> None:
+        """Delete the events whose time has come; come back for the next."""
+        now = self._timers.now()
+        while self._series:
+            digest, (due, series) = next(iter(self._series.items()))
+            if due > now:
+                self._timers.call_later(due - now, self._sweep)
+                return
+            del self._series[digest]
+            self._api.delete("", "Event", series.namespace, series.name)
+        self._sweeping = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who records an event: the component, the node it runs on, and the part of the object that is meant."""
+
+    component: str
+    host: str = ""
+    field_path: str = ""
+
+
+def _involved(obj: Manifest, field_path: str) -> Manifest:
+    meta = obj["metadata"]
+    reference = {
+        "kind": obj["kind"],
+        "namespace": meta.get("namespace", ""),
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "apiVersion": obj["apiVersion"],
+        "resourceVersion": meta.get("resourceVersion", ""),
+        "fieldPath": field_path,
+    }
+    return {key: value for key, value in reference.items() if value}

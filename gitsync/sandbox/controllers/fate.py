@@ -1,0 +1,39 @@
+"""Fate: what becomes of a container, told by the tag of its image."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from gitsync.objects.manifest import Manifest
+
+
+class Fate(Enum):
+    """How a container behaves once the kubelet tries to start it."""
+
+    RUNS = "runs on, ready at once"
+    SLOW = "runs on, ready after a while"
+    ENDS = "ends with exit code 0"
+    FAILS = "ends at once with exit code 1"
+    OOM = "is killed for its memory, exit code 137"
+    MISSING = "has an image that cannot be pulled"
+
+
+_BY_TAG = {
+    "crash": Fate.FAILS,
+    "fail": Fate.FAILS,
+    "oom": Fate.OOM,
+    "missing": Fate.MISSING,
+    "slow": Fate.SLOW,
+    "forever": Fate.RUNS,
+}
+
+
+def tag_of(image: str) -> str:
+    """Return the tag of an image reference, empty where it has none."""
+    name = image.partition("@")[0].rpartition("/")[2]
+    return name.partition(":")[2]
+
+
+def fate_of(container: Manifest, *, ends: bool) -> Fate:
+    """Return the fate of a container; ``ends`` says that it is meant to end, as in a Job."""
+    return _BY_TAG.get(tag_of(container["image"]), Fate.ENDS if ends else Fate.RUNS)

@@ -1,0 +1,85 @@
+"""Controllers: all controllers of the sandbox, joined to its API."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.api import Api, Timers
+from gitsync.sandbox.controllers.adoption import ADOPTABLE
+from gitsync.sandbox.controllers.base import Behaviour, Context, Controller
+from gitsync.sandbox.controllers.deployment import Deployments
+from gitsync.sandbox.controllers.events import Recorder
+from gitsync.sandbox.controllers.garbage import GarbageCollector
+from gitsync.sandbox.controllers.kubelet import Kubelet
+from gitsync.sandbox.controllers.meta import kind_of
+from gitsync.sandbox.controllers.namespaces import NamespaceContents, NamespaceLifecycle
+from gitsync.sandbox.controllers.nodes import create_nodes
+from gitsync.sandbox.controllers.queue import Queue
+from gitsync.sandbox.controllers.replicaset import ReplicaSets
+from gitsync.sandbox.controllers.scheduler import Scheduler
+
+_ALWAYS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceContents, NamespaceLifecycle)
+_WORKLOADS: tuple[type[Controller], ...] = (Deployments, ReplicaSets, Scheduler, Kubelet)
+
+
+class Controllers:
+    """
+    Run the controllers of a cluster, and its nodes, on the server's thread.
+
+    Without ``workloads`` only what every cluster does goes on: garbage collection and the life of namespaces.
+    ``behaviour`` may be changed at any time.
+    """
+
+    def __init__(self, api: Api, timers: Timers, *, workloads: bool = True) -> None:
+        self.behaviour = Behaviour()
+        self._queue = Queue(timers)
+        self._workloads = workloads
+        self._context = Context(api, timers, self._queue, Recorder(api, timers), self.behaviour)
+        kinds = _ALWAYS + _WORKLOADS if workloads else _ALWAYS
+        self._controllers = tuple(kind(self._context) for kind in kinds)
+        self._watchers: defaultdict[tuple[str, str], list[Controller]] = defaultdict(list)
+        for controller in self._controllers:
+            for watched in controller.watches:
+                self._watchers[watched].append(controller)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which controllers are paused."""
+        return tuple(controller.name for controller in self._controllers)
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """The controllers that do nothing for now."""
+        return frozenset(self._queue.paused)
+
+    def pause(self, name: str) -> None:
+        """Let a controller do nothing until it is resumed; KeyError when there is none of that name."""
+        if name not in self.names:
+            raise KeyError(name)
+        self._queue.paused.add(name)
+
+    def resume(self, name: str) -> None:
+        """Let a controller catch up with what it missed."""
+        self._queue.paused.discard(name)
+        self._queue.wake()
+
+    def start(self) -> None:
+        """Take up what is stored, then follow every change."""
+        api = self._context.api
+        for obj in list(api.everything()):
+            if kind_of(obj) == ("", "Event"):
+                self._context.recorder.resume(obj)
+            self._observe("ADDED", obj, None)
+        api.subscribe(self._observe)
+        if self._workloads:
+            create_nodes(api, self._context.now())
+
+    def _observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        kind = kind_of(obj)
+        if kind in ADOPTABLE:
+            self._context.strays.observe(event, obj)
+        for controller in self._watchers.get(kind, ()):
+            controller.observe(event, obj, old)
+        for controller in self._watchers["*", "*"]:
+            controller.observe(event, obj, old)

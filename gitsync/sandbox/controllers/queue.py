@@ -1,0 +1,94 @@
+"""Queue: keys to be reconciled, each once, in turns on the server's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from gitsync.sandbox.api import Timers
+from gitsync.sandbox.controllers.meta import Key
+from gitsync.sandbox.status import ApiError
+
+_TURN = 50
+_FIRST_RETRY = 0.05
+_LAST_RETRY = 30.0
+
+
+class Reconciler(Protocol):
+    """What the queue calls."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the reconciler is paused."""
+        ...
+
+    def reconcile(self, key: Key) -> None:
+        """Act on the state as it is now; an ApiError means: again, later."""
+        ...
+
+
+class Queue:
+    """
+    Keep dirty keys, each once and in order, and reconcile them in turns on the server's thread.
+
+    A refused reconcile is repeated with growing delay. The keys of a paused controller wait.
+    """
+
+    def __init__(self, timers: Timers) -> None:
+        self.paused: set[str] = set()
+        self._timers = timers
+        self._dirty: dict[tuple[Reconciler, Key], None] = {}
+        self._appointments: dict[tuple[Reconciler, Key], tuple[float, Callable[[], None]]] = {}
+        self._failures: dict[tuple[Reconciler, Key], int] = {}
+        self._scheduled = False
+
+    def add(self, reconciler: Reconciler, key: Key) -> None:
+        """Mark a key; marking it again before it is reconciled changes nothing."""
+        self._dirty[reconciler, key] = None
+        self.wake()
+
+    def add_after(self, reconciler: Reconciler, key: Key, seconds: float) -> None:
+        """Mark a key after a while, unless it will be marked earlier."""
+        due = self._timers.now() + seconds
+        planned = self._appointments.get((reconciler, key))
+        if planned is not None:
+            if planned[0] <= due:
+                return
+            planned[1]()
+        cancel = self._timers.call_later(seconds, lambda: self._keep_appointment(reconciler, key))
+        self._appointments[reconciler, key] = (due, cancel)
+
+    def _keep_appointment(self, reconciler: Reconciler, key: Key) -> None:
+        self._appointments.pop((reconciler, key), None)
+        self.add(reconciler, key)
+
+    def wake(self) -> None:
+        """Arrange for the next turn."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._timers.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        """Reconcile some keys, then let the server answer requests before the next turn."""
+        self._scheduled = False
+        try:
+            for item in list(islice(self._ready(), _TURN)):
+                del self._dirty[item]
+                self._reconcile(*item)
+        finally:
+            if next(self._ready(), None):
+                self.wake()
+
+    def _ready(self) -> Iterator[tuple[Reconciler, Key]]:
+        return (item for item in self._dirty if item[0].name not in self.paused)
+
+    def _reconcile(self, reconciler: Reconciler, key: Key) -> None:
+        try:
+            reconciler.reconcile(key)
+        except ApiError:
+            failures = self._failures.get((reconciler, key), 0)
+            self._failures[reconciler, key] = failures + 1
+            self.add_after(reconciler, key, min(_FIRST_RETRY * 2**failures, _LAST_RETRY))
+        else:
+            self._failures.pop((reconciler, key), None)
