@@ -125,12 +125,12 @@ def _shift_out(number: int, factor: int) -> tuple[int, int]:
     return number, power
 
 
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")  # noqa: RUF001 both micros
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS: Final = {
     "ns": 1,
     "us": 10**3,
     "µs": 10**3,
-    "μs": 10**3,  # noqa: RUF001 the other micro sign
+    "μs": 10**3,
     "ms": 10**6,
     "s": 10**9,
     "m": 60 * 10**9,

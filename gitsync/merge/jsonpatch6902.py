@@ -1,0 +1,188 @@
+"""
+JSON patch (RFC 6902) as the API server does it.
+
+It differs from the standard in one point that clients rely on: ``replace`` of a member that a map does not have
+adds it. Work is bounded: so many operations, and so many bytes that ``copy`` may add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from gitsync.errors import InvalidInput
+from gitsync.merge.walk import same
+
+MAX_OPERATIONS: Final = 10_000
+MAX_COPIED: Final = 3 * 1024 * 1024
+
+
+class JsonPatchError(InvalidInput):
+    """An operation cannot be carried out; the API server gives no details to its clients."""
+
+
+class JsonPatchFormatError(InvalidInput):
+    """The patch is not a list of operations."""
+
+
+def json_patch(value: Any, operations: Any) -> Any:
+    """
+    Return a value after the operations, all of them or none; the input is not changed.
+
+    Raise JsonPatchFormatError where the patch is not a list of maps, JsonPatchError where an operation fails.
+    """
+    if not isinstance(operations, list) or any(not isinstance(each, dict) for each in operations):
+        raise JsonPatchFormatError("a JSON patch is a list of operations")
+    if len(operations) > MAX_OPERATIONS:
+        raise JsonPatchFormatError(
+            f"the allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        )
+    copied = 0
+    for operation in operations:
+        name = operation.get("op")
+        carry_out = _OPERATIONS.get(name) if isinstance(name, str) else None
+        if carry_out is None:
+            raise JsonPatchError(f"unexpected operation {name!r}")
+        value, added = carry_out(value, operation)
+        copied += added
+        if copied > MAX_COPIED:
+            raise JsonPatchError(f"copy operations add more than {MAX_COPIED} bytes")
+    return value
+
+
+def _add(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    return _changed(value, _path(operation, "path"), lambda parent, key: _put(parent, key, operation.get("value"))), 0
+
+
+def _replace(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    path = _path(operation, "path")
+    if not path:
+        return operation.get("value"), 0
+
+    def put(parent: Any, key: str) -> Any:
+        if isinstance(parent, list):
+            index = _index(parent, key)
+            return [*parent[:index], operation.get("value"), *parent[index + 1 :]]
+        return {**parent, key: operation.get("value")}
+
+    return _changed(value, path, put), 0
+
+
+def _remove(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    return _taken(value, _path(operation, "path")), 0
+
+
+def _move(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    source = _path(operation, "from")
+    moved = _at(value, source)
+    left = _taken(value, source)
+    return _changed(left, _path(operation, "path"), lambda parent, key: _put(parent, key, moved)), 0
+
+
+def _copy(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    copied = _at(value, _path(operation, "from"))
+    out = _changed(value, _path(operation, "path"), lambda parent, key: _put(parent, key, copied))
+    return out, len(orjson.dumps(copied))
+
+
+def _test(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
+    path = _path(operation, "path")
+    try:
+        found = _at(value, path)
+    except JsonPatchError:
+        # A test for null holds for a member that is absent.
+        if operation.get("value") is not None:
+            raise
+        found = None
+    if not same(found, operation.get("value")):
+        raise JsonPatchError(f"testing value {operation.get('path')} failed")
+    return value, 0
+
+
+_OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], tuple[Any, int]]]] = {
+    "add": _add,
+    "replace": _replace,
+    "remove": _remove,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}
+
+
+def _path(operation: dict[str, Any], member: str) -> list[str]:
+    """Return the parts of a JSON pointer."""
+    pointer = operation.get(member)
+    if not isinstance(pointer, str) or (pointer and pointer[0] != "/"):
+        raise JsonPatchError(f"operation {operation.get('op')} has no valid {member}")
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def _at(value: Any, path: list[str]) -> Any:
+    for part in path:
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list):
+            value = value[_index(value, part)]
+        else:
+            raise JsonPatchError(f"nothing at {part!r}")
+    return value
+
+
+def _changed(value: Any, path: list[str], change: Callable[[Any, str], Any]) -> Any:
+    """Return a copy of a value in which the container of a path was changed by a function of it and the last part."""
+    if not path:
+        return change({}, "")[""]
+    parents = [value]
+    for part in path[:-1]:
+        parents.append(_at(parents[-1], [part]))
+    if not isinstance(parents[-1], dict | list):
+        raise JsonPatchError(f"nothing to change at {path[-1]!r}")
+    out = change(parents[-1], path[-1])
+    for parent, part in zip(reversed(parents[:-1]), reversed(path[:-1]), strict=True):
+        if isinstance(parent, list):
+            index = _index(parent, part)
+            out = [*parent[:index], out, *parent[index + 1 :]]
+        else:
+            out = {**parent, part: out}
+    return out
+
+
+def _taken(value: Any, path: list[str]) -> Any:
+    if not path:
+        raise JsonPatchError("the whole document cannot be removed")
+
+    def take(parent: Any, key: str) -> Any:
+        if isinstance(parent, list):
+            index = _index(parent, key)
+            return [*parent[:index], *parent[index + 1 :]]
+        if key not in parent:
+            raise JsonPatchError(f"unable to remove nonexistent key: {key}")
+        return {name: member for name, member in parent.items() if name != key}
+
+    return _changed(value, path, take)
+
+
+def _put(parent: Any, key: str, value: Any) -> Any:
+    if isinstance(parent, dict):
+        return {**parent, key: value}
+    if key == "-":
+        return [*parent, value]
+    index = _number(key)
+    if not 0 <= index <= len(parent):
+        raise JsonPatchError(f"index {key} is out of bounds")
+    return [*parent[:index], value, *parent[index:]]
+
+
+def _index(items: list[Any], key: str) -> int:
+    index = _number(key)
+    if not 0 <= index < len(items):
+        raise JsonPatchError(f"index {key} is out of bounds")
+    return index
+
+
+def _number(key: str) -> int:
+    if not (key.isascii() and key.isdigit()) or len(key) > 9:
+        raise JsonPatchError(f"{key!r} is not an index")
+    return int(key)
