@@ -98,6 +98,8 @@ class Change:
 
     ``desired`` is what will be applied (None for a prune), ``live`` what was seen (None when absent). ``rule`` names
     the risk rule that decided and ``reason`` says why in plain words. Steps run by ``stage``, then ``wave``.
+    ``certain`` is False where only a dry-run apply can tell whether the step changes anything; ``problem`` is why the
+    API server would refuse it, and such a step must not be tried.
     """
 
     ref: ObjectRef
@@ -110,6 +112,8 @@ class Change:
     desired: Manifest | None = None
     live: Manifest | None = None
     differences: tuple[FieldDifference, ...] = ()
+    certain: bool = True
+    problem: str = ""
 
     @property
     def is_write(self) -> bool:
@@ -123,7 +127,8 @@ class Plan:
     What a sync would do: every object, also the unchanged ones, in execution order.
 
     ``digest`` is over commit, objects, actions, desired content and live uid and resourceVersion of the objects
-    that would be written: an approval of it lapses when any of these changes.
+    that would be written: an approval of it lapses when any of these changes. ``refusals`` are reasons, one line
+    each, for which nothing of it may run.
     """
 
     application: str
@@ -132,6 +137,7 @@ class Plan:
     digest: str
     risk: Risk
     explanation: str = ""
+    refusals: tuple[str, ...] = ()
 
     @property
     def writes(self) -> tuple[Change, ...]:

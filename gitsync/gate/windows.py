@@ -1,0 +1,67 @@
+"""Sync windows: the times in which an Application may or may not sync."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from croniter import croniter
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import Window
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """Whether a sync may run now, and why not."""
+
+    allowed: bool
+    reason: str = ""
+
+
+def is_open(window: Window, now: datetime) -> bool:
+    """
+    Tell whether a window is open now: its schedule last fired less than its duration ago, in its own time zone.
+
+    Raise InvalidInput when schedule or time zone has no meaning.
+    """
+    check(window)
+    local = now.astimezone(ZoneInfo(window.time_zone))
+    # croniter returns the time strictly before the given one, so a window opens in its very first second
+    started = croniter(window.schedule, local + timedelta(seconds=1)).get_prev(datetime)
+    return bool((now - started).total_seconds() < window.duration)
+
+
+def check(window: Window) -> None:
+    """Raise InvalidInput when the schedule or the time zone of a window has no meaning."""
+    if len(window.schedule.split()) != 5 or not croniter.is_valid(window.schedule):
+        raise InvalidInput(
+            f"{window.schedule!r} is no cron schedule",
+            where="spec.sync.windows.schedule",
+            cure='write minute, hour, day, month, weekday: "0 18 * * 5"',
+        )
+    try:
+        ZoneInfo(window.time_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidInput(
+            f"{window.time_zone!r} is no time zone", where="spec.sync.windows.timeZone", cure='write "Europe/Berlin"'
+        ) from None
+
+
+def state(windows: Iterable[Window], now: datetime, *, manual: bool = False) -> WindowState:
+    """
+    Return whether a sync may run now.
+
+    An open Deny window stops it. Where there are Allow windows, one must be open. A sync that a person asks for
+    passes a window that lets manual syncs through.
+    """
+    passing = [window for window in windows if not (manual and window.manual_sync)]
+    for window in passing:
+        if window.kind == "Deny" and is_open(window, now):
+            return WindowState(False, f"a Deny window is open ({window.schedule} {window.time_zone})")
+    allows = [window for window in passing if window.kind == "Allow"]
+    if allows and not any(is_open(window, now) for window in allows):
+        return WindowState(False, "no Allow window is open")
+    return WindowState(True)

@@ -1,0 +1,244 @@
+"""
+Drift: the fields where what lives differs from what Git declares.
+
+A field is looked at when Git declares it, or when we applied it before and Git no longer does. Everything else in the
+live object belongs to others and is no drift. Values are compared by meaning, along the schema of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from gitsync.merge.fieldset import MEMBER, Node, human
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.typed import TypedError, element_of, field_set
+from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest
+from gitsync.plan.owners import Owners, applied_fields, node_at, owners_of
+from gitsync.plan.values import is_empty, same_value
+
+Path = tuple[str, ...]
+
+_UNOWNED: Final = frozenset({"f:apiVersion", "f:kind"})
+_UNOWNED_METADATA: Final = frozenset({"f:name", "f:namespace", "f:uid", "f:resourceVersion", "f:generation"})
+_SKIPPED: Final = frozenset({"apiVersion", "kind", "status"})
+_NOT_COMPARED: Final = frozenset(
+    {"name", "namespace", "managedFields", "creationTimestamp", "resourceVersion", "generation", "uid"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """
+    What applying a desired object would change; ``paths`` are those of the differences, in elements.
+
+    ``owned`` says whether we own exactly what we declare; ``certain`` is False where only a dry run can tell whether
+    a difference is one to the API server too.
+    """
+
+    differences: tuple[FieldDifference, ...] = ()
+    paths: tuple[Path, ...] = ()
+    owned: bool = True
+    certain: bool = True
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether no difference counts as drift."""
+        return not any(difference.kind in DRIFT for difference in self.differences)
+
+
+IN_SYNC: Final = Drift()
+
+
+def find_drift(desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> Drift:
+    """
+    Return where a live object differs from the desired one, with the managers that own each differing field.
+
+    ``desired`` is normalised. Without a schema, maps are compared member by member and lists as a whole.
+    """
+    known = schema or DEDUCED
+    declared = _declared_fields(desired, known)
+    applied = applied_fields(live, manager)
+    if applied is not None and applied == declared and _holds(known, desired, live):
+        return IN_SYNC
+    walk = _Walk(owners_of(live, manager))
+    walk.object(known, desired, live)
+    return Drift(tuple(walk.found), tuple(walk.paths), applied == declared, certain=schema is not None and walk.certain)
+
+
+def compare_objects(answer: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> Drift:
+    """Return every difference between a live object and what the API server says an apply would make of it."""
+    walk = _Walk(owners_of(live, manager), whole=True)
+    walk.object(schema or DEDUCED, answer, live)
+    owned = applied_fields(answer, manager) == applied_fields(live, manager)
+    return Drift(tuple(walk.found), tuple(walk.paths), owned)
+
+
+def _declared_fields(desired: Manifest, schema: Schema) -> Node | None:
+    """Return what applying an object takes, None when it does not fit its schema (the gate says so)."""
+    try:
+        root = field_set(schema, desired).root
+    except TypedError:
+        return None
+    kept = {element: below for element, below in root.items() if element not in _UNOWNED}
+    metadata = kept.pop("f:metadata", MEMBER)
+    metadata = {element: below for element, below in metadata.items() if element not in _UNOWNED_METADATA}
+    return {**kept, "f:metadata": metadata} if metadata else kept
+
+
+def _holds(schema: Schema, desired: Manifest, live: Manifest) -> bool:
+    """Tell quickly whether the live object has every declared value; False means that it must be looked at closely."""
+    for name, value in desired.items():
+        if name in _SKIPPED:
+            continue
+        there = live.get(name)
+        if there is None:
+            return False
+        below = schema.fields[name]
+        if below is None or not _subset(below, value, there):
+            return False
+    return True
+
+
+def _subset(schema: Schema, desired: Any, live: Any) -> bool:
+    if type(desired) is not type(live):
+        return False
+    if type(desired) is dict and not schema.map_atomic:
+        fields = schema.fields
+        for name, value in desired.items():
+            there = live.get(name)
+            if there == value and type(there) is type(value):
+                continue
+            if there is None:
+                return False
+            below = fields[name]
+            if below is None or not _subset(below, value, there):
+                return False
+        return True
+    if type(desired) is list and schema.keys and schema.items is not None:
+        if len(desired) == len(live):
+            items = schema.items
+            return all(
+                all(want.get(key) == have.get(key) or key not in want for key in schema.keys)
+                and _subset(items, want, have)
+                for want, have in zip(desired, live, strict=True)
+                if type(want) is dict and type(have) is dict
+            )
+        return False
+    return bool(desired == live)
+
+
+class _Walk:
+    """One comparison: what was found, and who owns what; ``whole``: what only live has is always a difference."""
+
+    def __init__(self, owners: Owners, *, whole: bool = False) -> None:
+        self.owners = owners
+        self.whole = whole
+        self.found: list[FieldDifference] = []
+        self.paths: list[Path] = []
+        self.certain = True
+
+    def object(self, schema: Schema, desired: Manifest, live: Manifest) -> None:
+        """Compare two whole objects."""
+        want = {name: value for name, value in desired.items() if name not in _SKIPPED}
+        have = {name: value for name, value in live.items() if name not in _SKIPPED}
+        for side, other in ((want, want), (have, have)):
+            if isinstance(side.get("metadata"), dict):
+                other["metadata"] = {key: value for key, value in side["metadata"].items() if key not in _NOT_COMPARED}
+        self.map(schema, want, have, (), "")
+
+    def value(self, schema: Schema | None, desired: Any, live: Any, path: Path, pointer: str) -> None:
+        """Compare two values at a path."""
+        schema = schema or DEDUCED
+        if type(desired) is dict and type(live) is dict and not schema.map_atomic:
+            self.map(schema, desired, live, path, pointer)
+        elif type(desired) is list and type(live) is list and schema.is_list and schema.list_type != "atomic":
+            self.list(schema, desired, live, path, pointer)
+        elif not same_value(schema, desired, live):
+            self.differ(Difference.CHANGED, path, pointer, desired, live)
+
+    def map(self, schema: Schema, desired: dict[str, Any], live: dict[str, Any], path: Path, pointer: str) -> None:
+        """Compare two maps member by member; members that only live has count where we alone own them."""
+        for name, value in desired.items():
+            here, there = (*path, f"f:{name}"), f"{pointer}/{_escape(name)}"
+            if name in live:
+                self.value(schema.fields[name], value, live[name], here, there)
+            elif not is_empty(value):
+                self.differ(Difference.GONE, here, there, value, ABSENT)
+        node = dict.fromkeys(f"f:{name}" for name in live) if self.whole else node_at(self.owners.ours, path) or MEMBER
+        for element in node:
+            name = element[2:]
+            if element[:2] == "f:" and name not in desired and name in live:
+                below = schema.fields[name] or DEDUCED
+                self.given_up(below, live[name], (*path, element), f"{pointer}/{_escape(name)}")
+
+    def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
+        """Compare two keyed lists or sets item by item, and the order of the items that both have."""
+        want, have = _indexed(schema, desired), _indexed(schema, live)
+        if want is None or have is None:
+            if not same_value(schema, desired, live):
+                self.differ(Difference.CHANGED, path, pointer, desired, live)
+            return
+        for element, (index, value) in want.items():
+            if element in have:
+                self.value(schema.items, value, have[element][1], (*path, element), f"{pointer}/{have[element][0]}")
+            else:
+                self.differ(Difference.GONE, (*path, element), f"{pointer}/{index}", value, ABSENT)
+        node = have if self.whole else node_at(self.owners.ours, path) or MEMBER
+        for element in node:
+            if element in have and element not in want:
+                index, value = have[element]
+                self.given_up(schema.items or DEDUCED, value, (*path, element), f"{pointer}/{index}")
+        order, live_order = [e for e in want if e in have], [e for e in have if e in want]
+        if order != live_order:
+            self.differ(Difference.ORDER, path, pointer, [_key(e) for e in order], [_key(e) for e in live_order])
+
+    def given_up(self, schema: Schema, live: Any, path: Path, pointer: str) -> None:
+        """Record what applying removes of a member that Git no longer declares: what no other manager owns."""
+        ours, others = node_at(self.owners.ours, path), node_at(self.owners.others, path)
+        if self.whole or others is None:
+            if self.whole or ours is not None:
+                self.differ(Difference.EXTRA, path, pointer, ABSENT, live)
+            return
+        if type(live) is dict and not schema.map_atomic:
+            self.map(schema, {}, live, path, pointer)
+        elif type(live) is list and schema.list_type != "atomic":
+            self.list(schema, [], live, path, pointer)
+
+    def differ(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
+        """Record one difference with its owners."""
+        owners = self.owners.of(path) if live is not ABSENT else ()
+        if kind is Difference.CHANGED and all(node_at(root, path) is None for _, root in self._foreign()):
+            # Only we wrote it: either Git changed, or the API server stores it in another spelling.
+            self.certain = False
+        self.found.append(FieldDifference(human(path), pointer, kind, desired, live, owners))
+        self.paths.append(path)
+
+    def _foreign(self) -> Iterator[tuple[Any, Node]]:
+        yield from ((owner, root) for owner, root in self.owners.entries if root is not self.owners.ours)
+
+
+def _indexed(schema: Schema, items: list[Any]) -> dict[str, tuple[int, Any]] | None:
+    """Return the items by their path element, None when they are not distinct or have none."""
+    found: dict[str, tuple[int, Any]] = {}
+    for index, item in enumerate(items):
+        if (schema.keys and type(item) is not dict) or (not schema.keys and type(item) in (dict, list, type(None))):
+            return None
+        element = element_of(schema, item)
+        if element in found:
+            return None
+        found[element] = (index, item)
+    return found
+
+
+def _key(element: str) -> Any:
+    return orjson.loads(element[2:])
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

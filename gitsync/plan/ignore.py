@@ -1,0 +1,127 @@
+"""Differences to ignore: the live value is taken over into what is applied, so that it is not fought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.typed import element_of
+from gitsync.objects.application import IgnoreRule
+from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan import jq
+from gitsync.plan.drift import Drift, Path
+from gitsync.plan.owners import node_at, owners_of
+from gitsync.plan.values import same_value
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A drift without what is to be ignored, and the desired object with the live values of those fields."""
+
+    drift: Drift
+    desired: Manifest
+
+
+def without_ignored(
+    rules: Iterable[IgnoreRule],
+    pointers: Iterable[str],
+    desired: Manifest,
+    live: Manifest,
+    schema: Schema | None,
+    drift: Drift,
+) -> Ignored:
+    """
+    Mark the differences that rules cover as ignored, and take their live values over into the desired object.
+
+    ``rules`` are the Application's, ``pointers`` the JSON Pointers that the object's own annotation names.
+    """
+    matching = [rule for rule in rules if _applies(rule, ref_of(live))]
+    if drift.in_sync or not (matching or pointers):
+        return Ignored(drift, desired)
+    covers = _Cover(matching, pointers, desired, live)
+    known, result = schema or DEDUCED, desired
+    differences = []
+    for difference, path in zip(drift.differences, drift.paths, strict=True):
+        if difference.kind in DRIFT and covers(difference, path):
+            result = _put(known, result, path, difference.live)
+            difference = replace(difference, kind=Difference.IGNORED)
+        differences.append(difference)
+    return Ignored(replace(drift, differences=tuple(differences)), result)
+
+
+def _applies(rule: IgnoreRule, ref: ObjectRef) -> bool:
+    wanted = ((rule.group, ref.group), (rule.kind, ref.kind), (rule.name, ref.name), (rule.namespace, ref.namespace))
+    return all(want in ("*", "", have) for want, have in wanted)
+
+
+class _Cover:
+    """Decide whether a difference is covered by rules, for one pair of objects."""
+
+    def __init__(self, rules: Sequence[IgnoreRule], pointers: Iterable[str], desired: Manifest, live: Manifest) -> None:
+        named = [_keys(pointer) for pointer in (*pointers, *(p for rule in rules for p in rule.json_pointers))]
+        for rule in rules:
+            for expression in rule.jq_paths:
+                for side in (desired, live):
+                    named += [tuple(str(key) for key in path) for path in jq.paths(expression, side)]
+        self.named = [path for path in named if path]
+        managers = {manager for rule in rules for manager in rule.managers}
+        self.roots = [root for owner, root in owners_of(live, "").entries if owner.manager in managers]
+
+    def __call__(self, difference: FieldDifference, path: Path) -> bool:
+        where = _keys(difference.pointer)
+        if any(where[: len(name)] == name for name in self.named):
+            return True
+        if any(node_at(root, path) is not None for root in self.roots):
+            return True
+        below = [name[len(where) :] for name in self.named if name[: len(where)] == where]
+        if not below or difference.kind is not Difference.CHANGED:
+            return False
+        return same_value(DEDUCED, _less(difference.desired, below), _less(difference.live, below))
+
+
+def _keys(pointer: str) -> Keys:
+    return tuple(key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:])
+
+
+def _less(value: Any, paths: Iterable[Keys]) -> Any:
+    """Return a value without what some paths name."""
+    for path in sorted(paths, reverse=True):
+        value = _drop(value, path)
+    return value
+
+
+def _drop(value: Any, path: Keys) -> Any:
+    key, rest = path[0], path[1:]
+    if isinstance(value, dict) and key in value:
+        if not rest:
+            return {name: member for name, member in value.items() if name != key}
+        return {**value, key: _drop(value[key], rest)}
+    if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+        index = int(key)
+        return [*value[:index], *([_drop(value[index], rest)] if rest else []), *value[index + 1 :]]
+    return value
+
+
+def _put(schema: Schema, value: Any, path: Path, new: Any) -> Any:
+    """Return a value with what stands at a path of elements replaced, added, or (``ABSENT``) removed."""
+    if not path:
+        return new
+    element, rest = path[0], path[1:]
+    if element.startswith("f:"):
+        name = element[2:]
+        members = value if isinstance(value, dict) else {}
+        if not rest and new is ABSENT:
+            return {key: member for key, member in members.items() if key != name}
+        return {**members, name: _put(schema.fields[name] or DEDUCED, members.get(name), rest, new)}
+    items = value if isinstance(value, list) else []
+    for index, item in enumerate(items):
+        if element_of(schema, item) == element:
+            replaced = [] if not rest and new is ABSENT else [_put(schema.items or DEDUCED, item, rest, new)]
+            return [*items[:index], *replaced, *items[index + 1 :]]
+    return items if new is ABSENT else [*items, _put(schema.items or DEDUCED, None, rest, new)]

@@ -1,0 +1,139 @@
+"""
+The part of jq that names fields: ``.spec.containers[] | select(.name == "proxy") | .image``.
+
+Members (``.a``, ``."a.b"``, ``["a"]``), items (``[]``, ``[0]``) and ``select`` of a member equal (or not) to a literal.
+Anything else is refused, clearly, rather than understood differently from jq.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gitsync.errors import InvalidInput
+
+Steps = tuple["Step", ...]
+Concrete = tuple[str | int, ...]
+"""A path in one value: member names and list indices."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<pipe>\|)
+    | (?P<select>select\()
+    | (?P<each>\[\s*\])
+    | \[\s*(?P<index>-?\d+)\s*\]
+    | \.?\[\s*(?P<key>"(?:[^"\\]|\\.)*")\s*\]
+    | \.(?P<quoted>"(?:[^"\\]|\\.)*")
+    | \.(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<dot>\.)(?=\s*(?:\[|\||$|==|!=))
+    )\??""",
+    re.VERBOSE | re.ASCII,
+)
+_COMPARISON = re.compile(
+    r"""\s*(?P<operator>==|!=)\s*(?P<literal>"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)\s*\)""", re.ASCII
+)
+_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: a member or an index, every item (``each``), or a condition on the value reached so far."""
+
+    key: str | int | None = None
+    each: bool = False
+    condition: tuple[Steps, str, Any] | None = None
+
+
+def paths(expression: str, value: Any) -> tuple[Concrete, ...]:
+    """
+    Return the paths in a value that an expression names; a part that does not fit the value names nothing.
+
+    Raise InvalidInput when the expression uses more of jq than is understood here.
+    """
+    return tuple(_follow(parse(expression), value, ()))
+
+
+@functools.lru_cache(maxsize=512)
+def parse(expression: str) -> Steps:
+    """Return the steps of an expression; raise InvalidInput when it is not understood."""
+    if len(expression) > _LIMIT:
+        raise _refusal(expression)
+    steps, end = _parse(expression, 0, expression)
+    if end != len(expression):
+        raise _refusal(expression)
+    return steps
+
+
+def _parse(text: str, position: int, whole: str) -> tuple[Steps, int]:
+    steps: list[Step] = []
+    while True:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            return tuple(steps), position + len(text[position:]) - len(text[position:].lstrip())
+        position = match.end()
+        if match["select"]:
+            inner, position = _parse(text, position, whole)
+            comparison = _COMPARISON.match(text, position)
+            if comparison is None:
+                raise _refusal(whole)
+            position = comparison.end()
+            steps.append(Step(condition=(inner, comparison["operator"], orjson.loads(comparison["literal"]))))
+        elif match["each"]:
+            steps.append(Step(each=True))
+        elif match["index"]:
+            steps.append(Step(key=int(match["index"])))
+        elif match["key"] or match["quoted"]:
+            steps.append(Step(key=str(orjson.loads(match["key"] or match["quoted"]))))
+        elif match["name"]:
+            steps.append(Step(key=match["name"]))
+
+
+def _follow(steps: Steps, value: Any, path: Concrete) -> Iterator[Concrete]:
+    if not steps:
+        yield path
+        return
+    step, rest = steps[0], steps[1:]
+    if step.condition is not None:
+        if _holds(step.condition, value):
+            yield from _follow(rest, value, path)
+    elif step.each:
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _follow(rest, item, (*path, index))
+        elif isinstance(value, dict):
+            for name, member in value.items():
+                yield from _follow(rest, member, (*path, name))
+    elif isinstance(step.key, str):
+        if isinstance(value, dict) or value is None:
+            yield from _follow(rest, (value or {}).get(step.key), (*path, step.key))
+    elif isinstance(step.key, int) and isinstance(value, list) and -len(value) <= step.key < len(value):
+        index = step.key % len(value)
+        yield from _follow(rest, value[index], (*path, index))
+
+
+def _holds(condition: tuple[Steps, str, Any], value: Any) -> bool:
+    steps, operator, literal = condition
+    reached = [_at(value, path) for path in _follow(steps, value, ())]
+    return any((found == literal) is (operator == "==") for found in reached)
+
+
+def _at(value: Any, path: Concrete) -> Any:
+    for key in path:
+        if isinstance(key, str):
+            value = value.get(key) if isinstance(value, dict) else None
+        else:
+            value = value[key]
+    return value
+
+
+def _refusal(expression: str) -> InvalidInput:
+    return InvalidInput(
+        f"the path {expression!r} is not understood",
+        where="spec.sync.ignoreDifferences",
+        cure='use members, [], [0] and select(.name == "text")',
+    )

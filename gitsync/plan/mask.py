@@ -1,0 +1,113 @@
+"""Hide the values of Secrets before anything is shown, logged or recorded."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from gitsync.objects.change import ABSENT, Change, FieldDifference
+from gitsync.objects.keys import LAST_APPLIED
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.ref import ObjectRef
+
+MASK = "••••••"
+_MASKED_ROOTS = ("/data", "/stringData")
+_SHORTEST = 4
+"""Texts shorter than this are not looked for in messages: they would hide ordinary words."""
+
+
+def is_secret(ref: ObjectRef) -> bool:
+    """Tell whether objects of this kind hold secret values."""
+    return ref.group == "" and ref.kind == "Secret"
+
+
+def mask(manifest: Manifest) -> Manifest:
+    """
+    Return a manifest that may be shown.
+
+    In a Secret every value of ``data`` and ``stringData`` is hidden and the last-applied annotation too; other objects
+    come back as they are, but for that annotation where it holds a Secret.
+    """
+    if manifest.get("kind") != "Secret" or manifest.get("apiVersion") != "v1":
+        return manifest
+    result = {key: _hidden(value) if key in ("data", "stringData") else value for key, value in manifest.items()}
+    if LAST_APPLIED in annotations_of(manifest):
+        metadata = metadata_of(manifest)
+        result["metadata"] = {**metadata, "annotations": {**metadata["annotations"], LAST_APPLIED: MASK}}
+    return result
+
+
+def mask_difference(ref: ObjectRef, difference: FieldDifference) -> FieldDifference:
+    """Return a difference that may be shown: whether a value was added, removed or changed, never the value."""
+    if not is_secret(ref) or not _is_hidden(difference.pointer):
+        return difference
+    same = difference.desired == difference.live
+    return replace(
+        difference,
+        desired=_hidden_value(difference.desired, "" if same else "new"),
+        live=_hidden_value(difference.live, "" if same else "old"),
+    )
+
+
+def mask_change(change: Change) -> Change:
+    """Return a step that may be shown, with both sides and all differences masked."""
+    if not is_secret(change.ref):
+        return change
+    return replace(
+        change,
+        desired=mask(change.desired) if change.desired else change.desired,
+        live=mask(change.live) if change.live else change.live,
+        differences=tuple(mask_difference(change.ref, difference) for difference in change.differences),
+    )
+
+
+def mask_text(text: str, manifests: Iterable[Manifest | None]) -> str:
+    """
+    Return a text, such as an error of the API server, without the secret values of these objects.
+
+    Plain and base64 forms are hidden, also where the server quotes them with escapes.
+    """
+    for value in sorted(_secret_texts(manifests), key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return text
+
+
+def _is_hidden(pointer: str) -> bool:
+    if pointer == "" or pointer.startswith(_MASKED_ROOTS):
+        return True
+    return pointer.startswith("/metadata/annotations")
+
+
+def _hidden(value: Any) -> Any:
+    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+
+
+def _hidden_value(value: Any, what: str) -> Any:
+    if value is ABSENT:
+        return value
+    text = f"{MASK} ({what})" if what else MASK
+    return dict.fromkeys(value, text) if isinstance(value, dict) else text
+
+
+def _secret_texts(manifests: Iterable[Manifest | None]) -> set[str]:
+    texts: set[str] = set()
+    for manifest in manifests:
+        if manifest is None or manifest.get("kind") != "Secret":
+            continue
+        for root in ("data", "stringData"):
+            values = manifest.get(root)
+            for value in values.values() if isinstance(values, dict) else ():
+                texts |= _forms(str(value))
+    return {text for text in texts if len(text) >= _SHORTEST}
+
+
+def _forms(value: str) -> set[str]:
+    forms = {value, base64.b64encode(value.encode()).decode()}
+    # what is not base64, or not text, has no plain form that a message could quote
+    with contextlib.suppress(binascii.Error, UnicodeDecodeError):
+        forms.add(base64.b64decode(value, validate=True).decode())
+    return forms | {form.encode("unicode_escape").decode() for form in forms}

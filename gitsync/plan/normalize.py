@@ -1,0 +1,100 @@
+"""Bring manifests to the form in which they are compared and applied."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import Application
+from gitsync.objects.manifest import Manifest, group_of, metadata_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.tracking import marked
+
+_SERVER_METADATA = frozenset(
+    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
+)
+
+
+def desired_objects(
+    app: Application, manifests: Iterable[Manifest], is_namespaced: Callable[[GroupKind], bool]
+) -> dict[ObjectRef, Manifest]:
+    """
+    Return what the Application declares, by ref, ready to be compared and applied.
+
+    Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and what only the server
+    may say are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise InvalidInput when an object has
+    no name or kind, or stands twice.
+    """
+    objects: dict[ObjectRef, Manifest] = {}
+    for manifest in manifests:
+        placed = _placed(app, manifest, is_namespaced)
+        ref = ref_of(placed)
+        if not ref.kind or not ref.name or not placed.get("apiVersion"):
+            raise InvalidInput("has no apiVersion, kind or metadata.name", subject=str(ref))
+        if ref in objects:
+            raise InvalidInput("is declared twice", subject=str(ref), cure="remove or rename one of them")
+        objects[ref] = marked(app, ref, declared(placed))
+    return objects
+
+
+def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[GroupKind], bool]) -> Manifest:
+    metadata = metadata_of(manifest)
+    of = GroupKind(group_of(str(manifest.get("apiVersion") or "")), str(manifest.get("kind") or ""))
+    if is_namespaced(of):
+        if metadata.get("namespace"):
+            return manifest
+        return {**manifest, "metadata": {**metadata, "namespace": app.destination.namespace}}
+    return {**manifest, "metadata": {key: value for key, value in metadata.items() if key != "namespace"}}
+
+
+def declared(manifest: Manifest) -> Manifest:
+    """Return a manifest from Git without nulls, ``status`` and server metadata, with ``stringData`` as ``data``."""
+    result = {key: value for key, value in manifest.items() if key != "status"}
+    metadata = metadata_of(result)
+    if not _SERVER_METADATA.isdisjoint(metadata):
+        result["metadata"] = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA}
+    if result.get("kind") == "Secret" and result.get("apiVersion") == "v1" and "stringData" in result:
+        result = encode_string_data(result)
+    return {key: without_nulls(value) for key, value in result.items() if value is not None}
+
+
+def encode_string_data(secret: Manifest) -> Manifest:
+    """Return a Secret whose ``stringData`` is base64 in ``data``, as the API server stores it."""
+    result = {key: value for key, value in secret.items() if key != "stringData"}
+    texts = secret["stringData"]
+    if not texts:
+        return result
+    if not isinstance(texts, dict):
+        raise InvalidInput("stringData must be a mapping of strings", subject=str(ref_of(secret)))
+    encoded = {}
+    for key, text in texts.items():
+        if not isinstance(text, str | None):
+            raise InvalidInput(
+                f"stringData.{key} must be a string", subject=str(ref_of(secret)), cure="put the value in quotes"
+            )
+        encoded[key] = base64.b64encode((text or "").encode()).decode()
+    return {**result, "data": {**(secret.get("data") or {}), **encoded}}
+
+
+def without_nulls(value: Any) -> Any:
+    """Return the value without null members, at any depth; the very same value where it has none."""
+    if isinstance(value, dict):
+        items = [(key, without_nulls(member)) for key, member in value.items() if member is not None]
+        if len(items) == len(value) and all(member is value[key] for key, member in items):
+            return value
+        return dict(items)
+    if isinstance(value, list):
+        members = [without_nulls(member) for member in value]
+        return value if all(new is old for new, old in zip(members, value, strict=True)) else members
+    return value
+
+
+def comparable(live: Manifest) -> Manifest:
+    """Return a live object without what only the server says: ``status`` and server metadata."""
+    metadata = metadata_of(live)
+    return {
+        **{key: value for key, value in live.items() if key != "status"},
+        "metadata": {key: value for key, value in metadata.items() if key not in _SERVER_METADATA},
+    }

@@ -1,0 +1,213 @@
+"""The options that annotations put on one object: ours, and those of Argo CD and Flux where the meaning is the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from gitsync.errors import InvalidInput
+from gitsync.objects import keys
+from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.ref import ref_of
+
+ARGO_WAVE = "argocd.argoproj.io/sync-wave"
+ARGO_HOOK = "argocd.argoproj.io/hook"
+ARGO_HOOK_DELETE_POLICY = "argocd.argoproj.io/hook-delete-policy"
+ARGO_SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+FLUX_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
+FLUX_RECONCILE = "kustomize.toolkit.fluxcd.io/reconcile"
+FLUX_FORCE = "kustomize.toolkit.fluxcd.io/force"
+FLUX_SSA = "kustomize.toolkit.fluxcd.io/ssa"
+
+_OPTION_KEYS = frozenset(
+    {
+        keys.SYNC_WAVE,
+        keys.HOOK,
+        keys.HOOK_DELETE_POLICY,
+        keys.PRUNE,
+        keys.RECONCILE,
+        keys.FORCE,
+        keys.IGNORE_DIFFERENCES,
+        ARGO_WAVE,
+        ARGO_HOOK,
+        ARGO_HOOK_DELETE_POLICY,
+        ARGO_SYNC_OPTIONS,
+        FLUX_PRUNE,
+        FLUX_RECONCILE,
+        FLUX_FORCE,
+        FLUX_SSA,
+    }
+)
+
+
+class Deletion(Enum):
+    """Whether an object may be deleted once Git no longer declares it."""
+
+    ALLOWED = "true"
+    CONFIRM = "confirm"
+    KEEP = "false"
+
+
+class Reconcile(Enum):
+    """How often an object is brought to what Git says."""
+
+    ALWAYS = "true"
+    ONCE = "once"
+    """Created when absent, left alone afterwards."""
+    NEVER = "false"
+
+
+class HookPhase(Enum):
+    """When a hook runs."""
+
+    PRE_SYNC = "PreSync"
+    SYNC = "Sync"
+    POST_SYNC = "PostSync"
+    SYNC_FAIL = "SyncFail"
+
+
+class HookDelete(Enum):
+    """When a hook object is deleted."""
+
+    SUCCEEDED = "HookSucceeded"
+    FAILED = "HookFailed"
+    BEFORE_CREATION = "BeforeHookCreation"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the annotations of one object ask for."""
+
+    wave: int = 0
+    hooks: tuple[HookPhase, ...] = ()
+    hook_delete: tuple[HookDelete, ...] = ()
+    prune: Deletion = Deletion.ALLOWED
+    delete: Deletion = Deletion.ALLOWED
+    reconcile: Reconcile = Reconcile.ALWAYS
+    force: bool = False
+    prune_last: bool = False
+    ignore: tuple[str, ...] = ()
+
+
+DEFAULT = Options()
+
+_T = TypeVar("_T")
+_WAVE = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+_BOOLEAN = {"true": True, "enabled": True, "false": False, "disabled": False}
+_DELETION = {
+    "true": Deletion.ALLOWED,
+    "enabled": Deletion.ALLOWED,
+    "confirm": Deletion.CONFIRM,
+    "false": Deletion.KEEP,
+    "disabled": Deletion.KEEP,
+}
+_RECONCILE = {
+    "true": Reconcile.ALWAYS,
+    "enabled": Reconcile.ALWAYS,
+    "once": Reconcile.ONCE,
+    "false": Reconcile.NEVER,
+    "disabled": Reconcile.NEVER,
+}
+_SSA = {
+    "override": Reconcile.ALWAYS,
+    "merge": Reconcile.ALWAYS,
+    "ifnotpresent": Reconcile.ONCE,
+    "ignore": Reconcile.NEVER,
+}
+_HOOKS = {phase.value: phase for phase in HookPhase}
+_HOOK_DELETE = {policy.value: policy for policy in HookDelete}
+_NO_SYNC_HOOKS = frozenset({"Skip", "PreDelete", "PostDelete"})
+"""Hooks of Argo CD that take no part in a sync."""
+
+
+def options_of(manifest: Manifest) -> Options:
+    """
+    Return the options of an object; the project's own annotation wins over a synonym.
+
+    Raise InvalidInput naming the object, the annotation and its value when a value has no meaning.
+    """
+    annotations = annotations_of(manifest)
+    if not annotations or _OPTION_KEYS.isdisjoint(annotations):
+        return DEFAULT
+    return _Reader(annotations, str(ref_of(manifest))).options()
+
+
+class _Reader:
+    """Read the annotations of one object, with its name at hand for errors."""
+
+    def __init__(self, annotations: Mapping[str, str], subject: str) -> None:
+        self.annotations = annotations
+        self.subject = subject
+
+    def options(self) -> Options:
+        argo = self._argo_options()
+        reconcile = (
+            self._choice(keys.RECONCILE, _RECONCILE)
+            or self._choice(FLUX_RECONCILE, _RECONCILE)
+            or self._choice(FLUX_SSA, _SSA)
+        )
+        if reconcile is None and self.annotations.get(ARGO_HOOK) in _NO_SYNC_HOOKS:
+            reconcile = Reconcile.NEVER
+        force = self._choice(keys.FORCE, _BOOLEAN)
+        if force is None:
+            force = self._choice(FLUX_FORCE, _BOOLEAN)
+        return Options(
+            wave=self._wave(),
+            hooks=self._names((keys.HOOK, ARGO_HOOK), _HOOKS),
+            hook_delete=self._names((keys.HOOK_DELETE_POLICY, ARGO_HOOK_DELETE_POLICY), _HOOK_DELETE),
+            prune=self._choice(keys.PRUNE, _DELETION)
+            or self._choice(FLUX_PRUNE, _DELETION)
+            or _DELETION[argo.get("prune", "true")],
+            delete=_DELETION[argo.get("delete", "true")],
+            reconcile=reconcile or Reconcile.ALWAYS,
+            force=argo.get("force") == "true" if force is None else force,
+            prune_last=argo.get("prunelast") == "true",
+            ignore=tuple(self.annotations.get(keys.IGNORE_DIFFERENCES, "").replace(",", " ").split()),
+        )
+
+    def _refuse(self, key: str, expected: str) -> InvalidInput:
+        return InvalidInput(
+            f"annotation {key}: {self.annotations[key]!r} is invalid",
+            subject=self.subject,
+            cure=f"write {expected}",
+        )
+
+    def _wave(self) -> int:
+        key = keys.SYNC_WAVE if keys.SYNC_WAVE in self.annotations else ARGO_WAVE
+        if key not in self.annotations:
+            return 0
+        text = self.annotations[key]
+        if not isinstance(text, str) or _WAVE.fullmatch(text) is None:
+            raise self._refuse(key, 'an integer in quotes, such as "-1"')
+        return int(text)
+
+    def _choice(self, key: str, meanings: Mapping[str, _T]) -> _T | None:
+        text = self.annotations.get(key)
+        if text is None:
+            return None
+        meaning = meanings.get(str(text).lower())
+        if meaning is None:
+            raise self._refuse(key, " or ".join(meanings))
+        return meaning
+
+    def _names(self, synonyms: tuple[str, ...], meanings: Mapping[str, _T]) -> tuple[_T, ...]:
+        for key in synonyms:
+            if key in self.annotations:
+                names = str(self.annotations[key]).replace(",", " ").split()
+                if key == ARGO_HOOK and _NO_SYNC_HOOKS.issuperset(names):
+                    return ()
+                if not names or any(name not in meanings for name in names):
+                    raise self._refuse(key, ", ".join(meanings))
+                return tuple(meanings[name] for name in names)
+        return ()
+
+    def _argo_options(self) -> dict[str, str]:
+        pairs = (item.partition("=") for item in str(self.annotations.get(ARGO_SYNC_OPTIONS, "")).split(","))
+        options = {name.strip().lower(): value.strip().lower() for name, _, value in pairs if name.strip()}
+        for name in ("prune", "delete"):
+            if options.get(name, "true") not in _DELETION:
+                raise self._refuse(ARGO_SYNC_OPTIONS, f"{name.capitalize()}=true, false or confirm")
+        return options

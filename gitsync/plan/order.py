@@ -1,0 +1,121 @@
+"""The order of a plan: stages by kind, waves by annotation, deletes in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from gitsync.objects.change import Action, Change
+from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.plan.options import HookPhase, Options
+
+PRE_SYNC = 0
+"""Hooks that run before anything is applied."""
+FOUNDATION = 1
+"""What other objects need in order to exist: wait until it is established."""
+CLASSES = 2
+OBJECTS = 3
+WEBHOOKS = 4
+"""Last, so that a webhook never judges the objects that make it work."""
+PRUNE_LAST = 20
+"""Deletes run in stages 10 to 14, the reverse of the stages above; this one follows them."""
+POST_SYNC = 30
+"""Hooks that run once everything is applied and healthy."""
+SYNC_FAIL = 31
+"""Hooks that run only when the sync failed."""
+
+_PRUNE_BASE = 14
+
+_FOUNDATION_KINDS = frozenset(
+    {
+        GroupKind("", "Namespace"),
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        GroupKind("rbac.authorization.k8s.io", "ClusterRole"),
+        GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    }
+)
+_WEBHOOK_KINDS = frozenset(
+    {
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "APIService",
+    }
+)
+_KIND_ORDER = (
+    # What a workload refers to stands before it; the order inside a wave is that of starting, nothing waits on it.
+    "Namespace",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ResourceQuota",
+    "LimitRange",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "Secret",
+    "ConfigMap",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicaSet",
+    "Deployment",
+    "StatefulSet",
+    "HorizontalPodAutoscaler",
+    "Job",
+    "CronJob",
+    "Ingress",
+)
+_RANK = {kind: rank for rank, kind in enumerate(_KIND_ORDER)}
+_HOOK_STAGES = {
+    HookPhase.PRE_SYNC: PRE_SYNC,
+    HookPhase.SYNC: OBJECTS,
+    HookPhase.POST_SYNC: POST_SYNC,
+    HookPhase.SYNC_FAIL: SYNC_FAIL,
+}
+
+
+def stage_of(of: GroupKind) -> int:
+    """Return the stage in which objects of a kind are applied."""
+    if of in _FOUNDATION_KINDS:
+        return FOUNDATION
+    if of.kind in _WEBHOOK_KINDS:
+        return WEBHOOKS
+    # StorageClass, IngressClass, PriorityClass, GatewayClass …: cluster-wide choices that objects name
+    if of.kind.endswith("Class"):
+        return CLASSES
+    return OBJECTS
+
+
+def hook_stage(phase: HookPhase) -> int:
+    """Return the stage in which hooks of a phase run."""
+    return _HOOK_STAGES[phase]
+
+
+def prune_stage(of: GroupKind, options: Options) -> int:
+    """Return the stage in which objects of a kind are deleted: the reverse of the apply order."""
+    return PRUNE_LAST if options.prune_last else _PRUNE_BASE - stage_of(of)
+
+
+def sort_key(change: Change) -> tuple[int, int, int, ObjectRef]:
+    """Return the place of a step: stage, wave, then kind; deletes have the reverse kind order."""
+    rank = _RANK.get(change.ref.kind, len(_KIND_ORDER))
+    return change.stage, change.wave, -rank if change.action is Action.PRUNE else rank, change.ref
+
+
+def in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return the steps in execution order."""
+    return tuple(sorted(changes, key=sort_key))
+
+
+def batches(changes: Iterable[Change]) -> tuple[tuple[Change, ...], ...]:
+    """Return the steps that write, in groups of one stage and wave: a group may run in parallel, groups may not."""
+    writes = in_order(change for change in changes if change.is_write)
+    return tuple(tuple(group) for _, group in groupby(writes, key=lambda change: (change.stage, change.wave)))

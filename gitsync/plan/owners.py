@@ -1,0 +1,86 @@
+"""Who owns what of a live object, read from ``metadata.managedFields``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.merge.fieldset import MEMBER, Node, is_member, union
+from gitsync.objects.change import FieldOwner
+from gitsync.objects.manifest import Manifest, metadata_of
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The field sets of a live object: ours, everybody else's, and each by its manager."""
+
+    ours: Node
+    others: Node
+    entries: tuple[tuple[FieldOwner, Node], ...]
+
+    def of(self, path: tuple[str, ...]) -> tuple[FieldOwner, ...]:
+        """Return the managers that own the field at a path, or anything below it."""
+        return tuple(owner for owner, root in self.entries if node_at(root, path) is not None)
+
+
+def owners_of(live: Manifest, manager: str) -> Owners:
+    """Return who owns what of a live object; ``ours`` is what the manager applied."""
+    ours: Node = MEMBER
+    others: Node = MEMBER
+    entries = []
+    for entry in _entries(live):
+        fields = entry.get("fieldsV1") or {}
+        owner = FieldOwner(
+            str(entry.get("manager") or ""),
+            str(entry.get("operation") or ""),
+            str(entry.get("time") or ""),
+            str(entry.get("subresource") or ""),
+        )
+        entries.append((owner, fields))
+        if owner.manager == manager and owner.operation in ("Apply", "") and not owner.subresource:
+            ours = union(ours, fields)
+        else:
+            others = union(others, fields)
+    return Owners(ours, others, tuple(entries))
+
+
+def applied_fields(live: Manifest, manager: str) -> Node | None:
+    """Return the fields that the manager applied, as they stand in the object; None when it applied nothing."""
+    for entry in _entries(live):
+        if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
+            fields: Node = entry.get("fieldsV1") or {}
+            return fields
+    return None
+
+
+def managers_of(live: Manifest) -> frozenset[str]:
+    """Return the names of all managers that own something."""
+    return frozenset(str(entry.get("manager")) for entry in _entries(live))
+
+
+def node_at(root: Node, path: Iterable[str]) -> Node | None:
+    """Return the node at a path, None where the set has nothing there or below."""
+    node: Node | None = root
+    for element in path:
+        if node is None or (not node and node is not root):
+            return None
+        node = node.get(element)
+    return node
+
+
+def owns_whole(root: Node, path: Iterable[str]) -> bool:
+    """Tell whether the very path is a member of the set."""
+    node = node_at(root, path)
+    return node is not None and is_member(node)
+
+
+@functools.lru_cache(maxsize=1)
+def _none() -> list[dict[str, Any]]:
+    return []
+
+
+def _entries(live: Manifest) -> list[dict[str, Any]]:
+    entries = metadata_of(live).get("managedFields")
+    return entries if isinstance(entries, list) else _none()

@@ -1,0 +1,65 @@
+"""What may be deleted: owned, live, and no longer declared. The inventory is the only licence."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from gitsync.objects.application import Application
+from gitsync.objects.change import Action, Change
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import Deletion, Options, options_of
+from gitsync.plan.order import prune_stage
+from gitsync.plan.tracking import is_owned, owner_of
+
+
+def prune_changes(
+    app: Application,
+    desired: Container[ObjectRef],
+    live: Mapping[ObjectRef, Manifest],
+    inventory: Inventory,
+    claims: Mapping[ObjectRef, str],
+) -> tuple[Change, ...]:
+    """
+    Return a step for every object of the inventory that is live and no longer declared.
+
+    The step is a prune only where the live object still carries our marks and the uid we know, and nothing asks to
+    keep it; otherwise it does nothing and says why. An object that another Application declares now (``claims``) is
+    left to it. An object outside the inventory is never mentioned.
+    """
+    orphans = sorted(ref for ref in inventory if ref not in desired and ref in live)
+    return tuple(_step(app, ref, live[ref], inventory.entries[ref].uid, claims.get(ref, "")) for ref in orphans)
+
+
+def departed(desired: Container[ObjectRef], live: Container[ObjectRef], inventory: Inventory) -> tuple[ObjectRef, ...]:
+    """Return the refs of the inventory that are neither declared nor live: nothing is left to delete."""
+    return tuple(sorted(ref for ref in inventory if ref not in desired and ref not in live))
+
+
+def _step(app: Application, ref: ObjectRef, live: Manifest, known_uid: str, claimant: str) -> Change:
+    options = options_of(live)
+    kept = _why_kept(app, live, known_uid, options)
+    if claimant:
+        kept = f"kept: {claimant} declares it now"
+    return Change(
+        ref,
+        Action.NOTHING if kept else Action.PRUNE,
+        reason=kept or "no longer declared in Git",
+        stage=prune_stage(ref.of, options),
+        wave=-options.wave,
+        live=live,
+    )
+
+
+def _why_kept(app: Application, live: Manifest, known_uid: str, options: Options) -> str:
+    if not is_owned(app, live):
+        owner = owner_of(live)
+        return f"kept: now belongs to {owner}" if owner else "kept: no longer carries this application's marks"
+    if known_uid and known_uid != uid_of(live):
+        return "kept: somebody created it again; it is not the object we applied"
+    if options.prune is Deletion.KEEP:
+        return "kept: its annotation says not to prune"
+    if not app.sync.prune:
+        return "kept: pruning is off for this application"
+    return ""

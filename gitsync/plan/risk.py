@@ -1,0 +1,108 @@
+"""Risk as data: a table of rules, the first that matches decides the class of a step; users' rules only raise it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from gitsync.objects.application import RiskRule
+from gitsync.objects.change import DRIFT, Action, Change, Risk
+from gitsync.plan import agent_risk, object_risk
+
+Finding = str | None
+"""What a rule found in a step: None is no match, a text says where (it may be empty)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: the class, a stable name, what a person reads, and how a step is judged."""
+
+    risk: Risk
+    name: str
+    reason: str
+    finds: Callable[[Change], Finding]
+
+
+RULES = (  # the first match decides
+    Rule(Risk.SAFE, "nothing", "nothing is written", object_risk.writes_nothing),
+    Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", object_risk.deletes_data),
+    Rule(Risk.DANGEROUS, "deletes-guard", "deletes what protects others", object_risk.deletes_guard),
+    Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", object_risk.asks_to_confirm),
+    Rule(Risk.DANGEROUS, "replaces", "deletes the object and makes it again", object_risk.replaces),
+    Rule(Risk.MODERATE, "prunes", "deletes an object", object_risk.prunes),
+    Rule(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agent_risk.tool_unapproved),
+    Rule(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agent_risk.model_moved),
+    Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agent_risk.network_opened),
+    Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agent_risk.security_loosened),
+    Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agent_risk.credentials_moved),
+    Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will go with it", agent_risk.volumes_deletable),
+    Rule(Risk.DANGEROUS, "stops", "stops all replicas", object_risk.stops),
+    Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", object_risk.extends_api),
+    Rule(Risk.DANGEROUS, "widens-rbac", "grants more permissions", object_risk.widens_rbac),
+    Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more power over their node", object_risk.widens_privileges),
+    Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", object_risk.drops_protections),
+    Rule(Risk.DANGEROUS, "opens-network", "allows more network traffic", object_risk.opens_network),
+    Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", object_risk.loosens_namespace),
+    Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", object_risk.metadata_only),
+    Rule(Risk.MODERATE, "adopts", "takes over an object that was not applied by us", object_risk.adopts),
+    Rule(Risk.MODERATE, "hook", "runs a hook", object_risk.runs_hook),
+    Rule(Risk.MODERATE, "agent-prompt", "the prompt changes", agent_risk.prompt_changed),
+    Rule(Risk.MODERATE, "agent-model", "the model changes", agent_risk.model_changed),
+    Rule(Risk.MODERATE, "agent-tools", "the tools change", agent_risk.tools_changed),
+    Rule(Risk.MODERATE, "image-unpinned", "runs an image that no digest pins", object_risk.unpinned_image),
+    Rule(Risk.MODERATE, "image", "runs another image", object_risk.other_image),
+    Rule(Risk.MODERATE, "exposes", "can be reached from outside", object_risk.exposes),
+    Rule(Risk.MODERATE, "starts-workload", "starts a workload", object_risk.starts_workload),
+    Rule(Risk.SAFE, "creates", "creates an object", object_risk.creates),
+    Rule(Risk.MODERATE, "updates", "changes an object", object_risk.updates),
+)
+
+
+def classify(change: Change, user_rules: Iterable[RiskRule] = ()) -> Change:
+    """
+    Return the step with its class, the rule that decided and the reason.
+
+    A step that already has a reason keeps it in front. A user's rule raises a class and never lowers one.
+    """
+    rule, found = next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
+    reason = f"{rule.reason}: {found}" if found else rule.reason
+    risk, name = rule.risk, rule.name
+    for index, user_rule in enumerate(user_rules):
+        if change.is_write and user_rule.risk.level > risk.level and _matches(user_rule, change):
+            risk, name = user_rule.risk, f"spec.risk.rules[{index}]"
+            reason = f"{reason}; raised by {name}"
+    if change.reason:
+        reason = change.reason if rule.name == "nothing" else f"{change.reason}; {reason}"
+    return replace(change, risk=risk, rule=name, reason=reason)
+
+
+def highest(changes: Iterable[Change]) -> Risk:
+    """Return the highest class of the steps that write; Safe when there are none."""
+    return max((change.risk for change in changes if change.is_write), key=lambda risk: risk.level, default=Risk.SAFE)
+
+
+def _matches(rule: RiskRule, change: Change) -> bool:
+    if rule.group and not fnmatch.fnmatchcase(change.ref.group, rule.group):
+        return False
+    if rule.kind and not fnmatch.fnmatchcase(change.ref.kind, rule.kind):
+        return False
+    if rule.actions and change.action.value not in {action.lower() for action in rule.actions}:
+        return False
+    return not rule.changed or any(_touches(change, pointer) for pointer in rule.changed)
+
+
+def _touches(change: Change, pointer: str) -> bool:
+    """Tell whether a step changes what a JSON Pointer names; creating or deleting the object changes all of it."""
+    if change.action is not Action.UPDATE and change.action is not Action.ADOPT:
+        return True
+    prefix = pointer.rstrip("/")
+    return any(
+        difference.kind in DRIFT
+        and (
+            difference.pointer == prefix
+            or difference.pointer.startswith(f"{prefix}/")
+            or prefix.startswith(f"{difference.pointer}/")
+        )
+        for difference in change.differences
+    )

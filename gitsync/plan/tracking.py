@@ -1,0 +1,38 @@
+"""Owner marks: the label and annotation that say which Application applied an object."""
+
+from __future__ import annotations
+
+from gitsync.objects.application import Application
+from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
+from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.ref import ObjectRef, ref_of
+
+
+def tracking_id(app: Application, ref: ObjectRef) -> str:
+    """Return the tracking annotation of an object; it names the object, so that a copy does not match."""
+    return f"{app.key}:{ref.path}"
+
+
+def marked(app: Application, ref: ObjectRef, manifest: Manifest) -> Manifest:
+    """Return the manifest with our owner marks; marks that Git itself declares are overwritten."""
+    metadata = manifest["metadata"]
+    return {
+        **manifest,
+        "metadata": {
+            **metadata,
+            "labels": {**(metadata.get("labels") or {}), APPLICATION_LABEL: app.name},
+            "annotations": {**(metadata.get("annotations") or {}), TRACKING_ID: tracking_id(app, ref)},
+        },
+    }
+
+
+def is_owned(app: Application, live: Manifest) -> bool:
+    """Tell whether a live object carries exactly this Application's tracking annotation, for exactly this object."""
+    return annotations_of(live).get(TRACKING_ID) == tracking_id(app, ref_of(live))
+
+
+def owner_of(live: Manifest) -> str:
+    """Return ``namespace/name`` of the Application that tracks a live object, empty when none does or it is a copy."""
+    mark = annotations_of(live).get(TRACKING_ID, "")
+    owner, _, path = mark.partition(":")
+    return owner if path == ref_of(live).path else ""
