@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Protocol
 
 from gitsync.merge.schema import Schemas
-from gitsync.objects.application import GitSource
+from gitsync.objects.application import Application, GitSource
+from gitsync.objects.change import Change, Plan, Verdict
+from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
@@ -244,4 +246,100 @@ class Records(Protocol):
 
     def forget(self, application: str, *, keep: int) -> None:
         """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    """
+    One object of an application as it was last seen; nothing secret stands in it.
+
+    ``sync`` is Synced, OutOfSync, Missing or ToPrune; ``change`` is the plan's step for it, masked.
+    """
+
+    ref: ObjectRef
+    version: str
+    sync: str
+    health: HealthStatus
+    change: Change
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationView:
+    """
+    One application as it was last seen.
+
+    ``status`` is what stands (or will stand) in the custom resource; ``application`` is None while its spec cannot
+    be read. ``plan`` is masked. ``sequence`` grows with every view that differs from the one before.
+    """
+
+    key: str
+    application: Application | None
+    status: Manifest
+    resources: tuple[ResourceView, ...]
+    plan: Plan | None
+    verdict: Verdict | None
+    seen: datetime
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateEvent:
+    """
+    Something that changed, for people and for live pages; ``id`` grows by one.
+
+    ``kind`` is one of application, resource, drift, sync, removed; ``ref`` is empty for the application itself.
+    """
+
+    id: int
+    time: datetime
+    application: str
+    kind: str
+    message: str
+    ref: str = ""
+
+
+class View(Protocol):
+    """What the engine knows, from memory. Looking costs the cluster nothing and makes no application reconcile."""
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        """Return every application, sorted by key."""
+        ...
+
+    def application(self, key: str) -> ApplicationView | None:
+        """Return one application by ``namespace/name``."""
+        ...
+
+    def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
+        """Return the kept events with ids above ``after``, oldest first; only the latest are kept."""
+        ...
+
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until there is an event with an id above ``after``; say whether there is."""
+        ...
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The ids of the oldest kept and the newest event; (0, 0) when there is none."""
+        ...
+
+    def live(self, key: str, ref: ObjectRef) -> Manifest | None:
+        """Return a live object of an application (or a part of one, such as a Pod), masked; None when unknown."""
+        ...
+
+    def parts(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+        """Return the live objects that this one owns, masked."""
+        ...
+
+
+class Requests(Protocol):
+    """What people may ask of the engine; it is done by a controller, not here."""
+
+    def request_sync(self, key: str, by: str) -> bool:
+        """Ask for a look at Git and a sync now, in the name of a person; False for an unknown application."""
+        ...
+
+    def queue_length(self) -> int:
+        """Return how many applications wait for a worker."""
         ...

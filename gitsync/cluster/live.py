@@ -22,18 +22,22 @@ class LiveView:
     """
     Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
 
-    ``on_change`` is called outside the lock, from the thread of the kind's reflector or of the writer.
+    Subscribers are called outside the lock, from the thread of the kind's reflector or of the writer.
     """
 
-    def __init__(self, client: Client, on_change: OnChange, on_state: Callable[[], None]) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._on_change = on_change
-        self._on_state = on_state
+        self._on_change: OnChange = lambda before, after: None
+        self._on_state: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
         self._kinds: dict[Resource, _Copy] = {}
         self._reflectors: dict[Resource, Reflector] = {}
         self._by_uid: dict[str, Manifest] = {}
         self._dependents: dict[str, dict[str, Manifest]] = {}
+
+    def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
+        """Tell of every change, and of watches that fail, recover, or have their first list; once, before any."""
+        self._on_change, self._on_state = on_change, on_state
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
         """Follow these kinds too; wait until each has been listed completely and none is behind."""

@@ -67,7 +67,7 @@ class Leader:
         self._period = period
         self._monotonic = monotonic
         self._random = random
-        self._on_change = on_change
+        self.on_change = on_change
         self._held: Lease | None = None
         self._renewed = float("-inf")
         self._seen: Lease | None = None
@@ -122,7 +122,7 @@ class Leader:
     def _tell(self) -> None:
         if self._told != self.is_leading:
             self._told = self.is_leading
-            self._on_change(self._told)
+            self.on_change(self._told)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -1,0 +1,134 @@
+"""Execute a plan as far as it goes now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from gitsync.apply.job import Job, Result, Round
+from gitsync.apply.step import carry_out
+from gitsync.apply.wait import DEFINITION, NAMESPACE, defines, waits_for
+from gitsync.objects.change import ABSENT, Action, Change
+from gitsync.objects.inventory import Held
+from gitsync.objects.manifest import uid_of
+from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.plan.mask import mask_change
+from gitsync.plan.order import batches
+from gitsync.ports import Clock, Cluster, Live, Records
+
+
+class Applier:
+    """
+    Execute plans, up to ``pool`` writes at a time for all applications together.
+
+    Before a batch is written, its intents are in the audit and its objects in the inventory; after it, its outcomes
+    are in the audit. So a crash at any moment leaves nothing that is not known. RecordUnavailable stops everything.
+    """
+
+    def __init__(self, cluster: Cluster, live: Live, records: Records, clock: Clock, pool: Executor) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._records = records
+        self._clock = clock
+        self._pool = pool
+
+    def execute(self, job: Job) -> Round:
+        """
+        Carry out the plan's batches in order until done, or until one has to wait.
+
+        An object that fails takes only its dependents along. Nothing is pruned in a round in which an apply failed.
+        """
+        results: list[Result] = []
+        for batch in batches(job.plan.changes):
+            if job.is_superseded():
+                return Round(tuple(results), superseded=True)
+            if waiting := waits_for(job, batch, self._cluster, self._live):
+                return Round(tuple(results), waiting=waiting)
+            failed = [result.change for result in results if result.outcome is Outcome.FAILED]
+            ready, blocked = _split(batch, failed)
+            results += blocked
+            results += self._write(job, ready)
+        return Round(tuple(results))
+
+    def _write(self, job: Job, batch: Sequence[Change]) -> list[Result]:
+        if not batch:
+            return []
+        self._records.audit(self._audit(job, change, Outcome.INTENDED, change.reason) for change in batch)
+        job.hold(
+            {
+                change.ref: Held(job.versions[change.ref], uid_of(change.live) if change.live else "")
+                for change in batch
+                if change.action is not Action.PRUNE
+            }
+        )
+        results = list(self._pool.map(lambda change: carry_out(job, change, self._cluster, self._live), batch))
+        self._records.audit(
+            replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
+            for result in results
+        )
+        if any(change.ref.of == DEFINITION for change in batch):
+            self._cluster.definitions_changed()
+        return results
+
+    def _audit(self, job: Job, change: Change, outcome: Outcome, message: str) -> AuditRecord:
+        return AuditRecord(
+            application=job.app.key,
+            action=change.action.value,
+            resource=change.ref.path,
+            outcome=outcome,
+            timestamp=self._clock.now(),
+            sync=job.sync,
+            reasoning=change.reason,
+            plan_steps=len(job.plan.writes),
+            risk_level=change.risk.value,
+            commit=job.commit.id,
+            author=job.commit.author,
+            approver=job.approver,
+            digest=job.plan.digest,
+            message=message,
+            details={"differences": shown_differences(change)} if outcome is Outcome.INTENDED else {},
+        )
+
+
+def shown_differences(change: Change) -> list[dict[str, object]]:
+    """Return the differences of a step as they may be shown and kept: Secret values are masked."""
+    return [
+        {
+            "path": difference.path,
+            "kind": difference.kind.value,
+            "desired": _shown(difference.desired),
+            "live": _shown(difference.live),
+            "owners": [
+                {"manager": owner.manager, "operation": owner.operation, "time": owner.time}
+                for owner in difference.owners
+            ],
+        }
+        for difference in mask_change(change).differences
+    ]
+
+
+def _shown(value: object) -> object:
+    return None if value is ABSENT else value
+
+
+def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Change], list[Result]]:
+    """Return the steps that may run, and results for those whose foundation failed."""
+    ready, blocked = [], []
+    for change in batch:
+        culprit = next((other for other in failed if _depends(change, other)), None)
+        if culprit is None:
+            ready.append(change)
+        else:
+            blocked.append(Result(change, Outcome.FAILED, f"not tried: {culprit.ref} failed"))
+    return ready, blocked
+
+
+def _depends(change: Change, other: Change) -> bool:
+    if change.action is Action.PRUNE:
+        return other.action is not Action.PRUNE
+    if other.ref.of == NAMESPACE:
+        return change.ref.namespace == other.ref.name
+    if other.ref.of == DEFINITION and other.desired is not None:
+        return change.ref.of == defines(other.desired)
+    return False

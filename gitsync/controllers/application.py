@@ -1,0 +1,133 @@
+"""The Application controller: which applications to look at, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gitsync.errors import ClusterUnavailable
+from gitsync.objects.keys import GROUP, VERSION
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+from gitsync.objects.ref import GroupKind, ref_of
+from gitsync.ports import Clock, Cluster, Live, Resource
+from gitsync.runtime.controller import Controller
+from gitsync.runtime.workqueue import WorkQueue
+from gitsync.sync.pipeline import Pipeline
+from gitsync.sync.state import State
+
+APPLICATION = GroupKind(GROUP, "Application")
+DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+_GATHER = 0.03
+"""Events that come together are answered by one look."""
+_FIRST_LIST = 30.0
+
+
+class Applications:
+    """
+    Reconcile Applications, level-based: a key says which one, never what happened.
+
+    An Application is looked at when its spec or a request changes, when an object it declares or holds (or a part of
+    one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        state: State,
+        cluster: Cluster,
+        live: Live,
+        clock: Clock,
+        *,
+        is_leading: Callable[[], bool] = lambda: True,
+        workers: int = 4,
+    ) -> None:
+        self._pipeline = pipeline
+        self._state = state
+        self._cluster = cluster
+        self._live = live
+        self._clock = clock
+        self._is_leading = is_leading
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
+        self._resource: Resource | None = None
+
+    def start(self) -> None:
+        """Follow the Applications and start the workers."""
+        self._follow()
+        self._controller.start()
+
+    def stop(self) -> None:
+        """Let work under way end, and stop."""
+        self._controller.stop()
+
+    def reconcile(self, key: str) -> float | None:
+        """Look at one application; return the seconds until the next look."""
+        if not self._is_leading():
+            return None
+        manifest = self._get(key)
+        if manifest is None:
+            self._state.remove(key, self._clock.now())
+            return None
+        return self._pipeline.sync(manifest)
+
+    def saw(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Take note of a change of any followed object."""
+        manifest = after or before
+        assert manifest is not None
+        ref = ref_of(manifest)
+        if ref.of == APPLICATION:
+            self._saw_application(before, after)
+        if ref.of == DEFINITION:
+            self._cluster.definitions_changed()
+        for owner in self._live.owners(manifest):
+            for key in self._state.concerned(ref_of(owner)):
+                self._queue.add_after(key, _GATHER)
+
+    def look_at_all(self) -> None:
+        """Look at every application: a watch failed or recovered, or we lead now."""
+        if self._resource is not None:
+            for manifest in self._live.all(self._resource):
+                self._queue.add_after(_key(manifest), _GATHER)
+
+    def request_sync(self, key: str, by: str) -> bool:
+        """Ask Git and sync now, in the name of a person."""
+        manifest = self._get(key)
+        if manifest is None:
+            return False
+        self._pipeline.poll_now(uid_of(manifest), by)
+        self._queue.add(key)
+        return True
+
+    def queue_length(self) -> int:
+        """Return how many applications wait for a worker."""
+        return len(self._queue)
+
+    def _follow(self) -> None:
+        self._resource = self._cluster.resource(GROUP, VERSION, APPLICATION.kind)
+        if self._resource is None:
+            raise ClusterUnavailable(
+                "the cluster does not serve Application", cure="install the CRDs (gitsync run does when allowed)"
+            )
+        self._live.follow([self._resource], _FIRST_LIST)
+
+    def _get(self, key: str) -> Manifest | None:
+        assert self._resource is not None
+        namespace, _, name = key.partition("/")
+        return self._live.get(self._resource, namespace, name)
+
+    def _saw_application(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Queue an application whose input changed; our own status writes are no input."""
+        if before is not None and after is not None and _input(before) == _input(after):
+            return
+        if after is None and before is not None:
+            self._pipeline.forget(uid_of(before))
+        self._queue.add(_key(after or before or {}))
+
+
+def _input(manifest: Manifest) -> tuple[object, ...]:
+    meta = metadata_of(manifest)
+    return (uid_of(manifest), meta.get("generation"), annotations_of(manifest), meta.get("deletionTimestamp"))
+
+
+def _key(manifest: Manifest) -> str:
+    meta = metadata_of(manifest)
+    return f"{meta.get('namespace')}/{meta.get('name')}"

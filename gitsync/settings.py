@@ -1,0 +1,39 @@
+"""Settings: flags and environment, read once into one frozen value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """
+    Everything that can be set from outside; each has an environment variable ``GITSYNC_`` plus its name.
+
+    What a command line gives wins over the environment.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="GITSYNC_", frozen=True, extra="ignore")
+
+    kubeconfig: str = Field("", description="kubeconfig file; empty: the usual places, then in-cluster")
+    context: str = Field("", description="context of the kubeconfig")
+    data: Path = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
+    database: str = Field("", description="history database URL; empty: SQLite in the data folder")
+    workers: int = Field(4, ge=1, le=64, description="applications synced at a time")
+    writes: int = Field(16, ge=1, le=64, description="writes to the cluster at a time")
+    render_workers: int = Field(2, ge=1, le=32, description="isolated processes that render")
+    render_seconds: float = Field(60.0, gt=0, description="time limit of one render")
+    render_memory: int = Field(1024, ge=128, description="memory limit of a render process in MiB")
+    allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
+    namespace: str = Field("gitsync", description="namespace of the controller's own Lease")
+    leader_election: bool = Field(False, description="take part in an election; needed with more than one replica")
+    install_crds: bool = Field(True, description="install the custom resource definitions at start, if allowed")
+    web_host: str = Field("127.0.0.1", description="address of the dashboard")
+    web_port: int = Field(8080, ge=0, le=65535, description="port of the dashboard")
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the history database."""
+        return self.database or f"sqlite:///{self.data / 'history.db'}"

@@ -1,0 +1,1 @@
+"""Bring one application to what its Git revision declares; ``pipeline`` is the page to read first."""

@@ -1,0 +1,67 @@
+"""Memory: what the controller remembers of one application between two looks; losing it costs only work."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gitsync.apply.job import Result
+from gitsync.errors import GitsyncError
+from gitsync.objects.application import Application, GitSource
+from gitsync.objects.change import Plan
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit, Step
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Snapshot
+from gitsync.render.build import Build
+
+
+@dataclass(slots=True)
+class Operation:
+    """One sync under way; it may take several looks, since waiting for health holds no worker."""
+
+    id: str
+    commit: Commit
+    trigger: str
+    initiator: str
+    started: datetime
+    began: float
+    plan: Plan
+    approver: str = ""
+    approved: Plan | None = None
+    steps: dict[ObjectRef, Step] = field(default_factory=dict)
+    waiting: str = ""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Failures of one input in a row: the next try is due at ``due``, by the monotonic clock."""
+
+    of: tuple[str, int, str]
+    failures: int = 0
+    due: float = 0.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of one application; one worker at a time holds it."""
+
+    source: GitSource | None = None
+    next_poll: float = float("-inf")
+    poll_error: GitsyncError | None = None
+    commit: str = ""
+    polled_for: str = ""
+    fetched: Commit | None = None
+    snapshot: Snapshot | None = None
+    build: Build | None = None
+    built: tuple[tuple[str, str, str], str] = (("", "", ""), "")
+    declared: tuple[Build, Application, dict[ObjectRef, Manifest], bool] | None = None
+    plan: Plan | None = None
+    dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError]] = field(default_factory=dict)
+    operation: Operation | None = None
+    attempts: Attempts = field(default_factory=lambda: Attempts(("", 0, "")))
+    failed: dict[ObjectRef, Result] = field(default_factory=dict)
+    heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
+    requested_by: str = ""
+    is_new: bool = True

@@ -1,0 +1,122 @@
+"""Observe: what Git declares and what lives, side by side, from the shared local copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitsync.health.assess import assess
+from gitsync.merge.schema import Schema, Schemas
+from gitsync.objects.application import Application
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.manifest import Manifest, at, group_of, uid_of
+from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.plan.normalize import desired_objects
+from gitsync.ports import Cluster, Live, Resource
+
+DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+_WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
+_PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
+_FIRST_LIST = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """
+    What was seen of one application at one moment.
+
+    ``live`` holds every declared or held object that exists; every kind of it was listed completely.
+    """
+
+    desired: Mapping[ObjectRef, Manifest]
+    live: Mapping[ObjectRef, Manifest]
+    versions: Mapping[ObjectRef, str]
+    schemas: Schemas
+
+    def schema_of(self, manifest: Manifest) -> Schema | None:
+        """Return the schema of a manifest's kind."""
+        api_version = str(manifest.get("apiVersion") or "")
+        return self.schemas.for_kind(group_of(api_version), _version(api_version), str(manifest.get("kind") or ""))
+
+
+def declare(
+    app: Application, manifests: Sequence[Manifest], cluster: Cluster
+) -> tuple[dict[ObjectRef, Manifest], bool]:
+    """
+    Return what the application declares, each object placed in its namespace and marked as ours.
+
+    False beside it says that a kind is not known yet, so that the answer may change without a change in Git.
+    """
+    scopes = _scopes(manifests, _resources(manifests, cluster).values())
+    objects = desired_objects(app, manifests, lambda of: scopes.get(of, True))
+    return objects, all(ref.of in scopes for ref in objects)
+
+
+def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster: Cluster, live: Live) -> Observation:
+    """
+    Return every live object that is declared or held.
+
+    Raise ClusterUnavailable while a needed kind has not been listed completely or may be out of date: then nothing
+    may be concluded from an object's absence.
+    """
+    versions = {ref: held.version for ref, held in inventory.entries.items()}
+    versions |= {ref: _version(str(manifest["apiVersion"])) for ref, manifest in desired.items()}
+    found = {ref: cluster.resource(ref.group, version, ref.kind) for ref, version in versions.items()}
+    followed = {resource for resource in found.values() if resource is not None}
+    live.follow(followed | _parts(versions, cluster), _FIRST_LIST)
+    seen = {
+        ref: manifest
+        for ref, resource in found.items()
+        if resource is not None and (manifest := live.get(resource, ref.namespace, ref.name)) is not None
+    }
+    return Observation(
+        desired, seen, versions, cluster.schemas({(resource.group, resource.version) for resource in followed})
+    )
+
+
+def health_of(ref: ObjectRef, manifest: Manifest | None, live: Live) -> HealthStatus:
+    """Return the health of a live object, with the reason of the pods that belong to it; absent is Missing."""
+    if manifest is None:
+        return HealthStatus(Health.MISSING, "not in the cluster")
+    if (ref.group, ref.kind) not in _WORKLOADS:
+        return assess(manifest)
+    children = live.dependents(uid_of(manifest))
+    pods = [child for child in children if child["kind"] == "Pod"]
+    for child in children:
+        if child["kind"] == "ReplicaSet":
+            pods += live.dependents(uid_of(child))
+    return assess(manifest, related=pods)
+
+
+def _resources(manifests: Iterable[Manifest], cluster: Cluster) -> dict[tuple[str, str], Resource]:
+    """Return the resource of each apiVersion and kind that the cluster serves."""
+    kinds = {(str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")) for manifest in manifests}
+    found = {kind: cluster.resource(group_of(kind[0]), _version(kind[0]), kind[1]) for kind in kinds}
+    return {kind: resource for kind, resource in found.items() if resource is not None}
+
+
+def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dict[GroupKind, bool]:
+    """Return which kinds are namespaced, by the cluster and by the definitions among the manifests themselves."""
+    scopes = {}
+    for manifest in manifests:
+        if (group_of(str(manifest.get("apiVersion") or "")), manifest.get("kind")) == (
+            DEFINITION.group,
+            DEFINITION.kind,
+        ):
+            of = GroupKind(
+                str(at(manifest, "spec", "group", default="")), str(at(manifest, "spec", "names", "kind", default=""))
+            )
+            scopes[of] = at(manifest, "spec", "scope") != "Cluster"
+    return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
+
+
+def _parts(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Resource]:
+    """Return the kinds that workloads consist of, when there are workloads."""
+    if not any((ref.group, ref.kind) in _WORKLOADS for ref in refs):
+        return set()
+    return {resource for kind in _PARTS if (resource := cluster.resource(*kind)) is not None}
+
+
+def _version(api_version: str) -> str:
+    return api_version.rpartition("/")[2]

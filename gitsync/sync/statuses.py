@@ -1,0 +1,72 @@
+"""Write the status of Applications: only when it changed, and never over somebody else's newer one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.errors import Conflict
+from gitsync.objects.keys import API_VERSION, FINALIZER, STATUS_MANAGER
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ref_of
+from gitsync.ports import Cluster, Live
+
+_VERSION = API_VERSION.rpartition("/")[2]
+_TRIES = 5
+
+
+class Statuses:
+    """
+    Store what is known of Applications in the objects themselves.
+
+    A conflict is looked into: when only the rest of the object moved on, ours is written over it; when the status
+    itself is not the one we based ours on, another controller wrote it, and Conflict is raised.
+    """
+
+    def __init__(self, cluster: Cluster, live: Live) -> None:
+        self._cluster = cluster
+        self._live = live
+
+    def write(self, manifest: Manifest, status: dict[str, Any]) -> Manifest:
+        """Return the Application with this status; no request is made when it has it already."""
+        before = manifest.get("status") or {}
+        if before == status:
+            return manifest
+        current = manifest
+        for _ in range(_TRIES):
+            try:
+                return self._replace({**current, "status": status}, "status")
+            except Conflict as error:
+                current = self._read(manifest)
+                if (current.get("status") or {}) != before:
+                    raise Conflict(
+                        "another controller wrote the status", subject=str(ref_of(manifest)), cure="it is read again"
+                    ) from error
+        raise Conflict("the Application changes faster than its status can be written", subject=str(ref_of(manifest)))
+
+    def set_finalizer(self, manifest: Manifest, wanted: bool) -> Manifest:
+        """Return the Application with our finalizer, or without it."""
+        for _ in range(_TRIES):
+            finalizers = list(metadata_of(manifest).get("finalizers") or [])
+            if (FINALIZER in finalizers) is wanted:
+                return manifest
+            kept = [item for item in finalizers if item != FINALIZER] + ([FINALIZER] if wanted else [])
+            try:
+                return self._replace({**manifest, "metadata": {**metadata_of(manifest), "finalizers": kept}}, "")
+            except Conflict:
+                manifest = self._read(manifest)
+        raise Conflict("the Application changes faster than its finalizer can be set", subject=str(ref_of(manifest)))
+
+    def _replace(self, manifest: Manifest, subresource: str) -> Manifest:
+        written = self._cluster.replace(manifest, manager=STATUS_MANAGER, subresource=subresource)
+        resource = self._cluster.resource(ref_of(manifest).group, _VERSION, ref_of(manifest).kind)
+        if resource is not None and not (
+            metadata_of(written).get("deletionTimestamp") and not metadata_of(written).get("finalizers")
+        ):
+            self._live.saw(resource, written)
+        return written
+
+    def _read(self, manifest: Manifest) -> Manifest:
+        current = self._cluster.read(ref_of(manifest), _VERSION)
+        if current is None or metadata_of(current).get("uid") != metadata_of(manifest).get("uid"):
+            raise Conflict("the Application is gone", subject=str(ref_of(manifest)))
+        return current

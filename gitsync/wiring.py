@@ -1,0 +1,127 @@
+"""Wiring: the only place that constructs the edges and joins them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gitsync.apply.execute import Applier
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.lease import ClusterLease
+from gitsync.cluster.live import LiveView
+from gitsync.controllers.application import Applications
+from gitsync.controllers.definitions import Definitions
+from gitsync.gate.policy import Policy
+from gitsync.ports import Requests, View
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+from gitsync.runtime.leader import Leader
+from gitsync.runtime.manager import Manager, Part
+from gitsync.settings import Settings
+from gitsync.source.repositories import Repositories
+from gitsync.source.rules import SAFE_SCHEMES
+from gitsync.sync.converge import Converger
+from gitsync.sync.pipeline import Edges, Pipeline
+from gitsync.sync.state import State
+from gitsync.sync.statuses import Statuses
+from gitsync.workers.pool import RenderPool
+
+_OTHER_CONNECTIONS = 48
+"""Watches (one per kind in use) and single requests beside the parallel writes."""
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> datetime:
+        """Return the time, aware, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller and what others may see of it: what it knows, what it may be asked, what it remembers."""
+
+    manager: Manager
+    view: View
+    requests: Requests
+    records: SqlRecords
+    source: Repositories
+    cluster: Kubernetes
+    clock: SystemClock
+
+    def start(self) -> None:
+        """Connect to the cluster and start syncing."""
+        self.manager.start()
+
+    def stop(self) -> None:
+        """Let writes under way end, and stop."""
+        self.manager.stop()
+
+
+def build_controller(settings: Settings, policy: Policy | None = None) -> Controller:
+    """Return a controller for these settings, not started; raise a GitsyncError when it cannot be built."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    clock = SystemClock()
+    records = SqlRecords(Database(settings.database_url))
+    schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
+    source = Repositories(settings.data / "mirrors", schemes=schemes)
+    renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
+    client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
+    cluster, live = Kubernetes(client), LiveView(client)
+    pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
+    statuses, state = Statuses(cluster, live), State(cluster, live)
+    applier = Applier(cluster, live, records, clock, pool)
+    converger = Converger(cluster, live, records, clock, applier, statuses, policy or Policy())
+    pipeline = Pipeline(Edges(source, renderer, cluster, live, clock), converger, statuses, state)
+    leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
+    applications = Applications(
+        pipeline,
+        state,
+        cluster,
+        live,
+        clock,
+        is_leading=(lambda: leader.is_leading) if settings.leader_election else (lambda: True),
+        workers=settings.workers,
+    )
+    leader.on_change = lambda leading: applications.look_at_all()
+    live.subscribe(applications.saw, applications.look_at_all)
+    parts: list[Part] = [
+        _Closing(records.close),
+        _Closing(renderer.close),
+        _Closing(client.close),
+        _Closing(lambda: pool.shutdown(cancel_futures=True)),
+        _Closing(live.stop),
+        Definitions(cluster, install=settings.install_crds),
+        *([leader] if settings.leader_election else []),
+        applications,
+    ]
+    return Controller(Manager(parts), state, applications, records, source, cluster, clock)
+
+
+class _Closing:
+    """Something that needs no start but an end."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Close it."""
+        self._close()
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{os.getpid()}"
