@@ -57,10 +57,10 @@ def apply_object(
     api_version = str(applied.get("apiVersion") or "")
     manager = Manager(write.manager, "Apply", write.subresource)
     bare, managers = _split(live)
-    if not managers and bare:
+    if not managers and live is not None:
         first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, api_version)
         managers = update(
-            {},
+            schema.empty,
             bare,
             first,
             schema,
@@ -110,7 +110,7 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
         manager = Manager(write.manager, "Update", write.subresource, api_version)
         try:
             managers = update(
-                bare,
+                bare if live is not None else schema.empty,
                 new,
                 manager,
                 schema,

@@ -8,7 +8,7 @@ described is all three). Lists are atomic, sets, or maps by keys; maps are granu
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 REFERENCE: Final = "#/components/schemas/"
@@ -35,6 +35,8 @@ class Schema:
     """
 
     __slots__ = (
+        "_empty",
+        "custom",
         "declared",
         "default",
         "elements",
@@ -49,6 +51,7 @@ class Schema:
         "merge_key",
         "name",
         "patch_strategy",
+        "required",
         "scalar",
     )
 
@@ -57,6 +60,9 @@ class Schema:
         self.scalar = ""
         self.format = ""
         self.default: Any = None
+        self.custom = False
+        self.required: frozenset[str] = frozenset()
+        self._empty: dict[str, Any] | None = None
         self.is_map = False
         self.map_atomic = False
         self.fields: Fields = Fields({}, None, None, False)
@@ -68,6 +74,28 @@ class Schema:
         self.items: Schema | None = None
         self.patch_strategy: tuple[str, ...] = ()
         self.merge_key = ""
+
+    @property
+    def empty(self) -> dict[str, Any]:
+        """
+        What an object of this type holds before anything was set; to be read only.
+
+        Built-in types are never quite empty: their structs hold structs and required members with zero values.
+        Whoever creates an object owns what differs from that, not what is already there.
+        """
+        if self._empty is None:
+            self._empty = {} if self.custom else dict(self._zero_members())
+        return self._empty
+
+    def _zero_members(self) -> Iterator[tuple[str, Any]]:
+        for name in sorted(self.declared):
+            child = self.fields[name]
+            if child is None:
+                continue
+            if child.default == {} and child.declared:
+                yield name, child.empty
+            elif name in self.required or child.default in ("", 0, False):
+                yield name, child.default
 
     def __repr__(self) -> str:
         return f"Schema({self.name or self.scalar or ('list' if self.is_list else 'map')!r})"
@@ -117,8 +145,9 @@ DEDUCED: Final = _make_deduced()
 class Schemas:
     """The types of a cluster: named schemas, and which of them each kind is."""
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
+    def __init__(self, raw: Mapping[str, Any], *, custom: bool = False) -> None:
         self.raw = raw
+        self._custom = custom
         self._lock = threading.RLock()
         self._compiled: dict[tuple[int, bool], Schema] = {}
         self._kept_alive: list[Any] = []
@@ -139,7 +168,7 @@ class Schemas:
 
         Its metadata is the ObjectMeta among these schemas.
         """
-        return Schemas(self.raw).compile(_as_object(schema))
+        return Schemas(self.raw, custom=True).compile(_as_object(schema))
 
     def for_kind(self, group: str, version: str, kind: str) -> Schema | None:
         """Return the schema of a kind, or None where the documents do not have it."""
@@ -200,6 +229,7 @@ class Schemas:
 
     def _fill(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
         kind = raw.get("type")
+        schema.custom = self._custom
         schema.default = raw.get("default")
         schema.format = _FORMATS.get(schema.name) or str(raw.get("format") or "")
         strategy = str(raw.get("x-kubernetes-patch-strategy") or "")
@@ -232,6 +262,7 @@ class Schemas:
         elif preserve or additional or (additional is None and not properties):
             schema.elements = DEDUCED
         schema.declared = frozenset(properties)
+        schema.required = frozenset(raw.get("required") or ())
         schema.fields = Fields(properties, schema.elements, self, preserve)
 
     def _fill_list(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gitsync.merge import quantity
 from gitsync.merge.fieldset import MEMBER, SELF, FieldSet, Node, is_member, member
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, element_of, go
@@ -58,7 +59,14 @@ def merge(schema: Schema, live: Any, applied: Any) -> Any:
             return live
     if kind is not dict and kind is not list and applied is not None and type(live) in (dict, list):
         raise TypedError((f"lhs: expected any scalar, got &{{{go(live)}}}",))
-    return live if same(live, applied) else applied
+    return live if _same_leaf(schema, live, applied) else applied
+
+
+def _same_leaf(schema: Schema, a: Any, b: Any) -> bool:
+    """Whether two leaves are equal; quantities are when their amounts are, because only one spelling is stored."""
+    if schema.format == "quantity" and type(a) is str and type(b) is str:
+        return a == b or quantity.equal(a, b)
+    return same(a, b)
 
 
 def _merge_maps(schema: Schema, ours: dict[str, Any] | None, live: Any, applied: dict[str, Any]) -> Any:
@@ -237,7 +245,7 @@ def _compare(schema: Schema, before: Any, after: Any, path: tuple[str, ...], fou
         _insert(found.added, path)
     elif after is _ABSENT:
         _insert(found.removed, path)
-    elif not shape and not same(before, after):
+    elif not shape and not _same_leaf(schema, before, after):
         _insert(found.modified, path)
 
 
