@@ -1,0 +1,36 @@
+"""The order of the output: as listed (fifo), or by kind (legacy, which is the default)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.render.fieldspec import KIND_ORDER, gvk_order
+from gitsync.render.resource import Resource
+
+
+def in_order(resources: Sequence[Resource], options: Mapping[str, Any] | None, where: str) -> list[Resource]:
+    """Return the resources in the order that ``sortOptions`` asks for."""
+    order = "legacy" if options is None else options.get("order") or ""
+    legacy = (options or {}).get("legacySortOptions")
+    if order not in ("legacy", "fifo"):
+        raise InvalidInput(f"sortOptions.order {order!r} is not known", where=where, cure="write fifo or legacy")
+    if order == "fifo":
+        if legacy is not None:
+            raise InvalidInput(
+                "legacySortOptions is set, but the order is fifo", where=where, cure="write order: legacy"
+            )
+        return list(resources)
+    ranks = KIND_ORDER
+    if legacy is not None:
+        first, last = legacy.get("orderFirst") or (), legacy.get("orderLast") or ()
+        ranks = {kind: index - len(first) for index, kind in enumerate(first)}
+        ranks.update({kind: index + 1 for index, kind in enumerate(last)})
+
+    def key(resource: Resource) -> tuple[int, str, str, str]:
+        gvk = resource.gvk
+        place = f"{resource.namespace or '~X'}|{resource.name or '~N'}"
+        return ranks.get(gvk.kind, 0), gvk_order(gvk)[1], gvk.kind, place
+
+    return sorted(resources, key=key)

@@ -1,0 +1,143 @@
+"""Patches: read strategic merge and JSON patches, find what they mean, and apply them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render import json_patch, strategic
+from gitsync.render.loader import objects_in
+from gitsync.render.merge_keys import Schema
+from gitsync.render.resource import Id, Resource, gvk_of, text_of
+from gitsync.render.scopes import Scopes
+from gitsync.render.selectors import select
+from gitsync.render.yaml_reader import read_all
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What one entry of ``patches`` holds: merge patches, or the operations of one JSON patch."""
+
+    merges: tuple[Manifest, ...]
+    operations: tuple[dict[str, Any], ...]
+    target: Mapping[str, Any] | None
+    may_rename: bool
+    may_change_kind: bool
+    where: str
+
+
+def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str) -> Patch:
+    """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
+    documents = read_all(text, file)
+    operations = json_patch.check_operations(documents[0]) if len(documents) == 1 else None
+    if operations is None and not all(isinstance(document, dict) for document in documents):
+        raise InvalidInput(
+            "the patch is neither a strategic merge patch nor a JSON patch",
+            where=where,
+            cure="write an object with apiVersion, kind and metadata.name, or a list of operations",
+        )
+    merges = () if operations is not None else tuple(manifest for _, manifest in objects_in(text, file))
+    target = entry.get("target")
+    if target is None and not merges:
+        raise InvalidInput("the patch has no target", where=where, cure="add a target")
+    if target is not None and len(merges) > 1:
+        raise InvalidInput(
+            "one entry of patches holds several strategic merge patches, which cannot share a target",
+            where=where,
+            cure="remove the target, or give each patch an entry of its own",
+        )
+    options = entry.get("options") or {}
+    return Patch(
+        merges,
+        tuple(operations or ()),
+        target,
+        bool(options.get("allowNameChange")),
+        bool(options.get("allowKindChange")),
+        where,
+    )
+
+
+class Patcher:
+    """Apply patches to the resources of one kustomization, finding targets by index."""
+
+    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema) -> None:
+        self._resources = resources
+        self._scopes = scopes
+        self._schema = schema
+        self._by_id: dict[Id, list[Resource]] | None = None
+
+    def apply(self, patch: Patch) -> None:
+        """Apply one patch to all it means; raise InvalidInput, with its place, where it does not fit."""
+        try:
+            if patch.merges:
+                for merge in patch.merges:
+                    targets = (
+                        [self._named(merge)]
+                        if patch.target is None
+                        else select(self._resources, patch.target, self._scopes)
+                    )
+                    for target in targets:
+                        self._merge(target, merge, patch)
+            elif patch.target is not None:
+                for target in select(self._resources, patch.target, self._scopes):
+                    self._scopes.remember(target)
+                    self.operate(target, patch.operations)
+        except InvalidInput as error:
+            raise InvalidInput(
+                error.what, where=error.where or patch.where, subject=error.subject, cure=error.cure
+            ) from None
+
+    def operate(self, target: Resource, operations: Sequence[dict[str, Any]]) -> None:
+        """Apply the operations of a JSON patch to one resource."""
+        try:
+            target.manifest = json_patch.apply(target.editable, operations)
+        except InvalidInput as error:
+            raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
+
+    def _named(self, merge: Manifest) -> Resource:
+        """Return the one resource that has, or had, the id that a merge patch names."""
+        if self._by_id is None:
+            self._by_id = {}
+            for resource in self._resources:
+                for one in dict.fromkeys(self._scopes.all_ids(resource)):
+                    self._by_id.setdefault(one, []).append(resource)
+        meta = merge.get("metadata") or {}
+        gvk = gvk_of(merge)
+        wanted = Id(gvk, self._scopes.effective(gvk, text_of(meta.get("namespace"))), text_of(meta.get("name")))
+        found = [one for one in self._by_id.get(wanted) or () if one.manifest]
+        if len(found) != 1:
+            what = f"{len(found)} resources match" if found else "no resource matches"
+            raise InvalidInput(
+                f"{what} the patch for {gvk} {wanted.name}",
+                subject=str(wanted),
+                cure="correct apiVersion, kind, name and namespace, or give the patch a target",
+            )
+        return found[0]
+
+    def _merge(self, target: Resource, merge: Manifest, patch: Patch) -> None:
+        if not target.manifest:
+            return
+        name, namespace, kind = target.name, target.namespace, text_of(target.manifest.get("kind"))
+        if patch.may_rename or patch.may_change_kind:
+            self._scopes.remember(target)
+        if patch.target is not None:
+            merge = {**merge, "apiVersion": target.manifest.get("apiVersion")}
+            if merge["apiVersion"] is None:
+                del merge["apiVersion"]
+        try:
+            merged = strategic.merge(target.editable, merge, self._schema)
+        except InvalidInput as error:
+            raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
+        target.manifest = merged or {}
+        if merged is None:
+            return
+        if not patch.may_change_kind:
+            merged["kind"] = kind
+        if not patch.may_rename:
+            target.set_meta("name", name)
+        target.set_meta("namespace", namespace)
+        if patch.may_rename or patch.may_change_kind:
+            self._by_id = None

@@ -1,0 +1,214 @@
+"""
+Name references: when an object's name changes, the fields that name it follow.
+
+Every lookup goes through an index by the names that objects had, so the cost grows with the number of references.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.render.fieldspec import FieldSpec, NameReference, visit
+from gitsync.render.resource import NOT_NAMESPACED, Gvk, Id, Resource, text_of
+from gitsync.render.scopes import Scopes
+
+_ROLE_REF: Final = "roleRef/name"
+
+
+def fix_references(resources: Sequence[Resource], references: Sequence[NameReference], scopes: Scopes) -> None:
+    """Give each field that names an object the object's present name, and namespace where it holds one."""
+    index = _Index(resources, scopes)
+    if index.is_empty:
+        return
+    by_gvk: dict[Gvk, list[tuple[Gvk, FieldSpec]]] = {}
+    for resource in resources:
+        original = scopes.original_id(resource).gvk
+        if original not in by_gvk:
+            by_gvk[original] = [
+                (target, spec)
+                for target, referrers in references
+                if index.has_kind(target)
+                for spec in referrers
+                if spec.gvk.selects(original)
+            ]
+        if by_gvk[original]:
+            _Referrer(resource, index, scopes).fix(by_gvk[original])
+
+
+class _Index:
+    """The resources by each name they had, with the namespace they are in now."""
+
+    def __init__(self, resources: Sequence[Resource], scopes: Scopes) -> None:
+        self._scopes = scopes
+        self._by_name: dict[str, list[Resource]] = defaultdict(list)
+        self._by_place: dict[tuple[str, str], list[Resource]] = defaultdict(list)
+        self._position = {id(resource): position for position, resource in enumerate(resources)}
+        self._kinds: set[Gvk] = set()
+        self.ids: dict[int, Id] = {}
+        self.previous: dict[int, list[Id]] = {}
+        self.original_namespaces: set[str] = set()
+        for resource in resources:
+            now = self.ids[id(resource)] = scopes.id_of(resource)
+            previous = self.previous[id(resource)] = scopes.previous_ids(resource)
+            self.original_namespaces.add((previous[0] if previous else now).namespace)
+            self._kinds.update(one.gvk for one in previous)
+            for name in {one.name for one in previous}:
+                self._by_name[name].append(resource)
+                self._by_place[name, now.namespace].append(resource)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no name ever changed."""
+        return not self._by_name
+
+    def has_kind(self, target: Gvk) -> bool:
+        """Return whether any object that was renamed is of the kind."""
+        return any(target.selects(gvk) for gvk in self._kinds)
+
+    def named(self, name: str, namespaces: Iterable[str] | None) -> list[Resource]:
+        """Return the resources that had a name and are in one of the namespaces, in order."""
+        if namespaces is None:
+            return self._by_name.get(name) or []
+        places = dict.fromkeys(namespaces)
+        found = [resource for place in places for resource in self._by_place.get((name, place)) or ()]
+        return sorted(found, key=lambda resource: self._position[id(resource)]) if len(found) > 1 else found
+
+
+class _Referrer:
+    """One resource whose fields may name others."""
+
+    def __init__(self, resource: Resource, index: _Index, scopes: Scopes) -> None:
+        self._resource = resource
+        self._index = index
+        self._id = index.ids[id(resource)]
+        self._is_cluster_scoped = self._id.namespace == NOT_NAMESPACED
+        self._subject_namespaces = _subject_namespaces(resource)
+
+    def fix(self, specs: Iterable[tuple[Gvk, FieldSpec]]) -> None:
+        manifest = self._resource.editable
+        for target, spec in specs:
+
+            def leaf(holder: Any, key: Any, target: Gvk = target, spec: FieldSpec = spec) -> None:
+                self._set(holder, key, target, spec)
+
+            visit(manifest, FieldSpec(spec.gvk, spec.path), leaf)
+
+    def _set(self, holder: Any, key: Any, target: Gvk, spec: FieldSpec) -> None:
+        value = holder[key]
+        if isinstance(value, list):
+            for position, item in enumerate(value):
+                if isinstance(item, dict):
+                    self._set_mapping(item, target, spec)
+                elif item is not None:
+                    self._set_scalar(value, position, target, spec)
+        elif isinstance(value, dict):
+            self._set_mapping(value, target, spec)
+        elif value is not None:
+            self._set_scalar(holder, key, target, spec)
+
+    def _set_scalar(self, holder: Any, key: Any, target: Gvk, spec: FieldSpec) -> None:
+        name = text_of(holder[key])
+        found = self._select(self._candidates(name), target, spec, with_namespace=False)
+        if found is not None and found.name != name:
+            holder[key] = found.name
+
+    def _set_mapping(self, holder: dict[str, Any], target: Gvk, spec: FieldSpec) -> None:
+        if "name" not in holder:
+            raise InvalidInput(
+                f"{spec.path} has no name, so it cannot refer to a {target.kind}",
+                where=self._resource.origin.file,
+                subject=str(self._id),
+                cure="add a name, or correct the nameReference configuration",
+            )
+        candidates = self._candidates(text_of(holder["name"]))
+        if "namespace" in holder:
+            candidates = self._in_namespace(candidates, text_of(holder["namespace"]))
+        found = self._select(candidates, target, spec, with_namespace=True)
+        if found is None:
+            return
+        holder["name"] = found.name
+        if found.namespace:
+            holder["namespace"] = found.namespace
+
+    def _candidates(self, name: str) -> list[Resource]:
+        """Return what had the name and may be referred to from here."""
+        if self._is_cluster_scoped:
+            return self._index.named(name, None)
+        return self._index.named(name, (self._id.namespace, NOT_NAMESPACED, *self._subject_namespaces))
+
+    def _in_namespace(self, candidates: list[Resource], namespace: str) -> list[Resource]:
+        """Return those that were in a namespace at first, or are now where nothing was in it at first."""
+        if namespace in self._index.original_namespaces and namespace != NOT_NAMESPACED:
+            return [
+                one
+                for one in candidates
+                if (self._index.previous[id(one)] or [self._index.ids[id(one)]])[0].namespace == namespace
+            ]
+        return [one for one in candidates if self._index.ids[id(one)].namespace == namespace]
+
+    def _select(
+        self, candidates: list[Resource], target: Gvk, spec: FieldSpec, *, with_namespace: bool
+    ) -> Resource | None:
+        """Return the one candidate that is meant, None where there is none; refuse a choice."""
+        role = self._role(spec)
+        found = [
+            one
+            for one in candidates
+            if any(target.selects(previous.gvk) for previous in self._index.previous[id(one)])
+            and (role is None or any(role.selects(previous.gvk) for previous in self._index.previous[id(one)]))
+            and self._may_see(one)
+        ]
+        for allow_empty in (True, False):
+            if len(found) > 1:
+                found = [one for one in found if _same_affixes(one, self._resource, allow_empty)]
+        if len({(one.name, one.namespace if with_namespace else "") for one in found}) > 1:
+            raise InvalidInput(
+                f"{spec.path} could refer to any of {', '.join(str(self._index.ids[id(one)]) for one in found)}",
+                where=self._resource.origin.file,
+                subject=str(self._id),
+                cure="give them different names, or name the namespace",
+            )
+        return found[0] if found else None
+
+    def _may_see(self, one: Resource) -> bool:
+        now = self._index.ids[id(one)]
+        return (
+            self._is_cluster_scoped
+            or now.namespace in (NOT_NAMESPACED, self._id.namespace)
+            or now.gvk.kind == "ServiceAccount"
+        )
+
+    def _role(self, spec: FieldSpec) -> Gvk | None:
+        if not spec.path.endswith(_ROLE_REF):
+            return None
+        reference = self._resource.manifest.get("roleRef")
+        if not isinstance(reference, dict) or "apiGroup" not in reference or "kind" not in reference:
+            return None
+        return Gvk(text_of(reference["apiGroup"]), "", text_of(reference["kind"]))
+
+
+def _subject_namespaces(resource: Resource) -> tuple[str, ...]:
+    """Return the namespaces of the accounts that a RoleBinding names."""
+    subjects = resource.manifest.get("subjects")
+    if resource.gvk.kind != "RoleBinding" or not isinstance(subjects, list):
+        return ()
+    return tuple(
+        text_of(subject["namespace"])
+        for subject in subjects
+        if isinstance(subject, dict) and subject.get("kind") == "ServiceAccount" and "namespace" in subject
+    )
+
+
+def _same_affixes(one: Resource, other: Resource, allow_empty: bool) -> bool:
+    return _same_end(one.prefixes, other.prefixes, allow_empty) and _same_end(one.suffixes, other.suffixes, allow_empty)
+
+
+def _same_end(one: list[str], other: list[str], allow_empty: bool) -> bool:
+    """Return whether the shorter list ends the longer one; two that are empty are the same."""
+    if not one or not other:
+        return allow_empty or one == other
+    length = min(len(one), len(other))
+    return one[-length:] == other[-length:]

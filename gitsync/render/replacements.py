@@ -1,0 +1,145 @@
+"""Replacements: copy the value of a field of one resource into fields of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.render.fieldpath import Slot, lookup, slots, split
+from gitsync.render.resource import Resource, copy_value, text_of
+from gitsync.render.scopes import Scopes
+from gitsync.render.selectors import has_labels, is_selected
+from gitsync.render.yaml_scalars import resolve
+
+_NAME: Final = "metadata.name"
+_ID_MEMBERS: Final = ("group", "version", "kind", "name", "namespace")
+
+
+def replace(resources: Sequence[Resource], replacement: Mapping[str, Any], scopes: Scopes) -> None:
+    """Apply one replacement; raise InvalidInput where source or target cannot be found."""
+    source, targets = replacement.get("source"), replacement.get("targets")
+    if source is None or targets is None:
+        raise InvalidInput("a replacement needs a source and targets", cure="add what is missing")
+    value = _source_value(resources, source, scopes)
+    for target in targets:
+        if target.get("select") is None:
+            raise InvalidInput("a target of a replacement has no select", cure="say which resources it means")
+        for resource in resources:
+            if _is_target(resource, target, scopes):
+                for path in target.get("fieldPaths") or (_NAME,):
+                    _put(resource, path, value, target.get("options") or {})
+
+
+def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
+    found = [resource for resource in resources if any(is_selected(one, source) for one in scopes.all_ids(resource))]
+    if len(found) != 1:
+        wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
+        what = f"{len(found)} resources match" if found else "no resource matches"
+        raise InvalidInput(f"{what} the source of a replacement ({wanted})", cure="name exactly one")
+    path = source.get("fieldPath") or _NAME
+    subject = f"{found[0].gvk.kind} {found[0].name}"
+    try:
+        value = lookup(found[0].manifest, split(path))
+    except InvalidInput as error:
+        raise InvalidInput(f"the source field {path}: {error.what}", subject=subject, cure=error.cure) from None
+    if value is None or value == {} or value == []:
+        raise InvalidInput(
+            f"the source field {path} of a replacement is missing", subject=subject, cure="correct fieldPath"
+        )
+    return _part(value, source.get("options") or {})
+
+
+def _part(value: Any, options: Mapping[str, Any]) -> Any:
+    """Return the part of a source value that its options pick."""
+    delimiter = options.get("delimiter")
+    if not delimiter:
+        return value
+    if isinstance(value, dict | list):
+        raise _not_plain()
+    parts = text_of(value).split(delimiter)
+    index = options.get("index") or 0
+    if not 0 <= index < len(parts):
+        raise InvalidInput(
+            f"options.index {index} is outside the {len(parts)} parts of {text_of(value)}", cure="correct index"
+        )
+    return parts[index]
+
+
+def _not_plain() -> InvalidInput:
+    return InvalidInput(
+        "the delimiter option works on plain values only", cure="remove the option or choose a plain field"
+    )
+
+
+def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes) -> bool:
+    select = target["select"]
+    if not has_labels(resource, select):
+        return False
+    rejects = target.get("reject") or ()
+    for reject in rejects:
+        if (reject.get("labelSelector") or reject.get("annotationSelector")) and has_labels(resource, reject):
+            return False
+    ids = scopes.all_ids(resource)
+    for reject in rejects:
+        if any(reject.get(name) for name in _ID_MEMBERS) and any(is_selected(one, reject) for one in ids):
+            return False
+    return any(is_selected(one, select) for one in ids)
+
+
+def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) -> None:
+    is_collection = isinstance(value, dict | list)
+    create = (type(value) if is_collection else str) if options.get("create") else None
+    manifest = resource.editable
+    verb = "find or create" if create else "find"
+    failed = f"unable to {verb} the field {path} of a replacement's target"
+    subject = f"{resource.gvk.kind} {resource.name}"
+    try:
+        found = slots(manifest, split(path), create)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{failed}: {error.what}", where=resource.origin.file, subject=subject, cure=error.cure
+        ) from None
+    if not found:
+        raise InvalidInput(
+            failed, where=resource.origin.file, subject=subject, cure="correct fieldPaths, or set options.create"
+        )
+    for slot in found:
+        slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
+
+
+def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, path: str) -> Any:
+    """Return the new value of a field; a plain one keeps the type it had."""
+    present = slot.holder[slot.key]
+    delimiter = options.get("delimiter")
+    text = text_of(value)
+    if delimiter:
+        if isinstance(present, dict | list):
+            raise _not_plain()
+        text = _inserted(text_of(present).split(delimiter), text, options.get("index") or 0, delimiter)
+    if isinstance(present, dict | list):
+        return text if delimiter else copy_value(value)
+    if isinstance(value, dict | list):
+        text = ""
+    if slot.is_new:
+        return resolve(text)
+    if isinstance(present, str):
+        return text
+    typed = resolve(text)
+    if type(typed) is not type(present) and not (isinstance(typed, int) and isinstance(present, float)):
+        raise InvalidInput(
+            f"the field {path} holds {text_of(present) or 'null'}, which cannot become {text!r}",
+            subject=subject,
+            cure="quote the value in the target, so that it is a text",
+        )
+    return typed
+
+
+def _inserted(parts: list[str], text: str, index: int, delimiter: str) -> str:
+    if index < 0:
+        parts.insert(0, text)
+    elif index >= len(parts):
+        parts.append(text)
+    else:
+        parts[index] = text
+    return delimiter.join(parts)

@@ -1,0 +1,151 @@
+"""Resource: a manifest on its way through a build, with the names it had before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from gitsync.objects.manifest import Manifest
+
+NOT_NAMESPACED: Final = "_non_namespaceable_"
+"""The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
+DEFAULT_NAMESPACE: Final = "default"
+
+
+class Gvk(NamedTuple):
+    """Group, version and kind; as a selector, an empty member matches anything."""
+
+    group: str
+    version: str
+    kind: str
+
+    def selects(self, other: Gvk) -> bool:
+        """Return whether every member that is set here equals the other's."""
+        return (
+            (not self.kind or self.kind == other.kind)
+            and (not self.group or self.group == other.group)
+            and (not self.version or self.version == other.version)
+        )
+
+    def __str__(self) -> str:
+        return ".".join((self.kind or "[noKind]", self.version or "[noVer]", self.group or "[noGrp]"))
+
+
+class Id(NamedTuple):
+    """What identifies a resource within a build; equal ids may not meet."""
+
+    gvk: Gvk
+    namespace: str
+    """The effective namespace: ``default`` where none is set, NOT_NAMESPACED for cluster-scoped kinds."""
+    name: str
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace not in (NOT_NAMESPACED, DEFAULT_NAMESPACE) else ""
+        return f"{self.gvk.kind} {place}{self.name}"
+
+
+class Origin(NamedTuple):
+    """Where a document stands: a file of the tree and the index of the document in it."""
+
+    file: str
+    document: int
+
+
+def gvk_of(manifest: Manifest) -> Gvk:
+    """Return the group, version and kind of a manifest; absent members are empty."""
+    api_version = text_of(manifest.get("apiVersion"))
+    group, slash, version = api_version.partition("/")
+    kind = text_of(manifest.get("kind"))
+    return Gvk(group, version, kind) if slash else Gvk("", api_version, kind)
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a scalar as YAML would show it; None and collections are empty."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, dict | list):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def copy_value(value: Any) -> Any:
+    """Return a copy that shares no collection with the value."""
+    if isinstance(value, dict):
+        return {key: copy_value(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_value(item) if isinstance(item, dict | list) else item for item in value]
+    return value
+
+
+class Previous(NamedTuple):
+    """A name that a resource had before a transformer changed it."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Resource:
+    """
+    One manifest of a build and what the build knows of it.
+
+    The manifest may be shared with the cache of parsed files until ``editable`` is asked for.
+    """
+
+    manifest: Manifest
+    origin: Origin
+    shared: bool = False
+    previous: list[Previous] = field(default_factory=list)
+    prefixes: list[str] = field(default_factory=list)
+    suffixes: list[str] = field(default_factory=list)
+    behavior: str = ""
+    needs_hash: bool = False
+    is_marked: bool = False
+    """Whether Kustomize would have kept notes in the annotations, and so have written them anew."""
+    variables: list[str] = field(default_factory=list)
+    edits: int = 0
+    built_by: list[dict[str, Any]] = field(default_factory=list)
+    """The origin, then each transformer, for ``buildMetadata``."""
+
+    @property
+    def editable(self) -> Manifest:
+        """The manifest, private to this resource and free to change in place."""
+        if self.shared:
+            self.manifest = copy_value(self.manifest)
+            self.shared = False
+        self.edits += 1
+        return self.manifest
+
+    @property
+    def gvk(self) -> Gvk:
+        """Group, version and kind as they are now."""
+        return gvk_of(self.manifest)
+
+    @property
+    def name(self) -> str:
+        """The name as it is now."""
+        return text_of((self.manifest.get("metadata") or {}).get("name"))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace as it is now, empty where none is set."""
+        return text_of((self.manifest.get("metadata") or {}).get("namespace"))
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Set a member of metadata; an empty value removes it."""
+        manifest = self.editable
+        meta = manifest.get("metadata")
+        if not isinstance(meta, dict):
+            meta = manifest["metadata"] = {}
+        if value:
+            meta[key] = value
+        else:
+            meta.pop(key, None)
+
+    def labels(self, member: str = "labels") -> dict[str, str]:
+        """Return the labels (or annotations) with their values as text."""
+        values = (self.manifest.get("metadata") or {}).get(member)
+        return {key: text_of(value) for key, value in values.items()} if isinstance(values, dict) else {}

@@ -1,0 +1,252 @@
+"""The transformers of a kustomization file that set single fields: namespace, names, labels, replicas, images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.fieldspec import FieldSpec, visit
+from gitsync.render.resource import Gvk, Resource, text_of
+from gitsync.render.scopes import Scopes
+from gitsync.render.selectors import compile_pattern
+
+_BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
+_KEEP_NAME: Final = (
+    Gvk("", "", "CustomResourceDefinition"),
+    Gvk("apiregistration.k8s.io", "", "APIService"),
+    Gvk("", "", "Namespace"),
+)
+_TAG: Final = r"(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?"
+_PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:-]*")
+
+
+def set_namespace(
+    resources: Sequence[Resource],
+    namespace: str,
+    specs: Sequence[FieldSpec],
+    scopes: Scopes,
+    *,
+    only_unset: bool = False,
+    subjects: str = "defaultOnly",
+) -> None:
+    """Put the resources into a namespace, with the fields that name their own namespace."""
+    for resource in resources:
+        scopes.remember(resource)
+        _namespace_of(resource, namespace, specs, scopes, only_unset, subjects)
+    seen: dict[object, Resource] = {}
+    for resource in resources:
+        other = seen.setdefault(scopes.id_of(resource), resource)
+        if other is not resource:
+            raise InvalidInput(
+                f"the namespace {namespace} would hold it twice",
+                where=resource.origin.file,
+                subject=str(scopes.id_of(resource)),
+                cure=f"rename one of them; the other is in {other.origin.file}",
+            )
+
+
+def _namespace_of(
+    resource: Resource,
+    namespace: str,
+    specs: Sequence[FieldSpec],
+    scopes: Scopes,
+    only_unset: bool,
+    subjects: str,
+) -> None:
+    gvk = resource.gvk
+    manifest = resource.editable
+
+    def put(holder: Any, key: Any) -> None:
+        value = holder[key]
+        if isinstance(value, dict | list):
+            raise InvalidInput(
+                f"the namespace cannot be written to {key}, which is not a plain value",
+                where=resource.origin.file,
+                subject=str(scopes.id_of(resource)),
+                cure="correct the field spec of the namespace transformer",
+            )
+        if not only_unset or not text_of(value):
+            holder[key] = namespace
+
+    if not scopes.is_cluster_scoped(gvk):
+        visit(manifest, FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True), put, str)
+    is_binding = gvk.kind in _BINDINGS
+    if is_binding:
+        for subject in _subjects(manifest, subjects):
+            subject.setdefault("namespace", "")
+            put(subject, "namespace")
+    for spec in specs:
+        if spec.path == "metadata/namespace" or (is_binding and spec.path == "subjects"):
+            continue
+        if spec.path == "metadata/name" and (gvk.group, gvk.version) != ("", "v1"):
+            continue
+        if spec.gvk.selects(gvk):
+            visit(manifest, spec, put, str)
+
+
+def _subjects(manifest: Manifest, which: str) -> Iterator[dict[str, Any]]:
+    found = manifest.get("subjects")
+    for subject in found if isinstance(found, list) and which != "none" else ():
+        if isinstance(subject, dict) and (
+            subject.get("kind") == "ServiceAccount"
+            if which == "allServiceAccounts"
+            else subject.get("name") == "default"
+        ):
+            yield subject
+
+
+def add_affix(
+    resources: Iterable[Resource], affix: str, specs: Sequence[FieldSpec], scopes: Scopes, *, is_prefix: bool
+) -> None:
+    """Put a prefix or a suffix to the names; kinds whose name means something else keep it."""
+    for resource in resources:
+        original = scopes.original_id(resource).gvk
+        if any(gvk.selects(original) for gvk in _KEEP_NAME):
+            continue
+        for spec in specs:
+            if not spec.gvk.selects(original):
+                continue
+            if spec.path == "metadata/name":
+                (resource.prefixes if is_prefix else resource.suffixes).append(affix)
+                scopes.remember(resource)
+            visit(resource.editable, spec, _affix(affix, is_prefix))
+
+
+def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
+    def put(holder: Any, key: Any) -> None:
+        name = text_of(holder[key])
+        holder[key] = affix + name if is_prefix else name + affix
+
+    return put
+
+
+def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
+    """Set labels or annotations in all the fields that hold them."""
+
+    def put(holder: Any, key: Any) -> None:
+        if holder[key] is not None and not isinstance(holder[key], dict):
+            raise InvalidInput(f"{key} must be a mapping, so nothing can be added to it", cure="correct the field")
+        if holder[key] is not None:
+            holder[key].update(entries)
+
+    by_gvk: dict[Gvk, list[FieldSpec]] = {}
+    for resource in resources:
+        gvk = resource.gvk
+        if gvk not in by_gvk:
+            by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
+        if by_gvk[gvk]:
+            manifest = resource.editable
+            for spec in by_gvk[gvk]:
+                with_place(resource, lambda spec=spec, manifest=manifest: visit(manifest, spec, put, dict))  # type: ignore[misc]
+
+
+def with_place(resource: Resource, act: Callable[[], None]) -> None:
+    """Run what may refuse a resource, and say which file it is in."""
+    try:
+        act()
+    except InvalidInput as error:
+        if error.where:
+            raise
+        raise InvalidInput(
+            error.what,
+            where=resource.origin.file,
+            subject=error.subject or f"{resource.gvk.kind} {resource.name}",
+            cure=error.cure,
+        ) from None
+
+
+def set_replicas(
+    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes
+) -> None:
+    """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
+    is_found = False
+
+    def put(holder: Any, key: Any) -> None:
+        holder[key] = count
+
+    for resource in resources:
+        ids = [one for one in scopes.all_ids(resource) if one.name == name]
+        if not ids:
+            continue
+        for spec in specs:
+            if any(spec.gvk.selects(one.gvk) for one in ids):
+                is_found = True
+                if spec.gvk.selects(resource.gvk):
+                    visit(resource.editable, spec, put, int)
+    if not is_found:
+        kinds = ", ".join(spec.gvk.kind or "any kind" for spec in specs)
+        raise InvalidInput(
+            f"no resource with the name {name} has replicas (looked for {kinds})", cure="correct the name"
+        )
+
+
+def set_images(resources: Iterable[Resource], images: Sequence[tuple[Mapping[str, str], Sequence[FieldSpec]]]) -> None:
+    """Change name, tag or digest of the images of containers, in any kind, and in the fields of the specs."""
+    rules = [(_image_matcher(image.get("name") or ""), image, specs) for image, specs in images]
+    for resource in resources:
+        gvk = resource.gvk
+        manifest = resource.editable
+        holders = [] if gvk.kind == "CustomResourceDefinition" else list(_container_images(manifest))
+        for matches, image, specs in rules:
+            put = _image_setter(image, matches)
+            for holder in holders:
+                put(holder, "image")
+            for spec in specs:
+                if spec.gvk.selects(gvk):
+                    visit(manifest, spec, put)
+
+
+def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Yield each container with an image, wherever ``containers`` or ``initContainers`` stand."""
+    waiting: list[Any] = [manifest]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            for key, value in node.items():
+                if isinstance(value, dict | list):
+                    waiting.append(value)
+                    if key in ("containers", "initContainers") and isinstance(value, list):
+                        yield from (item for item in value if isinstance(item, dict) and item.get("image"))
+        else:
+            waiting += [item for item in node if isinstance(item, dict | list)]
+
+
+def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> Callable[[Any, Any], None]:
+    def put(holder: Any, key: Any) -> None:
+        value = text_of(holder[key])
+        if not matches(value):
+            return
+        name, tag, digest = split_image(value)
+        name = image.get("newName") or name
+        if image.get("newTag") or image.get("digest"):
+            tag, digest = image.get("newTag") or "", image.get("digest") or ""
+        elif image.get("tagSuffix"):
+            tag, digest = tag + image["tagSuffix"], ""
+        holder[key] = name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
+
+    return put
+
+
+def _image_matcher(name: str) -> Callable[[str], bool]:
+    """Return whether an image has a name, which may be a regular expression, and any tag or digest."""
+    if _PLAIN_IMAGE.fullmatch(name):
+        rest = re.compile(_TAG)
+        return lambda value: value.startswith(name) and rest.fullmatch(value, len(name)) is not None
+    expression = compile_pattern(f"^{name}{_TAG}$")
+    return lambda value: expression.search(value) is not None
+
+
+def split_image(image: str) -> tuple[str, str, str]:
+    """Return name, tag and digest of an image reference; a port in the registry is part of the name."""
+    start = max(image.find("/"), 0)
+    at, colon = image.find("@", start), image.find(":", start)
+    if at >= 0 and (colon < 0 or at < colon):
+        return image[:at], "", image[at + 1 :]
+    if colon < 0:
+        return image, "", ""
+    if at >= 0:
+        return image[:colon], image[colon + 1 : at], image[at + 1 :]
+    return image[:colon], image[colon + 1 :], ""
