@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from gitsync.merge import fieldset
+from gitsync.merge.comparison import Comparison, compare
+from gitsync.merge.equality import same
 from gitsync.merge.fieldset import FieldSet, Node
+from gitsync.merge.overlay import merge
+from gitsync.merge.removal import reconciled, remove, with_named_fields
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import field_set
-from gitsync.merge.walk import Comparison, compare, merge, reconciled, remove, same, with_named_fields
 
 NOTHING: Final = FieldSet({})
 

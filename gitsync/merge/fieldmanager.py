@@ -22,10 +22,10 @@ from gitsync.merge.apply import (
     apply,
     update,
 )
+from gitsync.merge.comparison import compare
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import TypedError, field_set
-from gitsync.merge.walk import compare
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 

@@ -80,10 +80,6 @@ class FieldSet:
         """Return this set less the members of the other and everything below them."""
         return FieldSet(recursive_difference(self.root, other.root))
 
-    def within(self, other: FieldSet) -> FieldSet:
-        """Return what of this set the members of the other, or paths below them, name."""
-        return FieldSet(recursive_intersection(self.root, other.root))
-
     def leaves(self) -> Iterator[Path]:
         """Yield the members that have no member below them."""
         return _leaves(self.root, ())
@@ -238,22 +234,6 @@ def recursive_difference(a: Node, b: Node) -> Node:
         else:
             out[element] = left
     return a if out is None else out
-
-
-def recursive_intersection(a: Node, b: Node) -> Node:
-    """Return what of root ``a`` is a member of root ``b`` or below one."""
-    out: Node = {}
-    for element, theirs in b.items():
-        ours = a.get(element)
-        if ours is None or element == SELF:
-            continue
-        if is_member(theirs):
-            out[element] = ours
-        elif ours:
-            both = recursive_intersection(ours, theirs)
-            if both:
-                out[element] = both
-    return out
 
 
 def _paths(node: Node, prefix: Path) -> Iterator[Path]:

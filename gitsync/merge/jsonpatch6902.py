@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.walk import same
+from gitsync.merge.equality import same
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, apply, update
+from gitsync.merge.equality import same
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, REFERENCE, Schema, Schemas
 from gitsync.merge.typed import TypedError
-from gitsync.merge.walk import same
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The outcome of one case; ``problem`` is empty when it passed."""
-
-    name: str
-    problem: str
-
-    @property
-    def passed(self) -> bool:
-        """Whether the case passed."""
-        return not self.problem
+def run(folder: Path) -> list[tuple[str, bool]]:
+    """Run every case of a folder; return its name and whether it passed."""
+    cases = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    return [(case["name"], not problem(case)) for case in cases]
 
 
-def run(folder: Path) -> list[Result]:
-    """Run every case of a folder."""
-    return [run_case(json.loads(file.read_text())) for file in sorted(folder.glob("*.json"))]
-
-
-def run_case(case: dict[str, Any]) -> Result:
-    """Run the steps of one case and compare what must result."""
-    problem = next(_problems(case), "")
-    return Result(case["name"], problem)
+def problem(case: dict[str, Any]) -> str:
+    """Run the steps of one case and return what differs from what must result, empty when nothing does."""
+    return next(_problems(case), "")
 
 
 def _problems(case: dict[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import conformance_dir
-from tests.merge.ssa_cases import run_case
+from tests.merge.ssa_cases import problem
 
 CASES = sorted((conformance_dir() / "ssa").glob("*.json"))
 
@@ -16,4 +16,4 @@ CASES = sorted((conformance_dir() / "ssa").glob("*.json"))
 @pytest.mark.skipif(not CASES, reason="no conformance suite 'ssa': set GITSYNC_CONFORMANCE")
 @pytest.mark.parametrize("file", CASES, ids=lambda file: file.stem)
 def test_case(file: Path) -> None:
-    assert run_case(json.loads(file.read_text())).problem == ""
+    assert problem(json.loads(file.read_text())) == ""

@@ -1,0 +1,140 @@
+"""
+Lay an applied value over a live one.
+
+The result shares every unchanged part with its inputs: a merge that changes nothing is the very live value.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+from gitsync.merge.equality import same_leaf
+from gitsync.merge.schema import Schema
+from gitsync.merge.typed import TypedError, element_of, go
+
+_ABSENT: Final = object()
+
+
+def merge(schema: Schema, live: Any, applied: Any) -> Any:
+    """
+    Return live with an applied value laid over it.
+
+    Members and items that are not applied stay; the applied order of items wins over the live order.
+    """
+    if live is applied:
+        return live
+    kind = type(applied)
+    if kind is dict and schema.is_map and not schema.map_atomic:
+        return _merge_maps(schema, live if type(live) is dict else None, live, applied)
+    if kind is list and schema.list_type != "atomic" and schema.is_list:
+        ours = live if type(live) is list else []
+        if not ours and not applied:
+            return live if type(live) is list else applied
+        return _merge_lists(schema, ours, applied)
+    if applied is None and live:
+        # Null lies over a granular map or list without taking what is in it.
+        if type(live) is dict and schema.is_map and not schema.map_atomic:
+            return live
+        if type(live) is list and schema.is_list and schema.list_type != "atomic" and not schema.is_map:
+            return live
+    if kind is not dict and kind is not list and applied is not None and type(live) in (dict, list):
+        raise TypedError((f"lhs: expected any scalar, got &{{{go(live)}}}",))
+    return live if same_leaf(schema, live, applied) else applied
+
+
+def _merge_maps(schema: Schema, ours: dict[str, Any] | None, live: Any, applied: dict[str, Any]) -> Any:
+    if not ours:
+        return live if ours is not None and not applied else applied
+    fields = schema.fields
+    out = None
+    for name, value in applied.items():
+        before = ours.get(name, _ABSENT)
+        if before is value:
+            continue
+        if before is _ABSENT:
+            after = value
+        else:
+            kind = type(value)
+            if kind is str and before == value:
+                continue
+            below = fields[name]
+            after = merge(below, before, value) if below is not None else value
+            if after is before:
+                continue
+        if out is None:
+            out = dict(ours)
+        out[name] = after
+    return ours if out is None else out
+
+
+def _merge_lists(schema: Schema, live: list[Any], applied: list[Any]) -> list[Any]:
+    items = schema.items
+    assert items is not None
+    ours, ours_by = _index(schema, live)
+    theirs, theirs_by = _index(schema, applied)
+    out: list[Any] = []
+    for element, position in _order(ours, theirs):
+        if element in theirs_by:
+            before = ours_by.get(element, _ABSENT)
+            after = theirs_by[element]
+            out.append(after if before is _ABSENT else merge(items, before, after))
+        else:
+            out.append(live[position])
+    unchanged = len(out) == len(live) and all(map(operator.is_, out, live))
+    return live if unchanged else out
+
+
+def _index(schema: Schema, values: list[Any]) -> tuple[list[str], dict[str, Any]]:
+    """Return the elements of the items in order, and the item of each; a duplicate stands for nothing (None)."""
+    order = [element_of(schema, value) for value in values]
+    by: dict[str, Any] = {}
+    for element, value in zip(order, values, strict=True):
+        by[element] = None if element in by else value
+    return order, by
+
+
+def _order(ours: list[str], theirs: list[str]) -> list[tuple[str, int]]:
+    """
+    Return the merged order of two lists of elements, each with its position in ours.
+
+    Shared items stand in the order of theirs; each item that only ours has keeps its place after the one
+    before it, as far as that order allows.
+    """
+    if ours == theirs:
+        return [(element, i) for i, element in enumerate(ours)]
+    in_ours, in_theirs = set(ours), set(theirs)
+    shared = [element for element in theirs if element in in_ours]
+    awaited = 0
+    merged: set[str] = set()
+    out: list[tuple[str, int]] = []
+    left = right = 0
+    while left < len(ours) or right < len(theirs):
+        if left < len(ours) and right < len(theirs):
+            element = ours[left]
+            if element == theirs[right]:
+                merged.add(element)
+                out.append((element, left))
+                left += 1
+                right += 1
+                awaited += 1
+                continue
+            if element in in_theirs and awaited < len(shared) and shared[awaited] != element:
+                left += 1  # it comes later, where theirs has it
+                continue
+        if left < len(ours):
+            element = ours[left]
+            if element not in in_theirs:
+                out.append((element, left))
+                left += 1
+                continue
+            if element in merged:
+                left += 1
+        if right < len(theirs):
+            element = theirs[right]
+            merged.add(element)
+            out.append((element, -1))
+            right += 1
+            if awaited < len(shared) and shared[awaited] == element:
+                awaited += 1
+    return out
