@@ -1,0 +1,163 @@
+"""The promises of the work queue."""
+
+from __future__ import annotations
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitsync.runtime.backoff import Backoff
+from gitsync.runtime.workqueue import WorkQueue
+
+
+class Watch:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def queue(watch: Watch) -> WorkQueue[str]:
+    return WorkQueue(Backoff(initial=1, factor=2, max=10, jitter=0), monotonic=watch, random=lambda: 0.0)
+
+
+def test_a_key_added_twice_comes_out_once() -> None:
+    keys = queue(Watch())
+    keys.add("a")
+    keys.add("a")
+    assert keys.get(0) == "a"
+    assert keys.get(0) is None
+
+
+def test_keys_come_out_in_the_order_they_were_added() -> None:
+    keys = queue(Watch())
+    for key in ("c", "a", "b", "a"):
+        keys.add(key)
+    assert [keys.get(0) for _ in range(3)] == ["c", "a", "b"]
+
+
+def test_a_key_added_while_it_is_worked_on_waits_for_the_work_to_end() -> None:
+    keys = queue(Watch())
+    keys.add("a")
+    assert keys.get(0) == "a"
+    keys.add("a")
+    assert keys.get(0) is None
+    keys.done("a")
+    assert keys.get(0) == "a"
+
+
+def test_a_delayed_key_comes_out_when_it_is_due() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add_after("a", 5)
+    assert keys.get(0) is None
+    watch.time += 5
+    assert keys.get(0) == "a"
+
+
+def test_of_several_delays_the_shortest_counts_once() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add_after("a", 5)
+    keys.add_after("a", 2)
+    keys.add_after("a", 9)
+    watch.time += 2
+    assert keys.get(0) == "a"
+    keys.done("a")
+    watch.time += 100
+    assert keys.get(0) is None
+
+
+def test_handing_out_a_key_forgets_its_delay() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add_after("a", 5)
+    keys.add("a")
+    assert keys.get(0) == "a"
+    keys.done("a")
+    watch.time += 10
+    assert keys.get(0) is None
+
+
+def test_failures_are_counted_per_key_until_forgotten() -> None:
+    keys = queue(Watch())
+    assert [keys.retry("a") for _ in range(5)] == [1, 2, 4, 8, 10]
+    assert keys.retry("b") == 1
+    keys.forget("a")
+    assert keys.retry("a") == 1
+    assert keys.failures("a") == 1
+
+
+def test_closing_releases_waiting_workers() -> None:
+    keys: WorkQueue[str] = WorkQueue()
+    got: list[str | None] = []
+    worker = threading.Thread(target=lambda: got.append(keys.get()))
+    worker.start()
+    keys.close()
+    worker.join(5)
+    assert got == [None]
+
+
+def test_a_waiting_worker_wakes_for_a_key_that_becomes_due() -> None:
+    keys: WorkQueue[str] = WorkQueue()
+    keys.add_after("late", 0.05)
+    assert keys.get(5) == "late"
+
+
+def test_no_two_workers_ever_hold_one_key() -> None:
+    keys: WorkQueue[int] = WorkQueue()
+    held: set[int] = set()
+    clashes: list[int] = []
+    guard = threading.Lock()
+
+    def work() -> None:
+        while (key := keys.get()) is not None:
+            with guard:
+                if key in held:
+                    clashes.append(key)
+                held.add(key)
+            with guard:
+                held.discard(key)
+            keys.done(key)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for number in range(2000):
+        keys.add(number % 7)
+    while len(keys):
+        pass
+    keys.close()
+    for worker in workers:
+        worker.join(5)
+    assert clashes == []
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "get", "done"]), st.integers(0, 3)), max_size=60))
+def test_what_is_added_always_comes_out_after_its_work_ends(steps: list[tuple[str, int]]) -> None:
+    keys: WorkQueue[int] = WorkQueue()
+    working: set[int] = set()
+    owed: set[int] = set()
+    for step, key in steps:
+        if step == "add":
+            keys.add(key)
+            owed.add(key)
+        elif step == "get":
+            got = keys.get(0)
+            if got is not None:
+                assert got not in working
+                working.add(got)
+                owed.discard(got)
+        elif key in working:
+            working.discard(key)
+            keys.done(key)
+    for key in list(working):
+        keys.done(key)
+    left = set()
+    while (got := keys.get(0)) is not None:
+        left.add(got)
+    assert left == owed
