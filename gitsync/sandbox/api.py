@@ -168,8 +168,6 @@ class Strategy(Protocol):
 class Admission(Protocol):
     """Admission plugins and webhooks, called between defaults and validation."""
 
-    def admit(
-        self, operation: str, obj: Manifest | None, old: Manifest | None, request: Mapping[str, Any]
-    ) -> Manifest:
+    def admit(self, operation: str, obj: Manifest | None, old: Manifest | None, request: Mapping[str, Any]) -> Manifest:
         """Return the object, perhaps changed; raise ApiError to refuse. ``request`` has user, resource, dryRun."""
         ...

@@ -1,0 +1,240 @@
+"""
+The cluster: store, registry, pipeline and clock put together.
+
+It is what the HTTP side asks, and the Api of the sandbox's own controllers.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from gitsync.merge.builtin import resources
+from gitsync.merge.jsonmerge import merge_patch
+from gitsync.objects.manifest import Manifest, group_of
+from gitsync.sandbox import kinds, refusals
+from gitsync.sandbox.api import Admission, EventHandler, Strategy
+from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.context import Context
+from gitsync.sandbox.conversion import convert
+from gitsync.sandbox.deletion import DeleteOptions, Deleter
+from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
+from gitsync.sandbox.rbac import Authorizer
+from gitsync.sandbox.resources import Registry, Resource, builtin_resource
+from gitsync.sandbox.scale import with_replicas
+from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.store import Event, Store
+from gitsync.sandbox.users import MASTERS, User
+from gitsync.sandbox.writes import Writer
+
+_SYSTEM = User("system:apiserver", (MASTERS,))
+
+
+class Cluster:
+    """One cluster in memory; everything is called from one thread."""
+
+    def __init__(self, store: Store, clock: Clock, admission: Callable[[Cluster], Admission]) -> None:
+        self.store = store
+        self.clock = clock
+        self.registry = Registry()
+        for given in resources():
+            self.registry.add(builtin_resource(given))
+        self.authorizer = Authorizer(self._bindings, self.get)
+        self.admission = admission(self)
+        self.writer = Writer(
+            store,
+            clock,
+            self.strategy,
+            self.registry.schema,
+            self.admission,
+            self.authorizer,
+            self.get,
+            random.Random(uuid.uuid4().int),
+        )
+        self.deleter = Deleter(store, clock)
+
+    def strategy(self, resource: Resource) -> Strategy:
+        """Return what the resource's kind contributes to a write."""
+        return self.registry.strategy(resource) or kinds.strategy_for(resource.group, resource.version, resource.kind)
+
+    # Api
+
+    def get(self, group: str, kind: str, namespace: str, name: str) -> Manifest | None:
+        """Return one object at its kind's preferred version, or None."""
+        resource = self.registry.preferred(group, kind)
+        if resource is None:
+            return None
+        return self.writer.current(resource, namespace if resource.namespaced else "", name)
+
+    def list(
+        self, group: str, kind: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> Iterator[Manifest]:
+        """Yield the objects of a kind; ``labels`` must all be equal."""
+        resource = self.registry.preferred(group, kind)
+        if resource is None:
+            return
+        for stored in list(self.store.collection(resource.storage).select(namespace)):
+            if labels:
+                have = stored.obj["metadata"].get("labels") or {}
+                if any(have.get(key) != value for key, value in labels.items()):
+                    continue
+            yield convert(stored.obj, resource)
+
+    def owned_by(self, uid: str) -> Iterable[Manifest]:
+        """Return the objects of every kind that have an ownerReference to this uid."""
+        return [stored.obj for _, stored in self.store.owned_by(uid)]
+
+    def create(self, manifest: Manifest, *, manager: str) -> Manifest:
+        """Create an object as field manager ``manager``."""
+        resource, namespace, _ = self._target(manifest)
+        return self.writer.create(resource, namespace, manifest, self._context(manager))
+
+    def update(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """Replace an object, or one subresource of it."""
+        resource, namespace, name = self._target(manifest)
+        ctx = self._context(manager)
+        if subresource == "finalize":
+            return self.finalize(resource, name, manifest, ctx)
+        if subresource == "binding":
+            return self.bind(manifest)
+        if subresource == "scale":
+            live = self._live(resource, namespace, name)
+            replicas = int((manifest.get("spec") or {}).get("replicas") or 0)
+            return self.writer.scale(resource, live, self._with_replicas(resource, live, replicas), ctx)
+        if "resourceVersion" not in manifest["metadata"]:
+            live = self._live(resource, namespace, name)
+            version = live["metadata"]["resourceVersion"]
+            manifest = {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}}
+        return self.writer.update(resource, namespace, name, manifest, ctx, subresource)
+
+    def patch(
+        self,
+        group: str,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Manifest,
+        *,
+        manager: str,
+        subresource: str = "",
+    ) -> Manifest:
+        """Merge-patch (RFC 7386) an object or a subresource of it."""
+        resource = self._resource(group, kind)
+        ctx = self._context(manager)
+        return self.writer.patch(resource, namespace, name, lambda live: merge_patch(live, patch), ctx, subresource)
+
+    def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        """Server-side apply with force, as field manager ``manager``."""
+        resource, namespace, name = self._target(manifest)
+        ctx = self._context(manager)
+        ctx.force = True
+        return self.writer.apply(resource, namespace, name, manifest, ctx)[0]
+
+    def delete(
+        self,
+        group: str,
+        kind: str,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object if it has this uid (any when empty); absent is no error."""
+        options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
+        try:
+            self.deleter.delete(self._resource(group, kind), namespace, name, options, self._context(""))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    def everything(self, namespace: str = "") -> Iterator[Manifest]:
+        """Yield the objects of every kind, or those inside one namespace."""
+        for collection in self.store.collections():
+            for stored in list(collection.select(namespace)):
+                yield stored.obj
+
+    def resource(self, group: str, kind: str) -> tuple[str, bool] | None:
+        """Return the plural name of a kind and whether it is namespaced; None when no such kind is served."""
+        found = self.registry.preferred(group, kind)
+        return None if found is None else (found.plural, found.namespaced)
+
+    def subscribe(self, handler: EventHandler) -> None:
+        """Call the handler after each commit, in order."""
+
+        def tell(resource: str, event: Event) -> None:
+            old = event.old.obj if event.old is not None else None
+            if event.new is None:
+                handler("DELETED", event.last.obj, old)
+            else:
+                handler("ADDED" if old is None else "MODIFIED", event.new.obj, old)
+
+        self.store.observe(tell)
+
+    # subresources that both sides use
+
+    def finalize(self, resource: Resource, name: str, body: Manifest, ctx: Context) -> Manifest:
+        """Take ``spec.finalizers`` of a Namespace; the last one gone, a terminating namespace goes."""
+        live = self._live(resource, "", name)
+        finalizers = (body.get("spec") or {}).get("finalizers")
+        spec = {"finalizers": finalizers} if finalizers else {}
+        changed = {**live, "metadata": dict(live["metadata"]), "spec": spec}
+        if ctx.dry_run or changed == live:
+            return changed
+        if live["metadata"].get("deletionTimestamp") and not finalizers and not live["metadata"].get("finalizers"):
+            self.store.remove(resource.storage, f"/{name}", changed)
+            return changed
+        return self.store.write(resource.storage, f"/{name}", changed).obj
+
+    def bind(self, pod: Manifest) -> Manifest:
+        """Take ``spec`` and ``status`` of a Pod as the scheduler's bind does: nobody owns what it sets."""
+        meta = pod["metadata"]
+        resource = self._resource("", "Pod")
+        live = self._live(resource, meta["namespace"], meta["name"])
+        changed = {**live, "metadata": dict(live["metadata"])}
+        for member in ("spec", "status"):
+            if member in pod:
+                changed[member] = pod[member]
+        if changed == live:
+            return live
+        return self.store.write(resource.storage, f"{meta['namespace']}/{meta['name']}", changed).obj
+
+    def scale_paths(self, resource: Resource) -> tuple[str, str, str] | None:
+        """Return where a custom resource keeps its scale, None for a built-in kind."""
+        return None
+
+    # helpers
+
+    def _with_replicas(self, resource: Resource, live: Manifest, replicas: int) -> Manifest:
+        paths = self.scale_paths(resource)
+        return with_replicas(live, replicas, paths[0] if paths else "spec.replicas")
+
+    def _bindings(self, kind: str, namespace: str) -> Iterator[Manifest]:
+        return self.list(RBAC_GROUP, kind, namespace)
+
+    def _context(self, manager: str) -> Context:
+        return Context(_SYSTEM, manager)
+
+    def _resource(self, group: str, kind: str) -> Resource:
+        found = self.registry.preferred(group, kind)
+        if found is None:
+            raise refusals.no_such_resource()
+        return found
+
+    def _target(self, manifest: Manifest) -> tuple[Resource, str, str]:
+        group = group_of(manifest["apiVersion"])
+        version = manifest["apiVersion"].rpartition("/")[2]
+        resource = self.registry.of_kind(group, version, manifest["kind"])
+        if resource is None:
+            raise refusals.no_such_resource()
+        meta = manifest["metadata"]
+        namespace = (meta.get("namespace") or "default") if resource.namespaced else ""
+        return resource, namespace, meta.get("name", "")
+
+    def _live(self, resource: Resource, namespace: str, name: str) -> Manifest:
+        live = self.writer.current(resource, namespace, name)
+        if live is None:
+            raise refusals.not_found(resource.plural, resource.group, name)
+        return live

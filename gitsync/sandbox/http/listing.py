@@ -1,0 +1,260 @@
+"""Reading collections: the options of list and watch, selection, pages, and what a resourceVersion asks for."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.sandbox import refusals
+from gitsync.sandbox.conversion import convert
+from gitsync.sandbox.http.message import Request
+from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.selectors import LabelTest, Predicate, field_predicate, label_predicate
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.store import Collection, Gone, Store, Stored
+
+_MATCHES = ("Exact", "NotOlderThan")
+_TOO_OLD_PAGE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter."
+)
+_TOO_OLD_LIST = "The resourceVersion for the provided list is too old."
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a collection a request is about."""
+
+    namespace: str = ""
+    labels: LabelTest | None = None
+    fields: Predicate | None = None
+    name: str = ""
+
+    @property
+    def filters(self) -> bool:
+        """Whether a selector takes some objects out."""
+        return self.labels is not None or self.fields is not None
+
+    def has(self, obj: Manifest) -> bool:
+        """Tell whether the object is selected, its namespace included."""
+        if self.namespace and obj["metadata"].get("namespace") != self.namespace:
+            return False
+        if self.labels is not None and not self.labels(labels_of(obj)):
+            return False
+        return self.fields is None or self.fields(obj)
+
+
+def selection(request: Request, resource: Resource, namespace: str, selectable: tuple[str, ...] = ()) -> Selection:
+    """Return what the selectors of a request select; 400 when they are malformed."""
+    labels = label_predicate(request.query.get("labelSelector", ""))
+    fields, name = field_predicate(request.query.get("fieldSelector", ""), resource.group, resource.kind, selectable)
+    return Selection(namespace, labels, fields, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a list answers: the objects, the revision they are of, and how to go on."""
+
+    items: list[Stored]
+    revision: int
+    token: str = ""
+    remaining: int = 0
+
+
+class Future(Exception):
+    """The revision asked for is not there yet."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(revision)
+        self.revision = revision
+
+
+def check_list_options(request: Request) -> None:
+    """Raise the 422 for options that contradict each other on a list."""
+    query = request.query
+    causes = _match_causes(query, list_=True)
+    if "sendInitialEvents" in query:
+        causes.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if causes:
+        raise refusals.invalid_options("ListOptions", causes)
+
+
+def check_watch_options(request: Request) -> None:
+    """Raise the 422 for options that contradict each other on a watch."""
+    query = request.query
+    match = query.get("resourceVersionMatch", "")
+    causes: list[Cause] = []
+    if "sendInitialEvents" in query:
+        if match != "NotOlderThan":
+            causes.append(
+                _forbidden(
+                    "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                )
+            )
+    elif match:
+        causes.append(
+            _forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
+        )
+    if match and match != "NotOlderThan":
+        causes.append(_unsupported(match, ("NotOlderThan",)))
+    if causes:
+        raise refusals.invalid_options("ListOptions", causes)
+
+
+def list_page(store: Store, collection: Collection, request: Request, selected: Selection) -> Page:
+    """Return the page a request asks for; raise Future for a revision that is still to come."""
+    query = request.query
+    limit = _number(query.get("limit", ""))
+    wanted = query.get("resourceVersion", "")
+    token = query.get("continue", "")
+    if token:
+        if wanted not in ("", "0"):
+            raise refusals.bad_request("specifying resource version is not allowed when using continue")
+        revision, start = _read_token(token)
+        return _snapshot(store, collection, selected, revision, limit, start, _TOO_OLD_PAGE)
+    if not wanted:
+        return _latest(store, collection, selected, limit)
+    if not wanted.isdigit():
+        raise refusals.bad_request(
+            f'resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": invalid syntax'
+        )
+    revision = int(wanted)
+    if revision > store.revision:
+        raise Future(revision)
+    match = query.get("resourceVersionMatch", "")
+    if match == "Exact" or (not match and limit and revision):
+        return _snapshot(store, collection, selected, revision, limit, "", _TOO_OLD_LIST)
+    return _latest(store, collection, selected, 0 if revision == 0 else limit)
+
+
+def _latest(store: Store, collection: Collection, selected: Selection, limit: int) -> Page:
+    if selected.name:
+        namespaced = f"{selected.namespace}/{selected.name}"
+        found = collection.objects.get(namespaced)
+        if found is not None or selected.namespace:
+            items = [found] if found is not None and selected.has(found.obj) else []
+            return Page(items, store.revision)
+    if limit:
+        return _cut(collection.keys(selected.namespace), collection.objects, store.revision, selected, limit, "")
+    objects = collection.objects
+    keys = collection.keys(selected.namespace)
+    if not selected.filters:
+        return Page([objects[key] for key in keys], store.revision)
+    return Page([objects[key] for key in keys if selected.has(objects[key].obj)], store.revision)
+
+
+def _snapshot(
+    store: Store,
+    collection: Collection,
+    selected: Selection,
+    revision: int,
+    limit: int,
+    start: str,
+    too_old: str,
+) -> Page:
+    try:
+        objects = collection.at_revision(revision)
+    except Gone:
+        raise refusals.expired(too_old) from None
+    prefix = f"{selected.namespace}/" if selected.namespace else ""
+    keys = sorted(key for key in objects if key.startswith(prefix))
+    return _cut(keys, objects, revision, selected, limit, start)
+
+
+def _cut(
+    keys: Iterable[str], objects: dict[str, Stored], revision: int, selected: Selection, limit: int, start: str
+) -> Page:
+    items: list[Stored] = []
+    last = ""
+    left = [key for key in keys if key > start] if start else list(keys)
+    for index, key in enumerate(left):
+        stored = objects[key]
+        if selected.filters and not selected.has(stored.obj):
+            continue
+        if limit and len(items) == limit:
+            remaining = 0 if selected.filters else len(left) - index
+            return Page(items, revision, _write_token(revision, last), remaining)
+        items.append(stored)
+        last = key
+    return Page(items, revision)
+
+
+def item_json(stored: Stored, resource: Resource, *, bare: bool) -> bytes:
+    """Return an object's JSON at the resource's version; ``bare`` leaves out kind and apiVersion, as lists do."""
+    json = stored.json if stored.obj["apiVersion"] == resource.api_version else _converted(stored, resource)
+    if not bare:
+        return json
+    # every stored object begins {"kind":K,"apiVersion":V,
+    return b"{" + json[len(resource.kind) + len(resource.api_version) + 27 :]
+
+
+def _converted(stored: Stored, resource: Resource) -> bytes:
+    return orjson.dumps(convert(stored.obj, resource))
+
+
+def _match_causes(query: dict[str, str], *, list_: bool) -> list[Cause]:
+    match = query.get("resourceVersionMatch", "")
+    if not match:
+        return []
+    wanted = query.get("resourceVersion", "")
+    field = "resourceVersionMatch"
+    if query.get("continue"):
+        return [_forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]
+    causes: list[Cause] = []
+    if not wanted:
+        causes.append(_forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if match not in _MATCHES:
+        causes.append(_unsupported(match, _MATCHES))
+    if match == "Exact" and wanted == "0":
+        causes.append(_forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return causes
+
+
+def _forbidden(field: str, why: str) -> Cause:
+    return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
+
+
+def _unsupported(value: str, choices: tuple[str, ...]) -> Cause:
+    listed = ", ".join(f'"{choice}"' for choice in choices)
+    return Cause(
+        "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {listed}', "resourceVersionMatch"
+    )
+
+
+def _number(text: str) -> int:
+    if text and not text.lstrip("-").isdigit():
+        raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(0, int(text)) if text else 0
+
+
+def _write_token(revision: int, key: str) -> str:
+    raw = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": f"{key}\0"})
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    illegal = next((at for at, char in enumerate(token) if char not in _ALPHABET), None)
+    if illegal is None and len(token) % 4 == 1:
+        illegal = len(token) - 1
+    if illegal is not None:
+        raise _bad_token(f"illegal base64 data at input byte {illegal}")
+    try:
+        value = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return int(value["rv"]), str(value["start"]).rstrip("\0")
+    except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        raise _bad_token("invalid character in the token") from None
+
+
+def _bad_token(why: str) -> Exception:
+    return refusals.bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -1,0 +1,157 @@
+"""Subresources other than status: scale, log, eviction, binding, token, finalize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox import refusals
+from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.context import Context
+from gitsync.sandbox.deletion import read_options
+from gitsync.sandbox.http.message import TEXT, Request, Response
+from gitsync.sandbox.http.route import Route
+from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.scale import scale_of, with_replicas
+from gitsync.sandbox.status import ApiError, Cause
+from gitsync.sandbox.users import Tokens
+
+LogReader = Callable[[Manifest, str], str]
+"""The log of a container of a pod."""
+
+
+class Subresources:
+    """Answer requests to subresources; each returns the object, or the whole response."""
+
+    def __init__(self, cluster: Cluster, tokens: Tokens) -> None:
+        self._cluster = cluster
+        self._tokens = tokens
+        self.read_log: LogReader = lambda pod, container: ""
+
+    def read_scale(self, resource: Resource, where: Route) -> Manifest:
+        """Return the Scale of an object."""
+        return scale_of(self._live(resource, where), self._cluster.scale_paths(resource))
+
+    def write_scale(
+        self, resource: Resource, where: Route, change: Callable[[Manifest], Manifest], ctx: Context
+    ) -> Manifest:
+        """Change the Scale of an object by a function on it, and return the new one."""
+        paths = self._cluster.scale_paths(resource)
+        live = self._live(resource, where)
+        scale = change(scale_of(live, paths))
+        version = at(scale, "metadata", "resourceVersion")
+        if version and version != live["metadata"]["resourceVersion"]:
+            raise refusals.conflict(resource.plural, resource.group, where.name, refusals.MODIFIED)
+        replicas = at(scale, "spec", "replicas") or 0
+        if isinstance(replicas, bool) or not isinstance(replicas, int):
+            raise refusals.bad_request(
+                'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
+                "string into Go struct field ScaleSpec.spec.replicas of type int32"
+            )
+        if replicas < 0:
+            text = f"Invalid value: {replicas}: must be greater than or equal to 0"
+            cause = Cause("FieldValueInvalid", text, "spec.replicas")
+            raise refusals.invalid("Scale", "autoscaling", where.name, [cause])
+        changed = self._cluster.writer.scale(
+            resource, live, with_replicas(live, replicas, paths[0] if paths else "spec.replicas"), ctx
+        )
+        return scale_of(changed, paths)
+
+    def log(self, request: Request, resource: Resource, where: Route) -> Response:
+        """Return the log of a container as text."""
+        pod = self._live(resource, where)
+        names = [container["name"] for container in at(pod, "spec", "containers", default=[])]
+        container = request.query.get("container", "")
+        if not container:
+            if len(names) > 1:
+                raise refusals.bad_request(
+                    f"a container name must be specified for pod {where.name}, choose one of: [{' '.join(names)}]"
+                )
+            container = names[0]
+        elif container not in names + [c["name"] for c in at(pod, "spec", "initContainers", default=[]) or []]:
+            raise refusals.bad_request(f"container {container} is not valid for pod {where.name}")
+        lines = self.read_log(pod, container).splitlines(keepends=True)
+        tail = request.query.get("tailLines", "")
+        if tail.isdigit():
+            lines = lines[-int(tail) :] if int(tail) else []
+        return Response(200, "".join(lines).encode(), TEXT)
+
+    def evict(self, body: Manifest, resource: Resource, where: Route, ctx: Context) -> Manifest:
+        """Delete a pod unless a disruption budget forbids it."""
+        pod = self._live(resource, where)
+        for budget in self._cluster.list("policy", "PodDisruptionBudget", where.namespace):
+            if _selects(budget, pod) and not at(budget, "status", "disruptionsAllowed"):
+                raise ApiError(
+                    429,
+                    "TooManyRequests",
+                    "Cannot evict pod as it would violate the pod's disruption budget.",
+                    {
+                        "causes": [
+                            {
+                                "reason": "DisruptionBudget",
+                                "message": f"The disruption budget {budget['metadata']['name']} needs "
+                                f"{at(budget, 'status', 'desiredHealthy', default=0)} healthy pods and has "
+                                f"{at(budget, 'status', 'currentHealthy', default=0)} currently",
+                            }
+                        ]
+                    },
+                )
+        options, dry_run = read_options(body.get("deleteOptions") or {}, {})
+        ctx.dry_run = ctx.dry_run or dry_run
+        self._cluster.deleter.delete(resource, where.namespace, where.name, options, ctx)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+    def bind(self, body: Manifest, resource: Resource, where: Route) -> Manifest:
+        """Assign a pod to a node."""
+        pod = self._live(resource, where)
+        node = at(body, "target", "name", default="")
+        if at(pod, "spec", "nodeName"):
+            raise refusals.conflict(
+                "pods/binding",
+                "",
+                where.name,
+                f'pod {where.name} is already assigned to node "{pod["spec"]["nodeName"]}"',
+            )
+        self._cluster.bind({**pod, "spec": {**pod["spec"], "nodeName": node}})
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+    def issue_token(self, body: Manifest, resource: Resource, where: Route) -> Manifest:
+        """Return a TokenRequest with a signed token of the service account."""
+        account = self._live(resource, where)
+        spec: dict[str, Any] = dict(body.get("spec") or {})
+        seconds = int(spec.get("expirationSeconds") or 3600)
+        if seconds < 600:
+            text = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+            cause = Cause("FieldValueInvalid", text, "spec.expirationSeconds")
+            raise refusals.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
+        now = int(self._cluster.clock.now())
+        audiences = list(spec.get("audiences") or ["https://kubernetes.default.svc"])
+        token = self._tokens.issue(
+            where.namespace, where.name, account["metadata"]["uid"], audiences, now + seconds, now
+        )
+        expires = datetime.fromtimestamp(now + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": where.name,
+                "namespace": where.namespace,
+                "creationTimestamp": self._cluster.clock.timestamp(),
+            },
+            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": None},
+            "status": {"token": token, "expirationTimestamp": expires},
+        }
+
+    def _live(self, resource: Resource, where: Route) -> Manifest:
+        live = self._cluster.writer.current(resource, where.namespace, where.name)
+        if live is None:
+            raise refusals.not_found(resource.plural, resource.group, where.name)
+        return live
+
+
+def _selects(budget: Manifest, pod: Manifest) -> bool:
+    wanted = at(budget, "spec", "selector", "matchLabels")
+    labels = pod["metadata"].get("labels") or {}
+    return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())

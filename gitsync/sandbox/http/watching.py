@@ -1,0 +1,174 @@
+"""Watches: the past since a resourceVersion, then what happens, until the time is up or the client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from gitsync.sandbox import refusals
+from gitsync.sandbox.http.listing import Selection
+from gitsync.sandbox.http.message import Sink
+from gitsync.sandbox.store import Collection, Event, Gone, Store, Stored
+
+BOOKMARK_SECONDS = 60.0
+Encode = Callable[[Stored, bool], bytes]
+"""An object as this watch shows it; the flag says it is the first of the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """What a watch asks for; ``since`` is None for the state of now, which comes first as ADDED."""
+
+    since: int | None
+    send_initial: bool | None
+    bookmarks: bool
+    seconds: float
+    kind: str
+    api_version: str
+
+
+def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> WatchOptions:
+    """Return the options of a watch request; a resourceVersion that is no number is a 500, as upstream."""
+    version = query.get("resourceVersion", "")
+    if version and not version.isdigit():
+        raise refusals.internal(
+            f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+        )
+    timeout = query.get("timeoutSeconds", "")
+    seconds = float(timeout) if timeout.isdigit() and int(timeout) > 0 else random.uniform(1800, 3600)
+    initial = query.get("sendInitialEvents")
+    return WatchOptions(
+        since=int(version) if version not in ("", "0") else None,
+        send_initial=None if initial is None else initial not in ("false", "0"),
+        bookmarks=query.get("allowWatchBookmarks", "") in ("true", "1"),
+        seconds=seconds,
+        kind=kind,
+        api_version=api_version,
+    )
+
+
+class Watch:
+    """One open watch. ``drop`` and ``mute`` are for faults: cut the connection, or let it hang half open."""
+
+    def __init__(
+        self, store: Store, collection: Collection, selected: Selection, options: WatchOptions, encode: Encode
+    ) -> None:
+        self._store = store
+        self._collection = collection
+        self._selected = selected
+        self._options = options
+        self._encode = encode
+        self._first = True
+        self._muted = False
+        self._seen = 0
+        self._timers: list[asyncio.TimerHandle] = []
+        self._sink: Sink | None = None
+
+    def open(self, sink: Sink) -> Callable[[], None]:
+        """Begin to send; the returned function ends it."""
+        self._sink = sink
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.call_later(self._options.seconds, self.end))
+        try:
+            self._send_past()
+        except Gone:
+            version = self._options.since
+            message = f"too old resource version: {version} ({self._collection.floor})"
+            self._send("ERROR", orjson.dumps(refusals.expired(message).to_status()))
+            loop.call_soon(self.end)
+            return self.close
+        self._collection.watchers[self] = self._happened
+        if self._options.bookmarks:
+            self._timers.append(loop.call_later(BOOKMARK_SECONDS, self._bookmark_again))
+        return self.close
+
+    def close(self) -> None:
+        """Stop listening; the connection is the caller's."""
+        self._collection.watchers.pop(self, None)
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def end(self) -> None:
+        """End the stream in order."""
+        self.close()
+        if self._sink is not None:
+            self._sink.end()
+
+    def drop(self) -> None:
+        """Cut the connection."""
+        self.close()
+        if self._sink is not None:
+            self._sink.abort()
+
+    def mute(self) -> None:
+        """Send nothing more but keep the connection open, as a dead load balancer does."""
+        self._muted = True
+        for timer in self._timers:
+            timer.cancel()
+
+    def expire(self) -> None:
+        """Tell the client that its resourceVersion is too old, and end."""
+        message = f"too old resource version: {self._seen} ({self._store.revision})"
+        self._send("ERROR", orjson.dumps(refusals.expired(message).to_status()))
+        self.end()
+
+    def _send_past(self) -> None:
+        options = self._options
+        if options.since is None or options.send_initial:
+            if options.send_initial is not False:
+                for stored in list(self._collection.select(self._selected.namespace)):
+                    if self._selected.has(stored.obj):
+                        self._send_object("ADDED", stored)
+            self._seen = self._store.revision
+            if options.send_initial and options.bookmarks:
+                self._bookmark({"k8s.io/initial-events-end": "true"})
+            return
+        self._seen = options.since
+        for event in self._collection.since(options.since):
+            self._happened(event)
+
+    def _happened(self, event: Event) -> None:
+        if event.revision <= self._seen:
+            return
+        self._seen = event.revision
+        was = event.old is not None and self._selected.has(event.old.obj)
+        now = event.new is not None and self._selected.has(event.new.obj)
+        if now:
+            self._send_object("MODIFIED" if was else "ADDED", event.last)
+        elif was:
+            self._send_object("DELETED", event.last if event.new is None else _left(event))
+
+    def _send_object(self, kind: str, stored: Stored) -> None:
+        self._send(kind, self._encode(stored, self._first))
+        self._first = False
+
+    def _send(self, kind: str, body: bytes) -> None:
+        if self._sink is not None and not self._muted:
+            self._sink.send(b'{"type":"%b","object":%b}\n' % (kind.encode(), body))
+
+    def _bookmark(self, annotations: dict[str, str] | None = None) -> None:
+        meta: dict[str, object] = {"resourceVersion": str(self._store.revision)}
+        if annotations:
+            meta["annotations"] = annotations
+        options = self._options
+        value = {"kind": options.kind, "apiVersion": options.api_version, "metadata": meta}
+        self._send("BOOKMARK", orjson.dumps(value))
+
+    def _bookmark_again(self) -> None:
+        self._bookmark()
+        loop = asyncio.get_running_loop()
+        self._timers = [timer for timer in self._timers if not timer.cancelled() and timer.when() > loop.time()]
+        self._timers.append(loop.call_later(BOOKMARK_SECONDS, self._bookmark_again))
+
+
+def _left(event: Event) -> Stored:
+    """Return the object as it was when it still was in the selection, at the revision it left."""
+    assert event.old is not None
+    old = event.old.obj
+    meta = {**old["metadata"], "resourceVersion": str(event.revision)}
+    return Stored({**old, "metadata": meta}, event.revision)

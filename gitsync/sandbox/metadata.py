@@ -1,0 +1,133 @@
+"""What the server itself decides about an object's metadata, on create and on update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.refusals import bad_request, internal
+from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.status import Cause
+
+MAX_NAME_BASE = 58
+
+_SERVER_OWNED = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion")
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+def metadata_copy(obj: Manifest) -> dict[str, Any]:
+    """Return a copy of the metadata; 400 when it is no object."""
+    meta = obj.get("metadata")
+    if meta is None:
+        return {}
+    if not isinstance(meta, dict):
+        raise bad_request("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+    return dict(meta)
+
+
+def arranged(resource: Resource, obj: Manifest, meta: dict[str, Any]) -> Manifest:
+    """
+    Return the object with kind, apiVersion and metadata first, and metadata in its usual order.
+
+    Lists rely on the order of the first two to leave them out.
+    """
+    ordered = {key: meta[key] for key in _ORDER if key in meta}
+    if len(ordered) != len(meta):
+        ordered.update(meta)
+    arranged: Manifest = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": ordered}
+    arranged.update((key, value) for key, value in obj.items() if key not in arranged)
+    return arranged
+
+
+def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) -> None:
+    """Refuse a body for another namespace than the URL's, else fill it in."""
+    given = meta.get("namespace") or ""
+    if resource.namespaced:
+        if given not in ("", namespace):
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta["namespace"] = namespace
+    else:
+        if given:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta.pop("namespace", None)
+
+
+def check_name(name: str, meta: dict[str, Any]) -> None:
+    """Refuse a body for another name than the URL's, else fill it in."""
+    given = meta.get("name") or name
+    if given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    meta["name"] = name
+
+
+def prepare_create(meta: dict[str, Any], *, uid: str, now: str, suffix: str, generation: bool) -> list[Cause]:
+    """Fill in what a new object gets; return the cause when it has no name."""
+    if meta.get("resourceVersion"):
+        raise internal("resourceVersion should not be set on objects to be created")
+    for member in _SERVER_OWNED:
+        meta.pop(member, None)
+    meta["uid"] = uid
+    meta["creationTimestamp"] = now
+    if generation:
+        meta["generation"] = 1
+    if not meta.get("name"):
+        base = meta.get("generateName")
+        if not base:
+            meta.pop("name", None)
+            meta.pop("generateName", None)
+            return [Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
+        meta["name"] = f"{base[:MAX_NAME_BASE]}{suffix}"
+    return []
+
+
+def prepare_update(meta: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """Take over what an update cannot change; return a cause for each member it tried to."""
+    causes: list[Cause] = []
+    for member in ("uid", "creationTimestamp", "deletionTimestamp"):
+        given = meta.get(member)
+        if given is not None and given != "" and given != old.get(member):
+            # the generic and the kind's own validation both report it
+            causes += [
+                Cause("FieldValueInvalid", f'Invalid value: "{given}": field is immutable', f"metadata.{member}")
+            ] * 2
+    for member in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        if member in old:
+            meta[member] = old[member]
+        else:
+            meta.pop(member, None)
+    meta.pop("selfLink", None)
+    if "generateName" in old:
+        meta["generateName"] = old["generateName"]
+    if meta.get("deletionTimestamp"):
+        causes += _new_finalizers(meta.get("finalizers") or [], old.get("finalizers") or [])
+    return causes
+
+
+def _new_finalizers(new: list[str], old: list[str]) -> list[Cause]:
+    added = [name for name in new if name not in old]
+    if not added:
+        return []
+    listed = ", ".join(f'"{name}"' for name in added)
+    return [
+        Cause(
+            "FieldValueForbidden",
+            "Forbidden: no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers []string{{{listed}}}",
+            "metadata.finalizers",
+        )
+    ]

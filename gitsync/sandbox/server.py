@@ -1,0 +1,253 @@
+"""
+Sandbox: a Kubernetes API server in this process, for tests and for trying things out.
+
+    with Sandbox() as sandbox:
+        run(["kubectl", "--kubeconfig", sandbox.kubeconfig(tmp_path / "config"), "get", "pods"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import functools
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import orjson
+import uvloop
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox import bootstrap
+from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.columns import columns_of
+from gitsync.sandbox.controllers import Controllers
+from gitsync.sandbox.http.app import Application
+from gitsync.sandbox.http.listener import Listener
+from gitsync.sandbox.http.openapi import OpenApi
+from gitsync.sandbox.http.protocol import Connection, serve_on
+from gitsync.sandbox.journal import SqliteJournal
+from gitsync.sandbox.printing import Printer
+from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.store import Store
+from gitsync.sandbox.tls import Certificate, make_certificate
+from gitsync.sandbox.users import Tokens
+
+T = TypeVar("T")
+
+
+class Sandbox:
+    """
+    A cluster on loopback, served from a thread of its own between ``with`` and its end.
+
+    ``data`` is a folder that keeps it over restarts; without one it lives in memory. ``workloads`` runs the
+    simulated nodes and what works on them; without ``controllers`` there is only the API server. Many may run
+    beside each other; each is its own world.
+    """
+
+    def __init__(
+        self,
+        data: Path | None = None,
+        port: int = 0,
+        token: str | None = None,
+        *,
+        workloads: bool = True,
+        controllers: bool = True,
+    ) -> None:
+        self._data = data
+        self._wanted_port = port
+        self._token = token
+        self._workloads = workloads
+        self._run_controllers = controllers
+        self._journal: SqliteJournal | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._connections: set[Connection] = set()
+        self.token = ""
+        """The administrator's bearer token."""
+        self.url = ""
+        """Where it listens, such as ``http://127.0.0.1:40123``."""
+        self.tls_url = ""
+        """The same with TLS, on the same port; kubectl sends its token only there."""
+
+    def __enter__(self) -> Sandbox:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the server in a thread; return when it answers."""
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="sandbox", daemon=True)
+        self._thread.start()
+        started.result()
+
+    def stop(self) -> None:
+        """Stop the server and close its file; a second call does nothing."""
+        if self._thread is None:
+            return
+        self._ask_to_stop()
+        self._thread.join()
+        self._thread = None
+
+    def serve(self) -> None:
+        """Serve in the foreground until SIGINT or SIGTERM."""
+        uvloop.run(self._main(Future(), signals=True))
+
+    def kubeconfig(self, path: Path) -> Path:
+        """Write a kubeconfig file for the administrator, readable by its owner alone, and return its path."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        authority = base64.b64encode(self._certificate.authority.encode()).decode()
+        path.write_text(KUBECONFIG.format(url=self.tls_url, token=self.token, authority=authority), encoding="utf-8")
+        return path
+
+    def write_kubeconfig(self) -> Path:
+        """Write the kubeconfig into the data folder and return its path; needs a data folder."""
+        if self._data is None:
+            raise ValueError("a sandbox without a data folder has no place for a kubeconfig: name a path")
+        return self.kubeconfig(self._data / "kubeconfig")
+
+    def call(self, action: Callable[[Cluster], T]) -> T:
+        """Run an action on the server's thread and return its result."""
+        if self._loop is None:
+            raise RuntimeError("the sandbox is not running")
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(action(self.cluster))
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return done.result()
+
+    def _run(self, started: Future[None]) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            try:
+                runner.run(self._main(started))
+            except BaseException as error:
+                if started.done():
+                    raise
+                started.set_exception(error)
+
+    async def _main(self, started: Future[None], *, signals: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._stopping = asyncio.Event()
+        if signals:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self._stopping.set)
+        application = self._build(loop)
+        listener = Listener(
+            serve_on(application.handle, self._connections),
+            self._certificate.server_context(),
+            self._wanted_port,
+        )
+        self.url = f"http://127.0.0.1:{listener.port}"
+        self.tls_url = f"https://127.0.0.1:{listener.port}"
+        application.address = f"127.0.0.1:{listener.port}"
+        started.set_result(None)
+        try:
+            await self._stopping.wait()
+        finally:
+            listener.close()
+            for connection in list(self._connections):
+                connection.abort()
+            self.cluster.clock.stop()
+            if self._journal is not None:
+                self._journal.close()
+            self._loop = None
+
+    def _build(self, loop: asyncio.AbstractEventLoop) -> Application:
+        token = self._token or secrets.token_urlsafe(24)
+        if self._data is not None:
+            self._journal = SqliteJournal(self._data / "sandbox.db")
+            token = self._token or self._journal.secret("token", token)
+            self._certificate = _kept_certificate(self._journal)
+            revision = self._journal.revision()
+            store = Store(self._journal) if revision is None else Store(self._journal, revision)
+            for resource, key, at, body in self._journal.objects():
+                store.load(resource, key, at, body)
+        else:
+            store = Store()
+            self._certificate = _process_certificate()
+        self.token = token
+        clock = Clock(loop, time.time())
+        self.cluster = Cluster(store, clock, lambda cluster: AdmitAll())
+        bootstrap.fill(self.cluster)
+        if self._run_controllers:
+            self.controllers = Controllers(self.cluster, clock, workloads=self._workloads)
+            self.controllers.start()
+
+        def printer(resource: Resource) -> Printer:
+            return Printer(columns_of(resource), clock.now())
+
+        openapi = OpenApi(self.cluster.registry, lambda resource: {})
+        self.application = Application(self.cluster, Tokens(token), openapi, printer)
+        return self.application
+
+    def _ask_to_stop(self) -> None:
+        loop, stopping = self._loop, self._stopping
+        if loop is not None and stopping is not None:
+            loop.call_soon_threadsafe(stopping.set)
+
+
+@functools.cache
+def _process_certificate() -> Certificate:
+    """Return the certificate that the sandboxes in memory of this process share."""
+    return make_certificate()
+
+
+def _kept_certificate(journal: SqliteJournal) -> Certificate:
+    """Return the certificate kept in the journal, so that a kubeconfig stays good over restarts."""
+    kept = journal.secret("certificate", "")
+    if not kept:
+        fresh = _process_certificate()
+        journal.replace_secret("certificate", orjson.dumps(dataclasses.asdict(fresh)).decode())
+        return fresh
+    return Certificate(**orjson.loads(kept))
+
+
+class AdmitAll:
+    """Admission that refuses nothing."""
+
+    def admit(self, operation: str, obj: Manifest | None, old: Manifest | None, request: Any) -> Manifest:
+        """Return the object as it is."""
+        assert obj is not None
+        return obj
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: sandbox
+clusters:
+- name: sandbox
+  cluster:
+    server: {url}
+    certificate-authority-data: {authority}
+contexts:
+- name: sandbox
+  context:
+    cluster: sandbox
+    user: sandbox-admin
+users:
+- name: sandbox-admin
+  user:
+    token: {token}
+"""

@@ -1,0 +1,133 @@
+"""Who asks: bearer tokens, service account tokens, impersonation, and anonymous."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gitsync.sandbox.refusals import bad_request, unauthorized
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ``userInfo`` of reviews and admission requests."""
+        members: dict[str, Any] = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
+        if self.extra:
+            members["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return {key: value for key, value in members.items() if value}
+
+
+ADMIN = User("sandbox-admin", (MASTERS, AUTHENTICATED))
+ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+
+
+def service_account_user(namespace: str, name: str, uid: str) -> User:
+    """Return the user a service account's token stands for."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
+
+
+class Tokens:
+    """The bearer tokens: one for the administrator, signed ones for service accounts, and added ones."""
+
+    def __init__(self, admin_token: str) -> None:
+        self._admin = admin_token
+        self._key = hashlib.sha256(b"service accounts\0" + admin_token.encode()).digest()
+        self._added: dict[str, User] = {}
+
+    def add(self, token: str, user: User) -> None:
+        """Let a token stand for a user, who is also in ``system:authenticated``."""
+        groups = tuple(dict.fromkeys((*user.groups, AUTHENTICATED)))
+        self._added[token] = User(user.name, groups, user.uid, user.extra)
+
+    def user_of(self, authorization: str, now: float) -> User:
+        """Return the user of an Authorization header, anonymous for none or another scheme; 401 when wrong."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return ANONYMOUS
+        if hmac.compare_digest(token.encode(), self._admin.encode()):
+            return ADMIN
+        if token in self._added:
+            return self._added[token]
+        claims = self.read(token)
+        if claims is None or claims["exp"] < now:
+            raise unauthorized()
+        return service_account_user(claims["namespace"], claims["name"], claims["uid"])
+
+    def issue(self, namespace: str, name: str, uid: str, audiences: list[str], expires: int, now: int) -> str:
+        """Return a signed token for a service account, in the form of a JSON Web Token."""
+        claims = {
+            "aud": audiences,
+            "exp": expires,
+            "iat": now,
+            "iss": "https://kubernetes.default.svc",
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+        }
+        signed = f"{_encode(orjson.dumps({'alg': 'HS256', 'typ': 'JWT'}))}.{_encode(orjson.dumps(claims))}"
+        return f"{signed}.{_encode(self._sign(signed))}"
+
+    def read(self, token: str) -> dict[str, Any] | None:
+        """Return the claims of a token this server signed, None for any other."""
+        signed, _, signature = token.rpartition(".")
+        try:
+            if not hmac.compare_digest(_decode(signature), self._sign(signed)):
+                return None
+            claims: dict[str, Any] = orjson.loads(_decode(signed.partition(".")[2]))
+        except (ValueError, orjson.JSONDecodeError):
+            return None
+        return claims
+
+    def _sign(self, text: str) -> bytes:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
+
+
+def impersonated(headers: Mapping[str, str]) -> User | None:
+    """Return the user that the ``Impersonate-*`` headers ask to be, None without them."""
+    name = headers.get("impersonate-user", "")
+    groups = tuple(part for part in headers.get("impersonate-group", "").split("\n") if part)
+    uid = headers.get("impersonate-uid", "")
+    extra = {
+        key.removeprefix("impersonate-extra-"): (value,)
+        for key, value in headers.items()
+        if key.startswith("impersonate-extra-")
+    }
+    if not name:
+        if groups or uid or extra:
+            raise bad_request("requested impersonation without a user")
+        return None
+    if name == ANONYMOUS.name:
+        return User(name, tuple(dict.fromkeys((*groups, UNAUTHENTICATED))), uid, extra)
+    if name.startswith("system:serviceaccount:") and not groups and name.count(":") == 3:
+        namespace = name.split(":")[2]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), uid, extra)
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

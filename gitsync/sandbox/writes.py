@@ -1,0 +1,452 @@
+"""
+The write pipeline: one way for every verb.
+
+    decode -> strict checks -> patch or apply -> defaults -> ownership -> admission -> prepare -> validate
+           -> (a dry run returns here) -> compare and set -> publish
+
+What differs between kinds is the Strategy's; what every kind shares is here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from gitsync.merge.schema import Schema
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox import ownership, refusals
+from gitsync.sandbox.api import Admission, Strategy
+from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.context import Context
+from gitsync.sandbox.conversion import convert
+from gitsync.sandbox.environment import Allocations, GetObject, RequestEnvironment
+from gitsync.sandbox.metadata import (
+    arranged,
+    check_name,
+    check_namespace,
+    metadata_copy,
+    prepare_create,
+    prepare_update,
+)
+from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
+from gitsync.sandbox.rbac import Authorizer
+from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.store import Store, Stored
+
+_NEEDS_RESOURCE_VERSION = frozenset({("coordination.k8s.io", "Lease"), ("apiregistration.k8s.io", "APIService")})
+"""Built-in kinds whose update must name the version it replaces, as that of every custom resource must."""
+
+Outcome = tuple[Manifest, bool]
+"""The object as it is now, and whether the request created it."""
+
+
+class Writer:
+    """Carry out creates, updates, patches and applies."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        strategy: Callable[[Resource], Strategy],
+        schema: Callable[[Resource], Schema],
+        admission: Admission,
+        authorizer: Authorizer,
+        get: GetObject,
+        chance: random.Random,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._strategy = strategy
+        self._schema = schema
+        self._admission = admission
+        self._authorizer = authorizer
+        self._get = get
+        self._chance = chance
+        self._allocations = Allocations(store)
+
+    def environment(self) -> RequestEnvironment:
+        """Return a fresh environment for one write."""
+        return RequestEnvironment(self._clock, self._allocations, self._chance, self._get)
+
+    def current(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+        """Return the stored object at the resource's version, or None."""
+        stored = self._stored(resource, namespace, name)
+        return None if stored is None else convert(stored.obj, resource)
+
+    def create(self, resource: Resource, namespace: str, body: Manifest, ctx: Context) -> Manifest:
+        """Create an object from the body of a POST."""
+        self._check_kind(resource, body)
+        meta = metadata_copy(body)
+        check_namespace(resource, namespace, meta)
+        obj = self._decode(resource, {**body, "metadata": meta}, ctx)
+        return self._create(resource, obj, ctx, applied=False)
+
+    def update(
+        self, resource: Resource, namespace: str, name: str, body: Manifest, ctx: Context, subresource: str = ""
+    ) -> Manifest:
+        """Replace an object, or its status, by the body of a PUT."""
+        self._check_kind(resource, body)
+        meta = metadata_copy(body)
+        check_name(name, meta)
+        check_namespace(resource, namespace, meta)
+        live = self._require(resource, namespace, name)
+        uid = meta.get("uid")
+        if uid and uid != live["metadata"]["uid"]:
+            key = (
+                f"/registry/{resource.plural}/{namespace}/{name}"
+                if namespace
+                else f"/registry/{resource.plural}/{name}"
+            )
+            raise refusals.conflict(
+                resource.plural,
+                resource.group,
+                name,
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}",
+            )
+        obj = self._decode(resource, {**body, "metadata": meta}, ctx)
+        return self._update(resource, live, obj, ctx, subresource, unconditional=self._unconditional(resource))
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Callable[[Manifest], Manifest],
+        ctx: Context,
+        subresource: str = "",
+        shown: str = "",
+    ) -> Manifest:
+        """
+        Change an object by a function that returns the patched copy.
+
+        ``shown`` is how a refusal quotes a patch whose result cannot be decoded, the result itself when empty.
+        """
+        live = self._require(resource, namespace, name)
+        patched = change(live)
+        if patched is live:
+            return live
+        for member in ("apiVersion", "kind"):
+            if patched.get(member) != live[member]:
+                raise refusals.invalid_patch(_quoted(patched), _mismatch(resource, patched))
+        meta = metadata_copy(patched)
+        check_name(name, meta)
+        check_namespace(resource, namespace, meta)
+        meta["creationTimestamp"] = live["metadata"]["creationTimestamp"]
+        try:
+            obj = self._decode(resource, {**patched, "metadata": meta}, ctx)
+        except ApiError as error:
+            _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
+            if error.code != 400 or not why:
+                raise
+            raise refusals.invalid_patch(f'"{shown}"' if shown else _quoted(patched), why) from None
+        return self._update(resource, live, obj, ctx, subresource, unconditional=True)
+
+    def apply(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Manifest,
+        ctx: Context,
+        subresource: str = "",
+        may_create: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Server-side apply; ``may_create`` raises when the user may not create the object that is absent."""
+        given = (str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
+        if given != (resource.api_version, resource.kind):
+            group, _, version = given[0].rpartition("/")
+            raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
+        meta = metadata_copy(body)
+        if not meta.get("name"):
+            raise refusals.bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )
+        check_name(name, meta)
+        if meta.get("namespace") not in (None, "", namespace):
+            check_namespace(resource, namespace, meta)
+        if meta.get("managedFields") is not None:
+            raise refusals.bad_request("metadata.managedFields must be nil")
+        live = self.current(resource, namespace, name)
+        if live is None and subresource:
+            raise refusals.not_found(resource.plural, resource.group, name)
+        self._check_applied_version(resource, name, meta, live)
+        merged = ownership.applied(
+            live,
+            {**body, "metadata": meta},
+            self._schema(resource),
+            resource,
+            ctx,
+            self._clock.timestamp(),
+            subresource,
+            has_status=self._strategy(resource).has_status,
+        )
+        if merged is live:
+            assert live is not None
+            return live, False
+        meta = dict(merged["metadata"])
+        uid = meta.get("uid")
+        if live is None:
+            may_create()
+            if uid:
+                cause = refusals.immutable_uid(str(uid))
+                raise refusals.invalid(resource.kind, resource.group, name, [cause, cause])
+            meta.pop("resourceVersion", None)
+            check_namespace(resource, namespace, meta)
+        obj = self._strategy(resource).default({**merged, "metadata": meta})
+        if live is None:
+            return self._create(resource, obj, ctx, applied=True), True
+        obj["metadata"] = {**obj["metadata"], "managedFields": merged["metadata"].get("managedFields", [])}
+        return self._update(resource, live, obj, ctx, subresource, unconditional=True, applied=True), False
+
+    def _check_applied_version(
+        self, resource: Resource, name: str, meta: dict[str, Any], live: Manifest | None
+    ) -> None:
+        version = meta.get("resourceVersion")
+        if version and live is not None and version != live["metadata"]["resourceVersion"]:
+            raise refusals.conflict(resource.plural, resource.group, name, refusals.MODIFIED)
+
+    def _create(self, resource: Resource, obj: Manifest, ctx: Context, *, applied: bool) -> Manifest:
+        strategy = self._strategy(resource)
+        env = self.environment()
+        meta = dict(obj["metadata"])
+        namespace = meta.get("namespace", "")
+        causes = prepare_create(
+            meta, uid=env.new_uid(), now=env.now(), suffix=env.random_suffix(), generation=strategy.has_generation
+        )
+        if causes:
+            raise refusals.invalid(resource.kind, resource.group, "", causes)
+        name = meta["name"]
+        if resource.namespaced:
+            self._require_namespace(namespace)
+        obj = {**obj, "metadata": meta}
+        if strategy.has_status:
+            obj.pop("status", None)
+        if not applied:
+            obj = ownership.created(obj, self._schema(resource), ctx, env.now())
+        obj = self._admit("CREATE", resource, obj, None, ctx, "")
+        obj = self._prepare(resource, obj, None, "", env)
+        causes = strategy.validate(obj, None, "")
+        if causes:
+            raise refusals.invalid(resource.kind, resource.group, name, causes)
+        self._check_grant(resource, obj, None, ctx)
+        existing = self._stored(resource, namespace, name)
+        if existing is not None:
+            terminating = "deletionTimestamp" in existing.obj["metadata"]
+            raise refusals.already_exists(resource.plural, resource.group, name, terminating=terminating)
+        obj = arranged(resource, obj, dict(obj["metadata"]))
+        if ctx.dry_run:
+            return obj
+        stored = self._store.write(resource.storage, f"{namespace}/{name}", convert(obj, resource, to_storage=True))
+        return convert(stored.obj, resource)
+
+    def _update(
+        self,
+        resource: Resource,
+        live: Manifest,
+        obj: Manifest,
+        ctx: Context,
+        subresource: str,
+        *,
+        unconditional: bool,
+        applied: bool = False,
+    ) -> Manifest:
+        strategy = self._strategy(resource)
+        old_meta = live["metadata"]
+        name = old_meta["name"]
+        meta = dict(obj["metadata"])
+        self._check_resource_version(resource, name, meta.get("resourceVersion"), live, unconditional)
+        causes = prepare_update(meta, old_meta)
+        if causes:
+            raise refusals.invalid(resource.kind, resource.group, name, causes)
+        meta["resourceVersion"] = old_meta["resourceVersion"]
+        obj = {**obj, "metadata": meta}
+        if strategy.has_status and not subresource:
+            if "status" in live:
+                obj["status"] = live["status"]
+            else:
+                obj.pop("status", None)
+        env = self.environment()
+        if subresource:  # what it may not change is put back before anybody is said to own it
+            managed = obj["metadata"].get("managedFields")
+            obj = strategy.prepare(obj, live, subresource, env)
+            if applied:
+                obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
+        if not applied:
+            obj = ownership.updated(live, obj, self._schema(resource), ctx, env.now(), subresource)
+        return self._finish(resource, live, obj, ctx, subresource)
+
+    def _finish(self, resource: Resource, live: Manifest, obj: Manifest, ctx: Context, subresource: str) -> Manifest:
+        """Take an update whose owners are known through admission and validation to the store."""
+        strategy = self._strategy(resource)
+        env = self.environment()
+        old_meta = live["metadata"]
+        name, namespace = old_meta["name"], old_meta.get("namespace", "")
+        obj = self._admit("UPDATE", resource, obj, live, ctx, subresource)
+        if not subresource:
+            obj = self._prepare(resource, obj, live, subresource, env)
+        meta = dict(obj["metadata"])
+        if not meta.get("managedFields"):
+            meta.pop("managedFields", None)
+        if strategy.has_generation and not subresource and _changed(live, obj, strategy.has_status):
+            meta["generation"] = old_meta.get("generation", 0) + 1
+        obj = arranged(resource, obj, meta)
+        causes = strategy.validate(obj, live, subresource)
+        if causes:
+            raise refusals.invalid(resource.kind, resource.group, name, causes)
+        self._check_grant(resource, obj, live, ctx)
+        if obj == live:
+            return live
+        if ctx.dry_run:
+            return obj
+        key = f"{namespace}/{name}"
+        if _is_finished(obj):
+            self._store.remove(resource.storage, key, convert(obj, resource, to_storage=True))
+            return obj
+        stored = self._store.write(resource.storage, key, convert(obj, resource, to_storage=True))
+        return convert(stored.obj, resource)
+
+    def scale(self, resource: Resource, live: Manifest, scaled: Manifest, ctx: Context) -> Manifest:
+        """Store an object with other replicas, owned through the subresource ``scale``."""
+        obj = self._strategy(resource).default(scaled)
+        obj = ownership.scaled(live, obj, self._schema(resource), ctx)
+        return self._finish(resource, live, obj, ctx, "")
+
+    # steps
+
+    def _stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+        return self._store.collection(resource.storage).objects.get(f"{namespace}/{name}")
+
+    def _require(self, resource: Resource, namespace: str, name: str) -> Manifest:
+        live = self.current(resource, namespace, name)
+        if live is None:
+            raise refusals.not_found(resource.plural, resource.group, name)
+        return live
+
+    def _require_namespace(self, namespace: str) -> None:
+        if self._get("", "Namespace", "", namespace) is None:
+            raise refusals.not_found("namespaces", "", namespace)
+
+    def _check_kind(self, resource: Resource, body: Manifest) -> None:
+        kind, api_version = body.get("kind"), body.get("apiVersion")
+        if not resource.custom and not kind and not api_version:
+            return
+        if (kind or resource.kind, api_version or resource.api_version) != (resource.kind, resource.api_version):
+            raise refusals.bad_request(_wrong_kind(resource, str(kind or ""), str(api_version or "")))
+        if resource.custom and (not kind or not api_version):
+            missing = "Kind" if not kind else "apiVersion"
+            raise refusals.bad_request(f"Object '{missing}' is missing in the body")
+
+    def _decode(self, resource: Resource, obj: Manifest, ctx: Context) -> Manifest:
+        """Return the canonical object with defaults; unknown and duplicate members are told or refused."""
+        strategy = self._strategy(resource)
+        obj.setdefault("kind", resource.kind)
+        obj.setdefault("apiVersion", resource.api_version)
+        unknown = strategy.unknown_fields(obj)
+        if ctx.validation != "Ignore" and (unknown or ctx.duplicates):
+            problems = [f'duplicate field "{path}"' for path in ctx.duplicates]
+            problems += [f'unknown field "{path}"' for path in unknown]
+            if ctx.validation == "Strict":
+                raise refusals.strict(resource.kind, resource.version, problems)
+            ctx.warnings.extend(problems)
+        if unknown:
+            obj = strategy.prune(obj)
+        return strategy.default(obj)
+
+    def _admit(
+        self, operation: str, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context, subresource: str
+    ) -> Manifest:
+        return self._admission.admit(
+            operation,
+            obj,
+            old,
+            {
+                "user": ctx.user,
+                "resource": resource,
+                "subresource": subresource,
+                "dryRun": ctx.dry_run,
+                "warnings": ctx.warnings,
+                "manager": ctx.manager,
+            },
+        )
+
+    def _prepare(
+        self, resource: Resource, obj: Manifest, old: Manifest | None, subresource: str, env: RequestEnvironment
+    ) -> Manifest:
+        try:
+            return self._strategy(resource).prepare(obj, old, subresource, env)
+        except ApiError as error:
+            if error.reason == "Invalid" and not error.details.get("name"):
+                raise refusals.renamed(error, resource.kind, resource.group, obj["metadata"]["name"]) from None
+            raise
+
+    def _check_grant(self, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context) -> None:
+        if resource.group == RBAC_GROUP:
+            self._authorizer.check_grant(ctx.user, resource.plural, obj, old)
+
+    def _unconditional(self, resource: Resource) -> bool:
+        return not resource.custom and (resource.group, resource.kind) not in _NEEDS_RESOURCE_VERSION
+
+    def _check_resource_version(
+        self, resource: Resource, name: str, given: Any, live: Manifest, unconditional: bool
+    ) -> None:
+        if not given or given == "0":
+            if unconditional:
+                return
+            raise refusals.needs_resource_version(resource.plural, resource.group, name)
+        if not str(given).isdigit():
+            raise refusals.internal(
+                f'resourceVersion: Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
+            )
+        if given != live["metadata"]["resourceVersion"]:
+            raise refusals.conflict(resource.plural, resource.group, name, refusals.MODIFIED)
+
+
+def _changed(old: Manifest, new: Manifest, has_status: bool) -> bool:
+    """Tell whether something changed that generation counts: all but metadata, and status when it is apart."""
+    apart = {"metadata", "status"} if has_status else {"metadata"}
+    keys = (old.keys() | new.keys()) - apart
+    return any(old.get(key) != new.get(key) for key in keys)
+
+
+def _is_finished(obj: Manifest) -> bool:
+    """Tell whether nothing holds a terminating object any longer."""
+    meta = obj["metadata"]
+    return bool(
+        meta.get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+        and not at(obj, "spec", "finalizers")
+    )
+
+
+def _quoted(value: Any) -> str:
+    """Return JSON text as a refusal quotes it."""
+    return orjson.dumps(orjson.dumps(value).decode()).decode()
+
+
+def _mismatch(resource: Resource, patched: Manifest) -> str:
+    given = (str(patched.get("apiVersion") or ""), str(patched.get("kind") or ""))
+    if resource.custom:
+        return (
+            f"the API version in the data ({given[0]}) does not match the expected API version ({resource.api_version})"
+        )
+    return _wrong_kind(resource, given[1], given[0])
+
+
+def _wrong_kind(resource: Resource, kind: str, api_version: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    if resource.custom or (kind == resource.kind and group != resource.group):
+        return (
+            f"the API version in the data ({api_version}) does not match "
+            f"the expected API version ({resource.api_version})"
+        )
+    internal = resource.group.partition(".")[0] or "core"
+    return (
+        f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
+        f"converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+    )
