@@ -140,9 +140,15 @@ class Strategy(Protocol):
     Common, and not the strategy's: metadata rules, generation, ownership, resourceVersion, preconditions.
     """
 
-    has_status: bool
-    """The kind has a status subresource, so a write to the main resource keeps the stored status."""
-    has_generation: bool
+    @property
+    def has_status(self) -> bool:
+        """Whether the kind has a status subresource, so a write to the main resource keeps the stored status."""
+        ...
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether the pipeline counts generations."""
+        ...
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with canonical values and defaults; idempotent; ``obj`` is not changed."""

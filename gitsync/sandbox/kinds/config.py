@@ -1,0 +1,105 @@
+"""What is wrong with a ConfigMap or a Secret."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import forbidden, immutable, invalid, required, too_long
+from gitsync.sandbox.validation.names import config_key
+
+_LIMIT = 1024 * 1024
+_REQUIRED_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+_JSON_KEYS = (".dockercfg", ".dockerconfigjson")
+_IMMUTABLE = "field is immutable when `immutable` is set"
+
+
+def validate_config_map(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a ConfigMap."""
+    causes = [] if old is None else _frozen(new, old, ("data", "binaryData"))
+    data, binary = new.get("data", {}), new.get("binaryData", {})
+    for key in data:
+        causes += _key(key, f"data[{key}]")
+        if key in binary:
+            causes.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    for key in binary:
+        causes += _key(key, f"binaryData[{key}]")
+    size = sum(len(value) if value.isascii() else len(value.encode()) for value in data.values())
+    if size + sum(_decoded_size(value) for value in binary.values()) > _LIMIT:
+        causes.append(too_long("", _LIMIT))
+    return causes
+
+
+def _key(key: str, field: str) -> list[Cause]:
+    return [invalid(field, key, text) for text in config_key(key)]
+
+
+def _decoded_size(text: str) -> int:
+    return len(text) * 3 // 4 - text.count("=", -2)
+
+
+def _frozen(new: Manifest, old: Manifest, members: tuple[str, ...]) -> list[Cause]:
+    """Return the causes of a change of what ``immutable`` protects."""
+    if not old.get("immutable"):
+        return []
+    causes = []
+    if not new.get("immutable"):
+        causes.append(forbidden("immutable", _IMMUTABLE))
+    for member in members:
+        if new.get(member) != old.get(member):
+            causes.append(forbidden(member, _IMMUTABLE))
+    return causes
+
+
+def validate_secret(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a Secret."""
+    causes = []
+    if old is not None:
+        causes += immutable("type", new.get("type"), old.get("type"))
+        causes += _frozen(new, old, ("data",))
+    data: Mapping[str, Any] = new.get("data", {})
+    for key in data:
+        causes += _key(key, f"data[{key}]")
+    if sum(_decoded_size(value) for value in data.values()) > _LIMIT:
+        causes.append(too_long("data", _LIMIT))
+    return causes + _by_type(new, data)
+
+
+def _by_type(secret: Manifest, data: Mapping[str, Any]) -> list[Cause]:
+    kind = secret.get("type", "")
+    if kind == "kubernetes.io/service-account-token":
+        if annotations_of(secret).get("kubernetes.io/service-account.name"):
+            return []
+        return [required("metadata.annotations[kubernetes.io/service-account.name]")]
+    if kind == "kubernetes.io/basic-auth":
+        if "username" in data or "password" in data:
+            return []
+        return [required("data[username]"), required("data[password]")]
+    causes = []
+    for key in _REQUIRED_KEYS.get(kind, ()):
+        if key not in data:
+            causes.append(required(f"data[{key}]"))
+        elif key in _JSON_KEYS and (problem := _json_problem(data[key])):
+            causes.append(invalid(f"data[{key}]", "<secret contents redacted>", problem))
+    return causes
+
+
+def _json_problem(text: str) -> str:
+    try:
+        value = orjson.loads(base64.b64decode(text))
+    except orjson.JSONDecodeError:
+        raw = base64.b64decode(text).decode("utf-8", "replace").strip()
+        if not raw:
+            return "unexpected end of JSON input"
+        return f"invalid character '{raw[0]}' looking for beginning of value"
+    return "" if isinstance(value, dict) else "json: cannot unmarshal into Go value of type map[string]interface {}"

@@ -1,0 +1,94 @@
+"""The schedule of a CronJob, and what its parser says of a bad one."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (  # least and greatest value, names
+    (0, 59, {}),
+    (0, 23, {}),
+    (1, 31, {}),
+    (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    (0, 6, {name: number for number, name in enumerate(_DAYS)}),
+)
+_DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+
+
+def schedule_problem(schedule: str) -> str:
+    """Return what is wrong with a schedule, empty when nothing is."""
+    if schedule.startswith("@"):
+        return _descriptor_problem(schedule)
+    parts = schedule.split()
+    if len(parts) != len(_FIELDS):
+        return f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]"
+    for part, (least, most, names) in zip(parts, _FIELDS, strict=True):
+        for expression in part.split(","):
+            problem = _range_problem(expression, least, most, names) if expression else ""
+            if problem:
+                return problem
+    return ""
+
+
+def _descriptor_problem(schedule: str) -> str:
+    if schedule in _DESCRIPTORS:
+        return ""
+    if schedule.startswith("@every "):
+        duration = schedule[len("@every ") :]
+        if duration and duration[-1] in "smh" and duration[0].isdigit():
+            return ""
+        return f'failed to parse duration {schedule}: time: invalid duration "{duration}"'
+    return f"unrecognized descriptor: {schedule}"
+
+
+def _range_problem(expression: str, least: int, most: int, names: dict[str, int]) -> str:
+    bounds, *steps = expression.split("/")
+    ends = bounds.split("-")
+    if len(steps) > 1:
+        return f"too many slashes: {expression}"
+    if ends[0] in ("*", "?"):
+        start, end = least, most
+    else:
+        if len(ends) > 2:
+            return f"too many hyphens: {expression}"
+        numbers = [_number(text, names) for text in ends]
+        for number in numbers:
+            if isinstance(number, str):
+                return number
+        start = int(numbers[0])
+        end = int(numbers[-1]) if len(ends) == 2 else (most if steps else start)
+    step = _number(steps[0], {}) if steps else 1
+    if isinstance(step, str):
+        return step
+    if start < least:
+        return f"beginning of range ({start}) below minimum ({least}): {expression}"
+    if end > most:
+        return f"end of range ({end}) above maximum ({most}): {expression}"
+    if start > end:
+        return f"beginning of range ({start}) beyond end of range ({end}): {expression}"
+    return "" if step else f"step of range should be a positive number: {expression}"
+
+
+def _number(text: str, names: dict[str, int]) -> int | str:
+    """Return the number, or what is wrong with it."""
+    if text.lower() in names:
+        return names[text.lower()]
+    try:
+        number = int(text)
+    except ValueError:
+        return f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
+    return number if number >= 0 else f"negative number ({number}) not allowed: {text}"
+
+
+def time_zone_problem(zone: str) -> str:
+    """Return what is wrong with a time zone, empty when nothing is."""
+    if not zone:
+        return "timeZone must be nil or non-empty string"
+    if zone.lower() == "local":
+        return "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return f"unknown time zone {zone}"
+    return ""

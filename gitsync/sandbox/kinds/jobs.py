@@ -1,0 +1,135 @@
+"""What is wrong with a Job or a CronJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
+from gitsync.sandbox.kinds.pods import validate_template
+from gitsync.sandbox.kinds.selectors import matches, validate_selector
+from gitsync.sandbox.kinds.workloads import MISMATCH
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import (
+    immutable,
+    invalid,
+    minimum,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.names import dns_subdomain, longer_than
+
+_COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+_MODES = ("Indexed", "NonIndexed")
+_RUNS_OUT = ("Never", "OnFailure")
+_CRON_NAME_LIMIT = 52
+
+
+def validate_job(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a Job."""
+    spec = new["spec"]
+    causes = validate_selector(spec.get("selector"), "spec.selector")
+    if spec.get("selector") is None:
+        causes.append(required("spec.selector"))
+    else:
+        labels = (spec["template"].get("metadata") or {}).get("labels")
+        if not matches(spec["selector"], labels or {}):
+            causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
+    causes += _job_spec(spec, "spec")
+    return causes if old is None else causes + _job_update(spec, old["spec"])
+
+
+def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    for member in _COUNTS:
+        causes += minimum(f"{field}.{member}", spec.get(member))
+    causes += _indexed(spec, field)
+    replacements = ("Failed", "TerminatingOrFailed")
+    causes += one_of(f"{field}.podReplacementPolicy", spec.get("podReplacementPolicy"), replacements)
+    causes += validate_template(spec["template"], f"{field}.template")
+    policy = (spec["template"].get("spec") or {}).get("restartPolicy")
+    path = f"{field}.template.spec.restartPolicy"
+    if policy == "Always":
+        causes.append(required(path, 'valid values: "OnFailure", "Never"'))
+    elif policy not in _RUNS_OUT:
+        causes.append(not_supported(path, policy, _RUNS_OUT))
+    return causes
+
+
+def _indexed(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    mode = spec.get("completionMode")
+    causes = one_of(f"{field}.completionMode", mode, _MODES)
+    if mode == "Indexed" and "completions" not in spec:
+        causes.append(required(f"{field}.completions", "when completion mode is Indexed"))
+    if mode != "Indexed":
+        for member in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if member in spec:
+                text = "requires indexed completion mode"
+                causes.append(invalid(f"{field}.{member}", spec[member], text))
+    causes += minimum(f"{field}.backoffLimitPerIndex", spec.get("backoffLimitPerIndex"))
+    causes += minimum(f"{field}.maxFailedIndexes", spec.get("maxFailedIndexes"))
+    return causes
+
+
+def _job_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    causes = []
+    elastic = new.get("completionMode") == "Indexed" and new.get("completions") == new.get("parallelism")
+    if not elastic:
+        causes += immutable("spec.completions", new.get("completions"), old.get("completions"))
+    causes += immutable("spec.selector", new.get("selector"), old.get("selector"))
+    if not (old.get("suspend") and _same_but_placement(new["template"], old["template"])):
+        causes += immutable("spec.template", new["template"], old["template"])
+    for member in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        causes += immutable(f"spec.{member}", new.get(member), old.get(member))
+    return causes
+
+
+def _same_but_placement(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Where a suspended Job will run may still change: labels, annotations, node, tolerations, resources."""
+    return _fixed(new) == _fixed(old)
+
+
+def _fixed(template: Mapping[str, Any]) -> dict[str, Any]:
+    spec = template.get("spec") or {}
+    free = ("nodeSelector", "affinity", "tolerations", "schedulingGates", "containers", "initContainers")
+    fixed = {key: value for key, value in spec.items() if key not in free}
+    for member in ("containers", "initContainers"):
+        fixed[member] = [
+            {key: value for key, value in container.items() if key != "resources"} for container in spec.get(member, ())
+        ]
+    return fixed
+
+
+def cron_job_name(name: str) -> list[str]:
+    """Check the name of a CronJob: its Jobs add eleven characters."""
+    if len(name) > _CRON_NAME_LIMIT:
+        return [longer_than(_CRON_NAME_LIMIT)]
+    return dns_subdomain(name)
+
+
+def validate_cron_job(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a CronJob."""
+    spec = new["spec"]
+    schedule = spec.get("schedule", "")
+    causes = []
+    if not schedule:
+        causes.append(required("spec.schedule"))
+    elif "TZ" in schedule:
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        causes.append(invalid("spec.schedule", schedule, text))
+    elif problem := schedule_problem(schedule):
+        causes.append(invalid("spec.schedule", schedule, problem))
+    causes += minimum("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
+    if "timeZone" in spec and (problem := time_zone_problem(spec["timeZone"])):
+        causes.append(invalid("spec.timeZone", spec["timeZone"], problem))
+    policies = ("Allow", "Forbid", "Replace")
+    causes += one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)
+    job = spec["jobTemplate"]["spec"]
+    causes += _job_spec(job, "spec.jobTemplate.spec")
+    if job.get("manualSelector"):
+        causes.append(not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))
+    for member in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        causes += minimum(f"spec.{member}", spec.get(member))
+    return causes

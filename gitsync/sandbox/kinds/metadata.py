@@ -1,0 +1,86 @@
+"""The rules for metadata that all kinds share, custom resources included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.sandbox.kinds.selectors import validate_labels
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import forbidden, invalid, required, too_long
+from gitsync.sandbox.validation.names import Check, dns_label, qualified_name
+
+_ANNOTATIONS_LIMIT = 256 * 1024
+_STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "orphan", "kubernetes"})
+
+
+def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None = None) -> list[Cause]:
+    """
+    Return what is wrong with the metadata of an object: name and namespace, labels, annotations, finalizers,
+    owners. ``name_check`` is the kind's rule for a new name; what may not change is the pipeline's.
+    """
+    metadata = metadata_of(obj)
+    causes = []
+    name = metadata.get("name") or ""
+    if not name:
+        causes.append(required("metadata.name", "name or generateName is required"))
+    elif name_check is not None:
+        causes += [invalid("metadata.name", name, text) for text in name_check(name)]
+    namespace = metadata.get("namespace") or ""
+    if namespaced and namespace:
+        causes += [invalid("metadata.namespace", namespace, text) for text in dns_label(namespace)]
+    elif namespaced:
+        causes.append(required("metadata.namespace"))
+    elif namespace:
+        causes.append(forbidden("metadata.namespace", "not allowed on this type"))
+    causes += validate_labels(metadata.get("labels"), "metadata.labels")
+    causes += validate_annotations(metadata.get("annotations"), "metadata.annotations")
+    for index, owner in enumerate(metadata.get("ownerReferences") or ()):
+        causes += _owner(owner, f"metadata.ownerReferences[{index}]")
+    causes += _controllers(metadata.get("ownerReferences") or ())
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        causes += _finalizer(finalizer, index)
+    return causes
+
+
+def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> list[Cause]:
+    """Check the keys of annotations, and their size together."""
+    if not annotations:
+        return []
+    causes = []
+    for key in annotations:
+        causes += [invalid(field, key, text) for text in qualified_name(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
+        causes.append(too_long(field, _ANNOTATIONS_LIMIT))
+    return causes
+
+
+def _owner(owner: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    if not owner.get("apiVersion"):
+        causes.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
+    for member in ("kind", "name", "uid"):
+        if not owner.get(member):
+            causes.append(invalid(f"{field}.{member}", "", "must not be empty"))
+    if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+        causes.append(invalid(field, "/v1, Kind=Event", "/v1, Kind=Event is disallowed from being an owner"))
+    return causes
+
+
+def _controllers(owners: Any) -> list[Cause]:
+    named = [owner.get("name", "") for owner in owners if owner.get("controller")]
+    if len(named) < 2:
+        return []
+    text = (
+        f'Only one reference can have Controller set to true. Found "true" in references for {named[0]} and {named[1]}'
+    )
+    return [invalid("metadata.ownerReferences", list(owners), text)]
+
+
+def _finalizer(finalizer: str, index: int) -> list[Cause]:
+    causes = [invalid("metadata.finalizers", finalizer, text) for text in qualified_name(finalizer)]
+    if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and not causes:
+        text = "name is neither a standard finalizer name nor is it fully qualified"
+        causes.append(invalid(f"metadata.finalizers[{index}]", finalizer, text))
+    return causes

@@ -1,0 +1,232 @@
+"""What is wrong with an Ingress, an IngressClass or a NetworkPolicy."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.containers import PROTOCOLS
+from gitsync.sandbox.kinds.probes import validate_port_or_name
+from gitsync.sandbox.kinds.selectors import validate_selector
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import (
+    between,
+    forbidden,
+    immutable,
+    invalid,
+    not_supported,
+    one_of,
+    required,
+    too_many,
+)
+from gitsync.sandbox.validation.names import (
+    cidr,
+    dns_label,
+    dns_subdomain,
+    http_path,
+    ip_address,
+    port_name,
+    wildcard_subdomain,
+)
+
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_BAD_PARTS = ("//", "/./", "/../", "%2f", "%2F")
+_BAD_ENDS = ("/..", "/.")
+_POLICY_TYPES = ("Egress", "Ingress")
+
+
+def validate_ingress(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check an Ingress."""
+    spec = new["spec"]
+    causes = []
+    if "defaultBackend" not in spec and not spec.get("rules"):
+        causes.append(invalid("spec", spec.get("rules"), "either `defaultBackend` or `rules` must be specified"))
+    if "defaultBackend" in spec:
+        causes += _backend(spec["defaultBackend"], "spec.defaultBackend")
+    for index, rule in enumerate(spec.get("rules", ())):
+        causes += _rule(rule, f"spec.rules[{index}]")
+    for index, tls in enumerate(spec.get("tls", ())):
+        for number, host in enumerate(tls.get("hosts", ())):
+            causes += _host(host, f"spec.tls[{index}].hosts[{number}]", in_tls=True)
+    name = spec.get("ingressClassName")
+    if name is not None:
+        causes += [invalid("spec.ingressClassName", name, text) for text in dns_subdomain(name)]
+    return causes
+
+
+def _host(host: str, field: str, *, in_tls: bool = False) -> list[Cause]:
+    if not in_tls and not ip_address(host):
+        return [invalid(field, host, "must be a DNS name, not an IP address")]
+    check = wildcard_subdomain if "*" in host else dns_subdomain
+    return [invalid(field, host, text) for text in check(host)]
+
+
+def _rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = _host(rule["host"], f"{field}.host") if rule.get("host") else []
+    if "http" not in rule:
+        return causes
+    paths = rule["http"].get("paths") or ()
+    if not paths:
+        causes.append(required(f"{field}.http.paths"))
+    for index, path in enumerate(paths):
+        causes += _path(path, f"{field}.http.paths[{index}]")
+    return causes
+
+
+def _path(path: Mapping[str, Any], field: str) -> list[Cause]:
+    kind, text = path.get("pathType"), path.get("path", "")
+    if kind is None:
+        return [required(f"{field}.pathType", "pathType must be specified")]
+    causes = []
+    if kind in ("Exact", "Prefix"):
+        if not text.startswith("/"):
+            causes.append(invalid(f"{field}.path", text, "must be an absolute path"))
+        if text:
+            for part in _BAD_PARTS:
+                if part in text:
+                    causes.append(invalid(f"{field}.path", text, f"must not contain '{part}'"))
+            for end in _BAD_ENDS:
+                if text.endswith(end):
+                    causes.append(invalid(f"{field}.path", text, f"cannot end with '{end}'"))
+    elif kind == "ImplementationSpecific":
+        if text and not text.startswith("/"):
+            causes.append(invalid(f"{field}.path", text, "must be an absolute path"))
+    else:
+        causes.append(not_supported(f"{field}.pathType", kind, _PATH_TYPES))
+    if text and http_path(text) and not causes and kind != "ImplementationSpecific":
+        causes.append(invalid(f"{field}.path", text, "must be a valid regex"))
+    return causes + _backend(path.get("backend", {}), f"{field}.backend")
+
+
+def _backend(backend: Mapping[str, Any], field: str) -> list[Cause]:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is not None and resource is not None:
+        return [invalid(field, "", "cannot set both resource and service backends")]
+    if resource is not None:
+        return [required(f"{field}.resource.{name}") for name in ("kind", "name") if not resource.get(name)]
+    if service is None:
+        return [required(field, "must specify resource or service backend")]
+    name = service.get("name", "")
+    path = f"{field}.service.name"
+    causes = [invalid(path, name, text) for text in dns_label(name)] if name else [required(path)]
+    port = service.get("port", {})
+    path = f"{field}.service.port"
+    if port.get("name") and port.get("number"):
+        causes.append(invalid(path, "", "cannot set both port name & port number"))
+    elif port.get("name"):
+        causes += [invalid(f"{path}.name", port["name"], text) for text in port_name(port["name"])]
+    elif port.get("number"):
+        causes += between(f"{path}.number", port["number"], 1, 65535)
+    else:
+        causes.append(required(path, "port name or number is required"))
+    return causes
+
+
+def validate_ingress_class(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check an IngressClass."""
+    controller = new["spec"].get("controller", "")
+    causes = []
+    if old is not None:
+        causes += immutable("spec.controller", controller, old["spec"].get("controller", ""))
+    if not controller:
+        causes.append(required("spec.controller"))
+    else:
+        domain, slash, path = controller.partition("/")
+        if not slash or not path or dns_subdomain(domain):
+            text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+            causes.append(invalid("spec.controller", controller, text))
+    parameters = new["spec"].get("parameters")
+    if parameters is not None:
+        causes += _parameters(parameters, "spec.parameters")
+    return causes
+
+
+def _parameters(parameters: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = [required(f"{field}.{name}") for name in ("kind", "name") if not parameters.get(name)]
+    scope, namespace = parameters.get("scope"), parameters.get("namespace")
+    causes += one_of(f"{field}.scope", scope, ("Cluster", "Namespace"))
+    if scope == "Namespace" and not namespace:
+        causes.append(required(f"{field}.namespace", "`parameters.scope` is set to 'Namespace'"))
+    if scope == "Cluster" and namespace is not None:
+        text = "`parameters.scope` is set to 'Cluster'"
+        causes.append(forbidden(f"{field}.namespace", text))
+    return causes
+
+
+def validate_network_policy(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a NetworkPolicy."""
+    spec = new["spec"]
+    causes = validate_selector(spec.get("podSelector"), "spec.podSelector")
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(spec.get(direction, ())):
+            field = f"spec.{direction}[{index}]"
+            for number, port in enumerate(rule.get("ports", ())):
+                causes += _policy_port(port, f"{field}.ports[{number}]")
+            for number, peer in enumerate(rule.get(peers, ())):
+                causes += _peer(peer, f"{field}.{peers}[{number}]")
+    types = spec.get("policyTypes", ())
+    if len(types) > 2:
+        causes.append(too_many("spec.policyTypes", len(types), 2))
+        return causes
+    for index, kind in enumerate(types):
+        causes += one_of(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
+    return causes
+
+
+def _policy_port(port: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = one_of(f"{field}.protocol", port.get("protocol"), PROTOCOLS)
+    number, end = port.get("port"), port.get("endPort")
+    if number is not None:
+        causes += validate_port_or_name(number, f"{field}.port")
+        if isinstance(number, int) and end is not None:
+            if end < number:
+                causes.append(invalid(f"{field}.endPort", number, "must be greater than or equal to `port`"))
+            causes += between(f"{field}.endPort", end, 1, 65535)
+        elif end is not None:
+            text = "may not be specified when `port` is non-numeric"
+            causes.append(invalid(f"{field}.endPort", end, text))
+    elif end is not None:
+        causes.append(invalid(f"{field}.endPort", end, "may not be specified when `port` is not specified"))
+    return causes
+
+
+def _peer(peer: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    if not peer:
+        causes.append(required(field, "must specify a peer"))
+    for member in ("podSelector", "namespaceSelector"):
+        causes += validate_selector(peer.get(member), f"{field}.{member}")
+    block = peer.get("ipBlock")
+    if block is None:
+        return causes
+    if "podSelector" in peer or "namespaceSelector" in peer:
+        causes.append(forbidden(field, "may not specify both ipBlock and another peer"))
+    return causes + _block(block, f"{field}.ipBlock")
+
+
+def _block(block: Mapping[str, Any], field: str) -> list[Cause]:
+    network = block.get("cidr", "")
+    if not network:
+        return [required(f"{field}.cidr")]
+    problems = cidr(network)
+    if problems:
+        return [invalid(f"{field}.cidr", network, text) for text in problems]
+    causes = []
+    outer = ipaddress.ip_network(network, strict=False)
+    for index, exception in enumerate(block.get("except", ())):
+        path = f"{field}.except[{index}]"
+        problems = cidr(exception)
+        causes += [invalid(path, exception, text) for text in problems]
+        if not problems and not _inside(ipaddress.ip_network(exception, strict=False), outer):
+            causes.append(invalid(path, exception, f'must be a strict subset of `cidr`: "{network}"'))
+    return causes
+
+
+def _inside(
+    inner: ipaddress.IPv4Network | ipaddress.IPv6Network, outer: ipaddress.IPv4Network | ipaddress.IPv6Network
+) -> bool:
+    if inner.version != outer.version or inner.prefixlen <= outer.prefixlen:
+        return False
+    return inner.network_address in outer

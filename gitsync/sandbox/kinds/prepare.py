@@ -1,0 +1,120 @@
+"""What is set on a write whatever the client says: labels of Jobs, finalizers of volumes, first statuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.sandbox.api import Environment
+from gitsync.sandbox.kinds.resources import quality_of_service
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def with_metadata(obj: Manifest, **members: Any) -> Manifest:
+    """Return the object with these members of metadata."""
+    return {**obj, "metadata": {**obj["metadata"], **members}}
+
+
+def prepare_job(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Give a new Job the selector and the labels by which it finds its pods."""
+    spec = new["spec"]
+    if old is not None or spec.get("manualSelector"):
+        return new
+    metadata = new["metadata"]
+    uid = metadata.get("uid") or env.new_uid()
+    name = metadata.get("name", "")
+    labels = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    template = spec["template"]
+    template_metadata = template.get("metadata") or {}
+    template_labels = {**(template_metadata.get("labels") or {}), **labels}
+    selector = {**(spec.get("selector") or {})}
+    chosen = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": uid}
+    new = {
+        **new,
+        "spec": {
+            **spec,
+            "selector": {**selector, "matchLabels": chosen},
+            "template": {**template, "metadata": {**template_metadata, "labels": template_labels}},
+        },
+    }
+    own = labels_of(new)
+    return with_metadata(new, uid=uid, labels=own or template_labels)
+
+
+def prepare_daemon_set(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Count the templates of a DaemonSet in an annotation."""
+    annotations = new["metadata"].get("annotations") or {}
+    if old is None:
+        count = 1
+    else:
+        stored = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1")
+        count = int(stored) + (new["spec"]["template"] != old["spec"]["template"])
+    if annotations.get(_TEMPLATE_GENERATION) == str(count):
+        return new
+    return with_metadata(new, annotations={**annotations, _TEMPLATE_GENERATION: str(count)})
+
+
+def _protected(finalizer: str, new: Manifest, old: Manifest | None) -> Manifest:
+    finalizers = new["metadata"].get("finalizers") or []
+    if old is not None or finalizer in finalizers:
+        return new
+    return with_metadata(new, finalizers=[*finalizers, finalizer])
+
+
+def prepare_claim(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Protect a claim in use, and write its data source in both forms."""
+    spec = new["spec"]
+    if "dataSource" in spec and "dataSourceRef" not in spec:
+        new = {**new, "spec": {**spec, "dataSourceRef": dict(spec["dataSource"])}}
+    elif "dataSourceRef" in spec and "dataSource" not in spec and not spec["dataSourceRef"].get("namespace"):
+        reference = spec["dataSourceRef"]
+        if reference.get("apiGroup") == "snapshot.storage.k8s.io" or reference["kind"] == "PersistentVolumeClaim":
+            new = {**new, "spec": {**spec, "dataSource": dict(reference)}}
+    return _protected("kubernetes.io/pvc-protection", new, old)
+
+
+def prepare_volume(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Protect a volume in use; note when its phase began."""
+    if old is None:
+        new = {**new, "status": {"phase": "Pending", "lastPhaseTransitionTime": env.now()}}
+    return _protected("kubernetes.io/pv-protection", new, old)
+
+
+def prepare_namespace(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Keep the finalizers of a namespace; a new one has ``kubernetes``, and the label with its own name."""
+    name = new["metadata"].get("name")
+    labels = labels_of(new)
+    if name and labels.get("kubernetes.io/metadata.name") != name:
+        new = with_metadata(new, labels={**labels, "kubernetes.io/metadata.name": name})
+    if old is not None:
+        return {**new, "spec": old.get("spec", {})}
+    given = new.get("spec", {}).get("finalizers") or []
+    wanted = given if "kubernetes" in given else [*given, "kubernetes"]
+    return {**new, "spec": {"finalizers": wanted}}
+
+
+def first_pod_status(pod: Manifest) -> dict[str, Any]:
+    """Return the status of a new pod."""
+    return {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
+
+
+def first_claim_status(obj: Manifest) -> dict[str, Any]:
+    """Return the status of a new PersistentVolumeClaim."""
+    return {"phase": "Pending"}
+
+
+def first_namespace_status(obj: Manifest) -> dict[str, Any]:
+    """Return the status of a new Namespace."""
+    return {"phase": "Active"}
+
+
+def first_definition_status(obj: Manifest) -> dict[str, Any]:
+    """Return the status of a new CustomResourceDefinition, before its names are looked at."""
+    stored = [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
+    return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}

@@ -1,0 +1,124 @@
+"""What is wrong with roles and their bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.selectors import validate_selector
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
+from gitsync.sandbox.validation.names import dns_subdomain
+
+_GROUP = "rbac.authorization.k8s.io"
+
+
+def path_segment(name: str) -> list[str]:
+    """Check a name that only has to fit into a path."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in name]
+
+
+def validate_role(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a Role."""
+    return _rules(new.get("rules") or (), namespaced=True)
+
+
+def validate_cluster_role(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a ClusterRole."""
+    causes = _rules(new.get("rules") or (), namespaced=False)
+    aggregation = new.get("aggregationRule")
+    if aggregation is not None:
+        selectors = aggregation.get("clusterRoleSelectors") or ()
+        if not selectors:
+            causes.append(
+                required(
+                    "aggregationRule.clusterRoleSelectors",
+                    "at least one clusterRoleSelector required if aggregationRule is non-nil",
+                )
+            )
+        for index, selector in enumerate(selectors):
+            causes += validate_selector(selector, f"aggregationRule.clusterRoleSelectors[{index}]")
+    return causes
+
+
+def _rules(rules: Any, *, namespaced: bool) -> list[Cause]:
+    causes = []
+    for index, rule in enumerate(rules):
+        causes += _rule(rule, f"rules[{index}]", namespaced)
+    return causes
+
+
+def _rule(rule: Mapping[str, Any], field: str, namespaced: bool) -> list[Cause]:
+    causes = []
+    if not rule.get("verbs"):
+        causes.append(required(f"{field}.verbs", "verbs must contain at least one value"))
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        path = f"{field}.nonResourceURLs"
+        if namespaced:
+            causes.append(invalid(path, urls, "namespaced rules cannot apply to non-resource URLs"))
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            text = "rules cannot apply to both regular resources and non-resource URLs"
+            causes.append(invalid(path, urls, text))
+        return causes
+    if not rule.get("apiGroups"):
+        causes.append(required(f"{field}.apiGroups", "resource rules must supply at least one api group"))
+    if not rule.get("resources"):
+        causes.append(required(f"{field}.resources", "resource rules must supply at least one resource"))
+    return causes
+
+
+def validate_role_binding(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a RoleBinding."""
+    return _binding(new, old, ("ClusterRole", "Role"), namespaced=True)
+
+
+def validate_cluster_role_binding(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a ClusterRoleBinding."""
+    return _binding(new, old, ("ClusterRole",), namespaced=False)
+
+
+def _binding(new: Manifest, old: Manifest | None, kinds: tuple[str, ...], *, namespaced: bool) -> list[Cause]:
+    role = new["roleRef"]
+    causes = []
+    if role.get("apiGroup") != _GROUP:
+        causes.append(not_supported("roleRef.apiGroup", role.get("apiGroup", ""), (_GROUP,)))
+    if role.get("kind") not in kinds:
+        causes.append(not_supported("roleRef.kind", role.get("kind", ""), kinds))
+    name = role.get("name", "")
+    if not name:
+        causes.append(required("roleRef.name"))
+    else:
+        causes += [invalid("roleRef.name", name, text) for text in path_segment(name)]
+    for index, subject in enumerate(new.get("subjects", ())):
+        causes += _subject(subject, f"subjects[{index}]", namespaced)
+    if old is not None and role != old["roleRef"]:
+        causes.append(invalid("roleRef", _role_shown(role), "cannot change roleRef"))
+    return causes
+
+
+def _role_shown(role: Mapping[str, Any]) -> dict[str, Any]:
+    return {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+
+
+def _subject(subject: Mapping[str, Any], field: str, namespaced: bool) -> list[Cause]:
+    name, kind, group = subject.get("name", ""), subject.get("kind", ""), subject.get("apiGroup", "")
+    causes = [] if name else [required(f"{field}.name")]
+    if kind == "ServiceAccount":
+        if name:
+            causes += [invalid(f"{field}.name", name, text) for text in dns_subdomain(name)]
+        if group:
+            causes.append(not_supported(f"{field}.apiGroup", group, ("",)))
+        if not namespaced and not subject.get("namespace"):
+            causes.append(required(f"{field}.namespace"))
+    elif kind in ("User", "Group"):
+        if group != _GROUP:
+            causes.append(not_supported(f"{field}.apiGroup", group, (_GROUP,)))
+        if subject.get("namespace"):
+            causes.append(forbidden(f"{field}.namespace", "not allowed"))
+    else:
+        causes.append(not_supported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
+    return causes

@@ -1,0 +1,161 @@
+"""Which rules and which schema belong to a kind."""
+
+from __future__ import annotations
+
+import functools
+
+from gitsync.merge.builtin import ResourceType, openapi_schemas, resources
+from gitsync.sandbox.api import Strategy
+from gitsync.sandbox.kinds import (
+    cluster,
+    config,
+    jobs,
+    networking,
+    pods,
+    prepare,
+    rbac,
+    scaling,
+    services,
+    storage,
+    workloads,
+)
+from gitsync.sandbox.kinds import small_defaults as small
+from gitsync.sandbox.kinds import workload_defaults as workloads_defaults
+from gitsync.sandbox.kinds.decode import Codec
+from gitsync.sandbox.kinds.pod_defaults import default_pod
+from gitsync.sandbox.kinds.rules import Rules, RuleTable
+from gitsync.sandbox.kinds.service_addresses import prepare_service
+from gitsync.sandbox.kinds.strategy import BuiltIn
+from gitsync.sandbox.validation.names import dns_label
+
+_ADMISSION = "admissionregistration.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
+
+_RULES: RuleTable = {
+    ("", "Pod"): Rules(default_pod, validate=pods.validate_pod, first_status=prepare.first_pod_status, generation=True),
+    ("", "PodTemplate"): Rules(
+        workloads_defaults.default_pod_template, validate=workloads.validate_pod_template, generation=True
+    ),
+    ("", "ReplicationController"): Rules(
+        workloads_defaults.default_replication_controller,
+        validate=workloads.validate_replication_controller,
+        validate_status=workloads.validate_replica_status,
+        generation=True,
+    ),
+    ("", "Service"): Rules(small.default_service, prepare_service, services.validate_service, name=dns_label),
+    ("", "Endpoints"): Rules(small.default_endpoints, validate=services.validate_endpoints),
+    ("", "ConfigMap"): Rules(validate=config.validate_config_map),
+    ("", "Secret"): Rules(small.default_secret, validate=config.validate_secret),
+    ("", "Event"): Rules(validate=cluster.validate_event),
+    ("", "PersistentVolumeClaim"): Rules(
+        small.default_claim, prepare.prepare_claim, storage.validate_claim, first_status=prepare.first_claim_status
+    ),
+    ("", "PersistentVolume"): Rules(small.default_volume, prepare.prepare_volume, storage.validate_volume),
+    ("", "Namespace"): Rules(
+        small.default_namespace, prepare.prepare_namespace, first_status=prepare.first_namespace_status, name=dns_label
+    ),
+    ("", "ResourceQuota"): Rules(validate=cluster.validate_quota),
+    ("", "LimitRange"): Rules(small.default_limit_range, validate=cluster.validate_limit_range),
+    ("apps", "Deployment"): Rules(
+        workloads_defaults.default_deployment,
+        validate=workloads.validate_deployment,
+        validate_status=workloads.validate_replica_status,
+        status_keeps=("labels",),
+        generation=True,
+    ),
+    ("apps", "ReplicaSet"): Rules(
+        workloads_defaults.default_replica_set,
+        validate=workloads.validate_replica_set,
+        validate_status=workloads.validate_replica_status,
+        generation=True,
+    ),
+    ("apps", "StatefulSet"): Rules(
+        workloads_defaults.default_stateful_set,
+        validate=workloads.validate_stateful_set,
+        validate_status=workloads.validate_replica_status,
+        generation=True,
+    ),
+    ("apps", "DaemonSet"): Rules(
+        workloads_defaults.default_daemon_set,
+        prepare.prepare_daemon_set,
+        workloads.validate_daemon_set,
+        generation=True,
+    ),
+    ("batch", "Job"): Rules(workloads_defaults.default_job, prepare.prepare_job, jobs.validate_job, generation=True),
+    ("batch", "CronJob"): Rules(
+        workloads_defaults.default_cron_job, validate=jobs.validate_cron_job, name=jobs.cron_job_name, generation=True
+    ),
+    ("discovery.k8s.io", "EndpointSlice"): Rules(
+        small.default_endpoint_slice, validate=services.validate_endpoint_slice, generation=True
+    ),
+    ("networking.k8s.io", "NetworkPolicy"): Rules(
+        small.default_network_policy, validate=networking.validate_network_policy, generation=True
+    ),
+    ("networking.k8s.io", "IngressClass"): Rules(
+        small.default_ingress_class, validate=networking.validate_ingress_class, generation=True
+    ),
+    ("networking.k8s.io", "Ingress"): Rules(validate=networking.validate_ingress, generation=True),
+    ("policy", "PodDisruptionBudget"): Rules(
+        validate=scaling.validate_budget, validate_status=scaling.validate_budget_status, generation=True
+    ),
+    ("autoscaling", "HorizontalPodAutoscaler"): Rules(small.default_autoscaler, validate=scaling.validate_autoscaler),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): Rules(
+        small.default_autoscaler_v1, validate=scaling.validate_autoscaler
+    ),
+    ("storage.k8s.io", "StorageClass"): Rules(small.default_storage_class, validate=storage.validate_storage_class),
+    ("storage.k8s.io", "CSIDriver"): Rules(small.default_csi_driver, validate=storage.validate_csi_driver),
+    (_RBAC, "Role"): Rules(validate=rbac.validate_role, name=rbac.path_segment),
+    (_RBAC, "ClusterRole"): Rules(validate=rbac.validate_cluster_role, name=rbac.path_segment),
+    (_RBAC, "RoleBinding"): Rules(small.default_binding, validate=rbac.validate_role_binding, name=rbac.path_segment),
+    (_RBAC, "ClusterRoleBinding"): Rules(
+        small.default_binding, validate=rbac.validate_cluster_role_binding, name=rbac.path_segment
+    ),
+    ("scheduling.k8s.io", "PriorityClass"): Rules(
+        small.default_priority_class, validate=cluster.validate_priority_class, generation=True
+    ),
+    ("node.k8s.io", "RuntimeClass"): Rules(validate=cluster.validate_runtime_class),
+    ("coordination.k8s.io", "Lease"): Rules(validate=cluster.validate_lease),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): Rules(
+        small.default_webhooks, validate=cluster.validate_webhooks, generation=True
+    ),
+    (_ADMISSION, "MutatingWebhookConfiguration"): Rules(
+        small.default_mutating_webhooks, validate=cluster.validate_webhooks, generation=True
+    ),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
+    (_ADMISSION, "MutatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
+        small.default_definition, first_status=prepare.first_definition_status, generation=True
+    ),
+}
+
+_NO_RULES = Rules()
+
+
+@functools.cache
+def strategy_for(group: str, version: str, kind: str) -> Strategy:
+    """Return the strategy of a built-in kind; raise KeyError for a kind that Kubernetes does not have."""
+    codec = _codec(f"{group}/{version}" if group else version)
+    rules = _RULES.get((f"{group}/{version}", kind)) or _RULES.get((group, kind), _NO_RULES)
+    resource = _resources()[group, version, kind]
+    return BuiltIn(
+        kind=kind,
+        version=version,
+        codec=codec,
+        schema=codec.name_of(group, version, kind),
+        rules=rules,
+        namespaced=resource.namespaced,
+        has_status=any(sub.name == "status" for sub in resource.subresources),
+        has_generation=rules.generation,
+    )
+
+
+@functools.cache
+def _codec(group_version: str) -> Codec:
+    return Codec(openapi_schemas(group_version))
+
+
+@functools.cache
+def _resources() -> dict[tuple[str, str, str], ResourceType]:
+    return {(resource.group, resource.version, resource.kind): resource for resource in resources()}

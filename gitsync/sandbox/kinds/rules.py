@@ -1,0 +1,56 @@
+"""Rules: what one kind adds to its schema. Each module of this package exports a table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.api import Environment
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.names import Check, dns_subdomain
+
+Default = Callable[[Manifest], None]
+Prepare = Callable[[Manifest, Manifest | None, Environment], Manifest]
+Validate = Callable[[Manifest, Manifest | None], list[Cause]]
+FirstStatus = Callable[[Manifest], dict[str, Any]]
+
+
+def _keep(obj: Manifest) -> None:
+    """Default nothing."""
+
+
+def _as_it_is(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    return new
+
+
+def _fine(new: Manifest, old: Manifest | None) -> list[Cause]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """
+    The rules of a kind; what is left out adds nothing.
+
+    ``default`` changes a private copy. ``prepare`` sees writes of the main resource and returns what to store.
+    ``validate`` sees the object and, on an update, the stored one; ``validate_status`` the same for a write of
+    its status. ``first_status`` is the status of a new object, where it is not the empty one; ``status_keeps``
+    the metadata that a write of the status leaves alone. ``name`` checks metadata.name.
+    """
+
+    default: Default = _keep
+    prepare: Prepare = _as_it_is
+    validate: Validate = _fine
+    validate_status: Validate = _fine
+    first_status: FirstStatus | None = None
+    status_keeps: tuple[str, ...] = ()
+    name: Check = dns_subdomain
+    generation: bool = False
+
+
+Kind: TypeAlias = tuple[str, str]
+"""Group and kind. Where versions differ, the group of one is written with it: ``autoscaling/v1``."""
+
+RuleTable: TypeAlias = Mapping[Kind, Rules]

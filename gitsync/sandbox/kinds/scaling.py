@@ -1,0 +1,187 @@
+"""What is wrong with a HorizontalPodAutoscaler or a PodDisruptionBudget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.rbac import path_segment
+from gitsync.sandbox.kinds.resources import amount
+from gitsync.sandbox.kinds.selectors import validate_selector
+from gitsync.sandbox.kinds.workloads import not_over_100_percent, positive_int_or_percent
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
+
+_SOURCES = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+_TARGETS = {"AverageValue": "averageValue", "Utilization": "averageUtilization", "Value": "value"}
+_SCALE_TO_ZERO = "must specify at least one Object or External metric to support scaling to zero replicas"
+_SELECT = ("Disabled", "Max", "Min")
+_EVICTION = ("AlwaysAllow", "IfHealthyBudget")
+_MAX_WINDOW = 3600
+_MAX_PERIOD = 1800
+
+
+def validate_autoscaler(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a HorizontalPodAutoscaler."""
+    spec = new["spec"]
+    least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
+    causes = []
+    if least is not None and least < 1:
+        causes.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+    if most < 1:
+        causes.append(required("spec.maxReplicas", "must be set and greater than 0"))
+    if least is not None and most < least:
+        causes.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+    target = spec.get("scaleTargetRef", {})
+    for member in ("kind", "name"):
+        value = target.get(member, "")
+        if not value:
+            causes.append(required(f"spec.scaleTargetRef.{member}"))
+        else:
+            causes += [invalid(f"spec.scaleTargetRef.{member}", value, text) for text in path_segment(value)]
+    percentage = spec.get("targetCPUUtilizationPercentage")
+    if percentage is not None and percentage < 1:
+        path = "spec.targetCPUUtilizationPercentage"
+        causes.append(invalid(path, percentage, "must be greater than 0"))
+    causes += _metrics(spec.get("metrics", ()), least)
+    return causes + _behavior(spec.get("behavior", {}))
+
+
+def _metrics(metrics: Any, least: int | None) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, metric in enumerate(metrics):
+        causes += _metric(metric, f"spec.metrics[{index}]")
+    if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
+        causes.append(forbidden("spec.metrics", _SCALE_TO_ZERO))
+    return causes
+
+
+def _metric(metric: Mapping[str, Any], field: str) -> list[Cause]:
+    kind = metric.get("type", "")
+    if not kind:
+        return [required(f"{field}.type", "must specify a metric source type")]
+    if kind not in _SOURCES:
+        return [not_supported(f"{field}.type", kind, _SOURCES)]
+    member = _SOURCES[kind]
+    source = metric.get(member)
+    if source is None:
+        text = "must populate the given metric source"
+        return [required(f"{field}.{member}", f"{text} only" if False else text)]
+    causes = []
+    extra = [name for name in _SOURCES.values() if name in metric and name != member]
+    for name in extra:
+        text = "must populate the given metric source only"
+        causes.append(forbidden(f"{field}.{name}", text))
+    path = f"{field}.{member}"
+    if "name" in source or member in ("resource", "containerResource"):
+        if not source.get("name"):
+            causes.append(required(f"{path}.name", "must specify a resource name"))
+    elif not source.get("metric", {}).get("name"):
+        causes.append(required(f"{path}.metric.name", "must specify a metric name"))
+    return causes + _target(source.get("target", {}), f"{path}.target", kind)
+
+
+def _target(target: Mapping[str, Any], field: str, source: str) -> list[Cause]:
+    kind = target.get("type", "")
+    if not kind:
+        return [required(f"{field}.type", "must specify a metric target type")]
+    causes = []
+    if kind not in _TARGETS:
+        text = "must be either Utilization, Value, or AverageValue"
+        causes.append(invalid(f"{field}.type", kind, text))
+    for member in ("value", "averageValue"):
+        if member in target and amount(target[member]).nanos <= 0:
+            causes.append(invalid(f"{field}.{member}", target[member], "must be positive"))
+    utilization = target.get("averageUtilization")
+    if utilization is not None and utilization < 1:
+        causes.append(invalid(f"{field}.averageUtilization", utilization, "must be greater than 0"))
+    if source in ("Resource", "ContainerResource"):
+        if utilization is None and "averageValue" not in target:
+            text = "must set either a target raw value or a target utilization"
+            causes.append(required(f"{field}.averageUtilization", text))
+        if utilization is not None and "averageValue" in target:
+            text = "may not set both a target raw value and a target utilization"
+            causes.append(forbidden(f"{field}.averageValue", text))
+    elif source == "Pods" and "averageValue" not in target:
+        causes.append(required(f"{field}.averageValue", "must specify a positive target averageValue"))
+    elif source in ("Object", "External") and not {"value", "averageValue"} & target.keys():
+        text = "must set either a target value for metric or a per-pod target"
+        causes.append(required(f"{field}.averageValue", text))
+    return causes
+
+
+def _behavior(behavior: Mapping[str, Any]) -> list[Cause]:
+    causes = []
+    for direction in ("scaleUp", "scaleDown"):
+        rules = behavior.get(direction)
+        if rules is None:
+            continue
+        field = f"spec.behavior.{direction}"
+        window = rules.get("stabilizationWindowSeconds")
+        if window is not None and window < 0:
+            path = f"{field}.stabilizationWindowSeconds"
+            causes.append(invalid(path, window, "must be greater than or equal to zero"))
+        elif window is not None and window > _MAX_WINDOW:
+            text = f"must be less than or equal to {_MAX_WINDOW}"
+            causes.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
+        causes += one_of(f"{field}.selectPolicy", rules.get("selectPolicy"), _SELECT)
+        policies = rules.get("policies", ())
+        if not policies:
+            causes.append(required(f"{field}.policies", "must specify at least one Policy"))
+        for index, policy in enumerate(policies):
+            causes += _scaling_policy(policy, f"{field}.policies[{index}]")
+    return causes
+
+
+def _scaling_policy(policy: Mapping[str, Any], field: str) -> list[Cause]:
+    kind, value, period = policy.get("type", ""), policy.get("value", 0), policy.get("periodSeconds", 0)
+    causes = []
+    if kind not in ("Percent", "Pods"):
+        causes.append(not_supported(f"{field}.type", kind, ("Percent", "Pods")))
+    if value <= 0:
+        causes.append(invalid(f"{field}.value", value, "must be greater than zero"))
+    if period <= 0:
+        causes.append(invalid(f"{field}.periodSeconds", period, "must be greater than zero"))
+    elif period > _MAX_PERIOD:
+        text = f"must be less than or equal to {_MAX_PERIOD}"
+        causes.append(invalid(f"{field}.periodSeconds", period, text))
+    return causes
+
+
+def validate_budget(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a PodDisruptionBudget."""
+    spec = new["spec"]
+    causes = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        causes.append(invalid("spec", _budget_shown(spec), text))
+    for member in ("minAvailable", "maxUnavailable"):
+        if member in spec:
+            causes += positive_int_or_percent(f"spec.{member}", spec[member])
+            causes += not_over_100_percent(f"spec.{member}", spec[member])
+    causes += validate_selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    return causes + one_of("spec.unhealthyPodEvictionPolicy", policy, _EVICTION)
+
+
+def _budget_shown(spec: Mapping[str, Any]) -> dict[str, Any]:
+    members = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+    return {name[0].upper() + name[1:]: spec.get(name) for name in members}
+
+
+def validate_budget_status(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check the counts in the status of a PodDisruptionBudget."""
+    status = new.get("status") or {}
+    text = "must be greater than or equal to 0"
+    return [
+        invalid(f"status.{name}", status[name], text)
+        for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        if status.get(name, 0) < 0
+    ]

@@ -1,0 +1,281 @@
+"""What is wrong with a Service, Endpoints or an EndpointSlice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.containers import PROTOCOLS
+from gitsync.sandbox.kinds.probes import validate_port_or_name
+from gitsync.sandbox.kinds.selectors import validate_labels
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import (
+    between,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.names import cidr, dns_label, dns_subdomain, ip_address, port_name, qualified_name
+
+Spec = Mapping[str, Any]
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_HAS_CLUSTER_IP = ("ClusterIP", "LoadBalancer", "NodePort")
+_AFFINITIES = ("ClientIP", "None")
+_POLICIES = ("Cluster", "Local")
+_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_DAY = 86400
+_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+
+
+def validate_service(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a Service."""
+    spec = new["spec"]
+    causes = [] if old is None else _service_update(spec, old["spec"])
+    kind = spec.get("type", "")
+    headless = spec.get("clusterIP") == "None"
+    ports = spec.get("ports", ())
+    if not ports and not headless and kind != "ExternalName":
+        causes.append(required("spec.ports"))
+    if kind == "NodePort" and headless:
+        text = "may not be set to 'None' for NodePort services"
+        causes.append(invalid("spec.clusterIP", "None", text))
+    if kind == "ExternalName":
+        causes += _external_name(spec)
+    causes += _ports(ports)
+    causes += validate_labels(spec.get("selector"), "spec.selector")
+    causes += _affinity(spec)
+    causes += _cluster_ips(spec)
+    for index, ip in enumerate(spec.get("externalIPs", ())):
+        causes += [invalid(f"spec.externalIPs[{index}]", ip, text) for text in ip_address(ip)]
+    if not kind:
+        causes.append(required("spec.type"))
+    elif kind not in _TYPES:
+        causes.append(not_supported("spec.type", kind, _TYPES))
+    if kind == "ClusterIP":
+        text = "may not be used when `type` is 'ClusterIP'"
+        for index, port in enumerate(ports):
+            if port.get("nodePort"):
+                causes.append(forbidden(f"spec.ports[{index}].nodePort", text))
+    causes += _duplicate_ports(ports)
+    causes += _load_balancer(spec)
+    return causes + _traffic(spec)
+
+
+def _service_update(new: Spec, old: Spec) -> list[Cause]:
+    causes = []
+    if old.get("type") in _HAS_CLUSTER_IP and new.get("type") in _HAS_CLUSTER_IP:
+        before, after = old.get("clusterIPs") or [], new.get("clusterIPs") or []
+        if before and before[:1] != after[:1]:
+            causes.append(invalid("spec.clusterIPs[0]", after, "may not change once set"))
+    if old.get("type") == new.get("type") == "LoadBalancer":
+        before, after = old.get("loadBalancerClass"), new.get("loadBalancerClass")
+        if before != after:
+            causes.append(invalid("spec.loadBalancerClass", after, "may not change once set"))
+    return causes
+
+
+def _external_name(spec: Spec) -> list[Cause]:
+    causes = []
+    for member in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(member):
+            causes.append(forbidden(f"spec.{member}", "may not be set for ExternalName services"))
+    name = spec.get("externalName", "")
+    if not name:
+        causes.append(required("spec.externalName"))
+    else:
+        causes += [invalid("spec.externalName", name, text) for text in dns_subdomain(name.removesuffix("."))]
+    return causes
+
+
+def _ports(ports: Any) -> list[Cause]:
+    causes = []
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        field = f"spec.ports[{index}]"
+        name = port.get("name", "")
+        if not name:
+            if len(ports) > 1:
+                causes.append(required(f"{field}.name"))
+        else:
+            problems = dns_label(name)
+            causes += [invalid(f"{field}.name", name, text) for text in problems]
+            if name in names:
+                causes.append(duplicate(f"{field}.name", name))
+            names.add(name)
+        causes += between(f"{field}.port", port.get("port", 0), 1, 65535)
+        protocol = port.get("protocol", "")
+        if not protocol:
+            causes.append(required(f"{field}.protocol"))
+        elif protocol not in PROTOCOLS:
+            causes.append(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+        causes += validate_port_or_name(port.get("targetPort", 0), f"{field}.targetPort")
+        application = port.get("appProtocol")
+        if application is not None:
+            causes += [invalid(f"{field}.appProtocol", application, text) for text in qualified_name(application)]
+    return causes
+
+
+def _duplicate_ports(ports: Any) -> list[Cause]:
+    causes = []
+    node_ports: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        key = (port.get("protocol", ""), port.get("nodePort", 0))
+        if key[1] and key in node_ports:
+            causes.append(duplicate(f"spec.ports[{index}].nodePort", key[1]))
+        node_ports.add(key)
+    numbers: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        key = (port.get("protocol", ""), port.get("port", 0))
+        if key in numbers:
+            shown = {
+                "Name": "",
+                "Protocol": key[0],
+                "AppProtocol": None,
+                "Port": key[1],
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            causes.append(duplicate(f"spec.ports[{index}]", shown))
+        numbers.add(key)
+    return causes
+
+
+def _affinity(spec: Spec) -> list[Cause]:
+    affinity = spec.get("sessionAffinity", "")
+    if not affinity:
+        return [required("spec.sessionAffinity")]
+    causes = one_of("spec.sessionAffinity", affinity, _AFFINITIES)
+    if affinity == "ClientIP":
+        field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+        seconds = spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds", 0)
+        if not 0 < seconds <= _DAY:
+            causes.append(invalid(field, seconds, f"must be greater than 0 and less than {_DAY}"))
+    elif "sessionAffinityConfig" in spec:
+        text = f"must not be set when session affinity is {affinity}"
+        causes.append(forbidden("spec.sessionAffinityConfig", text))
+    return causes
+
+
+def _cluster_ips(spec: Spec) -> list[Cause]:
+    causes = one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
+    for index, family in enumerate(spec.get("ipFamilies", ())):
+        causes += one_of(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6"))
+    addresses = spec.get("clusterIPs", ())
+    for index, ip in enumerate(addresses):
+        if ip == "None" and len(addresses) == 1:
+            continue
+        causes += [invalid(f"spec.clusterIPs[{index}]", ip, text) for text in ip_address(ip)]
+    return causes
+
+
+def _load_balancer(spec: Spec) -> list[Cause]:
+    causes = []
+    if spec.get("type") != "LoadBalancer":
+        text = "may only be used when `type` is 'LoadBalancer'"
+        for member in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(member) is not None:
+                causes.append(forbidden(f"spec.{member}", text))
+        return causes
+    for index, network in enumerate(spec.get("loadBalancerSourceRanges", ())):
+        field = f"spec.loadBalancerSourceRanges[{index}]"
+        causes += [invalid(field, network, text) for text in cidr(network.strip())]
+    if "allocateLoadBalancerNodePorts" not in spec:
+        causes.append(required("spec.allocateLoadBalancerNodePorts"))
+    return causes
+
+
+def _traffic(spec: Spec) -> list[Cause]:
+    causes = []
+    policy = spec.get("externalTrafficPolicy", "")
+    outside = spec.get("type") in ("LoadBalancer", "NodePort") or (
+        spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
+    if outside:
+        if not policy:
+            causes.append(required("spec.externalTrafficPolicy", "for externally-accessible services"))
+        else:
+            causes += one_of("spec.externalTrafficPolicy", policy, _POLICIES)
+    elif policy:
+        text = "may only be set for externally-accessible services"
+        causes.append(invalid("spec.externalTrafficPolicy", policy, text))
+    health = spec.get("healthCheckNodePort", 0)
+    if health and not (spec.get("type") == "LoadBalancer" and policy == "Local"):
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        causes.append(invalid("spec.healthCheckNodePort", health, text))
+    internal = spec.get("internalTrafficPolicy")
+    if spec.get("type") in _HAS_CLUSTER_IP:
+        if internal is None:
+            causes.append(required("spec.internalTrafficPolicy"))
+        else:
+            causes += one_of("spec.internalTrafficPolicy", internal, _POLICIES)
+    return causes
+
+
+def validate_endpoints(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check Endpoints."""
+    causes = []
+    for index, subset in enumerate(new.get("subsets", ())):
+        field = f"subsets[{index}]"
+        addresses = subset.get("addresses", ())
+        waiting = subset.get("notReadyAddresses", ())
+        if not addresses and not waiting:
+            causes.append(required(field, "must specify `addresses` or `notReadyAddresses`"))
+        for member, group in (("addresses", addresses), ("notReadyAddresses", waiting)):
+            for number, address in enumerate(group):
+                ip = address.get("ip", "")
+                path = f"{field}.{member}[{number}].ip"
+                causes += [invalid(path, ip, text) for text in ip_address(ip)]
+        causes += _endpoint_ports(subset.get("ports", ()), f"{field}.ports", named=True)
+    return causes
+
+
+def _endpoint_ports(ports: Any, field: str, *, named: bool) -> list[Cause]:
+    causes = []
+    for index, port in enumerate(ports):
+        path = f"{field}[{index}]"
+        name = port.get("name", "")
+        if not name:
+            if named and len(ports) > 1:
+                causes.append(required(f"{path}.name"))
+        else:
+            causes += [invalid(f"{path}.name", name, text) for text in dns_label(name)]
+        if named or port.get("port") is not None:
+            causes += between(f"{path}.port", port.get("port", 0), 1, 65535)
+        protocol = port.get("protocol", "")
+        if protocol not in PROTOCOLS:
+            causes.append(not_supported(f"{path}.protocol", protocol, PROTOCOLS))
+    return causes
+
+
+def validate_endpoint_slice(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check an EndpointSlice."""
+    kind = new.get("addressType", "")
+    causes = [] if kind else [required("addressType")]
+    if kind:
+        causes += one_of("addressType", kind, _ADDRESS_TYPES)
+    for index, endpoint in enumerate(new.get("endpoints") or ()):
+        field = f"endpoints[{index}].addresses"
+        addresses = endpoint.get("addresses") or ()
+        if not addresses:
+            causes.append(required(field, "must contain at least 1 address"))
+        elif len(addresses) > 100:
+            causes.append(invalid(field, addresses, "must contain no more than 100 addresses"))
+        check = dns_subdomain if kind == "FQDN" else ip_address
+        for number, address in enumerate(addresses):
+            causes += [invalid(f"{field}[{number}]", address, text) for text in check(address)]
+    names: set[str] = set()
+    for index, port in enumerate(new.get("ports") or ()):
+        name = port.get("name", "")
+        if name in names:
+            causes.append(duplicate(f"ports[{index}].name", name))
+        names.add(name)
+        if name:
+            causes += [invalid(f"ports[{index}].name", name, text) for text in port_name(name)]
+    causes += _endpoint_ports([{**port, "name": ""} for port in new.get("ports") or ()], "ports", named=False)
+    return causes if old is None else causes + immutable("addressType", kind, old.get("addressType", ""))

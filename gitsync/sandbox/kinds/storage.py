@@ -1,0 +1,228 @@
+"""What is wrong with claims, volumes and storage classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.affinity import validate_node_selector
+from gitsync.sandbox.kinds.resources import amount, non_negative
+from gitsync.sandbox.kinds.selectors import validate_selector
+from gitsync.sandbox.kinds.volumes import validate_source
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import (
+    forbidden,
+    immutable,
+    invalid,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.names import dns_subdomain, qualified_name
+
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES = ("Block", "Filesystem")
+_RECLAIM = ("Delete", "Recycle", "Retain")
+_BINDING = ("Immediate", "WaitForFirstConsumer")
+_SOURCES = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)
+_CLAIM_TEXT = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+
+
+def validate_claim(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a PersistentVolumeClaim."""
+    causes = validate_claim_spec(new["spec"], "spec")
+    return causes if old is None else causes + _claim_update(new, old)
+
+
+def validate_claim_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check the spec of a claim, of its own or in a template."""
+    modes = spec.get("accessModes") or ()
+    causes = [] if modes else [required(f"{field}.accessModes", "at least 1 access mode is required")]
+    causes += validate_selector(spec.get("selector"), f"{field}.selector")
+    causes += _access_modes(modes, f"{field}.accessModes")
+    storage = (spec.get("resources") or {}).get("requests", {}).get("storage")
+    path = f"{field}.resources[storage]"
+    if storage is None:
+        causes.append(required(path))
+    else:
+        causes += _positive(storage, f"{field}.resources[storage]")
+    name = spec.get("storageClassName")
+    if name:
+        causes += [invalid(f"{field}.storageClassName", name, text) for text in dns_subdomain(name)]
+    causes += one_of(f"{field}.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+    for member in ("dataSource", "dataSourceRef"):
+        source = spec.get(member)
+        if source is not None:
+            causes += [required(f"{field}.{member}.{part}") for part in ("name", "kind") if not source.get(part)]
+    return causes
+
+
+def _access_modes(modes: Any, field: str) -> list[Cause]:
+    causes = []
+    for mode in modes:
+        if mode not in _ACCESS_MODES:
+            causes.append(not_supported(field, mode, _ACCESS_MODES))
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        text = "may not use ReadWriteOncePod with other access modes"
+        causes.append(forbidden(field, text))
+    return causes
+
+
+def _positive(text: str, field: str) -> list[Cause]:
+    return [] if amount(text).nanos > 0 else [invalid(field, text, "must be greater than zero")]
+
+
+def _claim_update(new: Manifest, old: Manifest) -> list[Cause]:
+    causes: list[Cause] = []
+    bound = (old.get("status") or {}).get("phase") == "Bound"
+    after, before = _fixed_claim(new["spec"], bound), _fixed_claim(old["spec"], bound)
+    if not old["spec"].get("volumeName"):
+        after.pop("volumeName", None)
+    if "storageClassName" not in before:
+        after.pop("storageClassName", None)
+    if after != before:
+        return [forbidden("spec", _CLAIM_TEXT)]
+    new_size = new["spec"].get("resources", {}).get("requests", {}).get("storage")
+    status_size = (old.get("status") or {}).get("capacity", {}).get("storage", "0")
+    old_size = old["spec"].get("resources", {}).get("requests", {}).get("storage")
+    if new_size and old_size and amount(new_size) < amount(old_size) and amount(new_size) <= amount(status_size):
+        text = "field can not be less than status.capacity"
+        causes.append(forbidden("spec.resources.requests.storage", text))
+    causes += immutable("spec.volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+    return causes
+
+
+def _fixed_claim(spec: Mapping[str, Any], bound: bool) -> dict[str, Any]:
+    """Return the part of a claim that must stay: its request may change once it is bound."""
+    fixed = dict(spec)
+    if bound:
+        fixed.pop("volumeAttributesClassName", None)
+        resources = fixed.get("resources", {})
+        requests = {key: value for key, value in resources.get("requests", {}).items() if key != "storage"}
+        fixed["resources"] = {**resources, "requests": requests}
+    return fixed
+
+
+def claim_warnings(obj: Manifest) -> list[str]:
+    """Return the warnings of a claim: amounts of storage that are not whole bytes."""
+    warnings = []
+    for member in ("requests", "limits"):
+        storage = obj["spec"].get("resources", {}).get(member, {}).get("storage")
+        if storage is not None and amount(storage).nanos % 10**9:
+            warnings.append(
+                f'spec.resources.{member}[storage]: fractional byte value "{storage}" is invalid, must be an integer'
+            )
+    return warnings
+
+
+def validate_volume(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a PersistentVolume."""
+    spec = new["spec"]
+    modes = spec.get("accessModes") or ()
+    causes = [] if modes else [required("spec.accessModes")]
+    causes += _access_modes(modes, "spec.accessModes")
+    capacity = spec.get("capacity", {})
+    if not capacity:
+        causes.append(required("spec.capacity"))
+    if "storage" not in capacity or len(capacity) > 1:
+        causes.append(not_supported("spec.capacity", _capacity_shown(capacity), ("storage",)))
+    for name, text in capacity.items():
+        causes += non_negative(text, f"spec.capacity[{name}]") or _positive(text, f"spec.capacity[{name}]")
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    causes += one_of("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM)
+    if "nodeAffinity" in spec:
+        required_terms = spec["nodeAffinity"].get("required")
+        if required_terms is None:
+            causes.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
+        else:
+            causes += validate_node_selector(required_terms, "spec.nodeAffinity.required")
+    given = [name for name in _SOURCES if name in spec]
+    if not given:
+        causes.append(required("spec", "must specify a volume type"))
+    else:
+        causes += validate_source(given[0], spec[given[0]], f"spec.{given[0]}")
+    for name in given[1:]:
+        causes.append(forbidden(f"spec.{name}", "may not specify more than 1 volume type"))
+    if "local" in given and "nodeAffinity" not in spec:
+        causes.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
+    causes += _volume_names(spec)
+    return causes if old is None else causes + _volume_update(spec, old["spec"])
+
+
+def _capacity_shown(capacity: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(capacity)
+
+
+def _volume_names(spec: Mapping[str, Any]) -> list[Cause]:
+    name = spec.get("storageClassName", "")
+    causes = [invalid("spec.storageClassName", name, text) for text in dns_subdomain(name)] if name else []
+    return causes + one_of("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+
+
+def _volume_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    causes = []
+    if {name: new[name] for name in _SOURCES if name in new} != {name: old[name] for name in _SOURCES if name in old}:
+        text = "spec.persistentvolumesource is immutable after creation"
+        causes.append(forbidden("spec.persistentvolumesource", text))
+    causes += immutable("spec.volumeMode", new.get("volumeMode"), old.get("volumeMode"))
+    if "nodeAffinity" in old and new.get("nodeAffinity") != old["nodeAffinity"]:
+        causes.append(invalid("spec.nodeAffinity", new.get("nodeAffinity"), "field is immutable"))
+    return causes
+
+
+def validate_storage_class(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a StorageClass."""
+    if old is not None:
+        causes = []
+        for member in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+            causes += immutable(member, new.get(member), old.get(member))
+        return causes
+    provisioner = new.get("provisioner", "")
+    if not provisioner:
+        causes = [required("provisioner")]
+    else:
+        causes = [invalid("provisioner", provisioner, text) for text in qualified_name(provisioner.lower())]
+    for name in new.get("parameters", {}):
+        if not name:
+            causes.append(invalid("parameters", name, "field can not be empty."))
+    causes += one_of("reclaimPolicy", new.get("reclaimPolicy"), ("Delete", "Retain"))
+    return causes + one_of("volumeBindingMode", new.get("volumeBindingMode"), _BINDING)
+
+
+def validate_csi_driver(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a CSIDriver."""
+    spec = new["spec"]
+    causes = []
+    if old is not None:
+        for member in ("attachRequired", "volumeLifecycleModes"):
+            causes += immutable(f"spec.{member}", spec.get(member), old["spec"].get(member))
+    for mode in spec.get("volumeLifecycleModes", ()):
+        causes += one_of("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
+    policies = ("File", "None", "ReadWriteOnceWithFSType")
+    return causes + one_of("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), policies)

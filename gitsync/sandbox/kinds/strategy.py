@@ -1,0 +1,93 @@
+"""The strategy of a built-in kind: its schema, and the rules of its area."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.api import Environment
+from gitsync.sandbox.kinds.decode import Codec, DecodeError
+from gitsync.sandbox.kinds.metadata import validate_metadata
+from gitsync.sandbox.kinds.rules import Rules
+from gitsync.sandbox.status import ApiError, Cause
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """
+    Strategy of a kind of Kubernetes itself.
+
+    ``default`` decodes as the server does, so a value of the wrong type is a 400 there.
+    """
+
+    kind: str
+    version: str
+    codec: Codec
+    schema: str
+    rules: Rules
+    namespaced: bool
+    has_status: bool
+    has_generation: bool
+
+    def default(self, obj: Manifest) -> Manifest:
+        """Return the object in canonical form with its defaults."""
+        try:
+            decoded = self.codec.decode(self.schema, obj)
+        except DecodeError as error:
+            text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
+            raise ApiError(400, "BadRequest", text) from None
+        self.rules.default(decoded)
+        return decoded
+
+    def unknown_fields(self, obj: Manifest) -> list[str]:
+        """Return the paths of members that the schema does not declare, in the order of the object."""
+        return self.codec.unknown(self.schema, obj)
+
+    def prune(self, obj: Manifest) -> Manifest:
+        """Return the object without the members that the schema does not declare."""
+        return self.codec.prune(self.schema, obj)
+
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+        """Return what is to be stored: status and the rest are kept apart, allocations are made."""
+        if subresource == "status":
+            return _status_of(new, old, self.rules.status_keeps) if old is not None else new
+        if subresource:
+            return new
+        if self.has_status:
+            new = self._with_status(new, old)
+        return self.rules.prepare(new, old, env)
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        """Return what is wrong with the object or with the change."""
+        if subresource == "status":
+            return self.rules.validate_status(new, old)
+        name_check = self.rules.name if old is None else None
+        return validate_metadata(new, self.namespaced, name_check) + self.rules.validate(new, old)
+
+    def _with_status(self, new: Manifest, old: Manifest | None) -> Manifest:
+        """Return the object with the stored status, or with the first one of its kind."""
+        out = {key: value for key, value in new.items() if key != "status"}
+        if old is not None:
+            status = old.get("status")
+        elif self.rules.first_status is not None:
+            status = self.rules.first_status(new)
+        else:
+            status = self.codec.zero(self.schema).get("status")
+        if status is not None:
+            out["status"] = status
+        return out
+
+
+def _status_of(new: Manifest, old: Manifest, keeps: tuple[str, ...]) -> Manifest:
+    """Return the stored object with the new status and metadata, but for the metadata that a status write keeps."""
+    out = {**old, "metadata": new["metadata"]}
+    for member in keeps:
+        metadata = {key: value for key, value in out["metadata"].items() if key != member}
+        if member in old["metadata"]:
+            metadata[member] = old["metadata"][member]
+        out["metadata"] = metadata
+    if "status" in new:
+        out["status"] = new["status"]
+    else:
+        out.pop("status", None)
+    return out

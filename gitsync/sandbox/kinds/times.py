@@ -1,0 +1,71 @@
+"""Times in the server's spelling, and Go's complaint about those it cannot read."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_ELEMENTS = re.compile(r"2006|01|02|15|04|05|\.000000|Z07:00|[-T:]")
+_PATTERNS = {
+    "2006": r"\d{4}",
+    "01": r"\d\d",
+    "02": r"\d\d",
+    "15": r"\d\d",
+    "04": r"\d\d",
+    "05": r"\d\d",
+    ".000000": r"\.\d{6}",
+    "Z07:00": r"Z|[+-]\d\d:\d\d",
+}
+_RANGES = (("month", 1, 12), ("hour", 0, 23), ("minute", 0, 59), ("second", 0, 59))
+_CANONICAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_CANONICAL_MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def canonical_time(text: str) -> str:
+    """Return the time in UTC and whole seconds; raise ValueError with Go's words."""
+    moment = _parse(text, _LAYOUT)
+    return text if _CANONICAL.fullmatch(text) else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def canonical_micro_time(text: str) -> str:
+    """Return the time in UTC with microseconds; raise ValueError with Go's words."""
+    moment = _parse(text, _MICRO_LAYOUT)
+    return text if _CANONICAL_MICRO.fullmatch(text) else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _parse(text: str, layout: str) -> datetime:
+    rest = text
+    numbers: list[int] = []
+    fraction, zone = "", "Z"
+    for element in _ELEMENTS.findall(layout):
+        found = re.match(_PATTERNS.get(element, re.escape(element)), rest)
+        if found is None:
+            shown = f"cannot parse {_quoted(rest)} as {_quoted(element)}"
+            raise ValueError(f"parsing time {_quoted(text)} as {_quoted(layout)}: {shown}")
+        rest = rest[found.end() :]
+        if element == ".000000":
+            fraction = found[0][1:]
+        elif element == "Z07:00":
+            zone = found[0]
+        elif found[0].isdigit():
+            numbers.append(int(found[0]))
+        if element == "05" and layout == _LAYOUT and (parts := re.match(r"[.,](\d+)", rest)):
+            rest = rest[parts.end() :]
+    if rest:
+        raise ValueError(f"parsing time {_quoted(text)}: extra text: {_quoted(rest)}")
+    year, month, day, hour, minute, second = numbers
+    for (name, least, most), value in zip(_RANGES, (month, hour, minute, second), strict=True):
+        if not least <= value <= most:
+            raise ValueError(f"parsing time {_quoted(text)}: {name} out of range")
+    try:
+        moment = datetime(year, month, day, hour, minute, second, int(fraction or 0))
+        offset = "+00:00" if zone == "Z" else zone
+        return datetime.fromisoformat(moment.isoformat() + offset).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"parsing time {_quoted(text)}: day out of range") from None
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

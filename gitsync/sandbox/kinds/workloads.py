@@ -1,0 +1,282 @@
+"""What is wrong with the kinds that run pods for good: Deployment, ReplicaSet, StatefulSet, DaemonSet and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.pods import validate_template
+from gitsync.sandbox.kinds.selectors import is_empty, matches, validate_selector
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import (
+    forbidden,
+    immutable,
+    invalid,
+    minimum,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.names import PERCENT_TEXT, is_percent
+
+Spec = Mapping[str, Any]
+
+MISMATCH = "`selector` does not match template `labels`"
+_STATEFUL_FREE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+_STATEFUL_TEXT = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def validate_deployment(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a Deployment."""
+    spec = new["spec"]
+    causes = minimum("spec.replicas", spec.get("replicas"))
+    causes += _selector(spec, "deployment")
+    causes += _long_running_template(spec)
+    causes += _deployment_strategy(spec.get("strategy", {}))
+    causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
+    causes += minimum("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None:
+        causes += minimum("spec.progressDeadlineSeconds", deadline)
+        if deadline <= spec.get("minReadySeconds", 0):
+            causes.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return causes + _same_selector(new, old)
+
+
+def validate_replica_set(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a ReplicaSet."""
+    spec = new["spec"]
+    causes = minimum("spec.replicas", spec.get("replicas"))
+    causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
+    causes += _selector(spec, "deployment")
+    causes += _long_running_template(spec)
+    return causes + _same_selector(new, old)
+
+
+def validate_replication_controller(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a ReplicationController."""
+    spec = new["spec"]
+    causes = minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
+    selector = spec.get("selector")
+    if not selector:
+        causes.append(required("spec.selector"))
+    causes += minimum("spec.replicas", spec.get("replicas"))
+    template = spec.get("template")
+    if template is None:
+        return [*causes, required("spec.template")]
+    labels = (template.get("metadata") or {}).get("labels")
+    if selector and not matches({"matchLabels": selector}, labels or {}):
+        causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
+    return causes + validate_template(template, "spec.template") + always_restarts(template, "ReplicationController")
+
+
+def validate_daemon_set(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a DaemonSet."""
+    spec = new["spec"]
+    causes = validate_selector(spec.get("selector"), "spec.selector")
+    causes += _template_labels(spec)
+    if spec.get("selector") is not None and is_empty(spec["selector"]):
+        causes.append(invalid("spec.selector", spec["selector"], "empty selector is invalid for daemonset"))
+    causes += validate_template(spec["template"], "spec.template")
+    causes += always_restarts(spec["template"], "DaemonSet")
+    causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
+    causes += _daemon_strategy(spec.get("updateStrategy", {}))
+    causes += minimum("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+    return causes + _same_selector(new, old)
+
+
+def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a StatefulSet."""
+    spec = new["spec"]
+    policy = spec.get("podManagementPolicy", "")
+    causes = []
+    if policy not in ("OrderedReady", "Parallel"):
+        causes.append(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
+    causes += _stateful_strategy(spec.get("updateStrategy", {}))
+    retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
+    for member in ("whenDeleted", "whenScaled"):
+        path = f"spec.persistentVolumeClaimRetentionPolicy.{member}"
+        causes += one_of(path, retention.get(member), ("Delete", "Retain"))
+    causes += minimum("spec.replicas", spec.get("replicas"))
+    causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
+    causes += minimum("spec.ordinals.start", spec.get("ordinals", {}).get("start"))
+    causes += _selector(spec, "statefulset")
+    causes += _template_labels(spec)
+    claims = frozenset(claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ()))
+    causes += validate_template(spec["template"], "spec.template", extra_volumes=claims)
+    causes += always_restarts(spec["template"], "StatefulSet")
+    causes += minimum("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+    if old is not None and _fixed(spec) != _fixed(old["spec"]):
+        causes.append(forbidden("spec", _STATEFUL_TEXT))
+    return causes
+
+
+def _fixed(spec: Spec) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key not in _STATEFUL_FREE}
+
+
+def validate_pod_template(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a PodTemplate."""
+    return validate_template(new["template"], "template")
+
+
+def _selector(spec: Spec, kind: str) -> list[Cause]:
+    selector = spec.get("selector")
+    if selector is None:
+        return [required("spec.selector")]
+    causes = validate_selector(selector, "spec.selector")
+    if is_empty(selector):
+        causes.append(invalid("spec.selector", selector, f"empty selector is invalid for {kind}"))
+    return causes
+
+
+def _template_labels(spec: Spec) -> list[Cause]:
+    """An absent selector matches nothing; an empty one is another complaint."""
+    selector = spec.get("selector")
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if selector is None or not (is_empty(selector) or matches(selector, labels or {})):
+        return [invalid("spec.template.metadata.labels", labels, MISMATCH)]
+    return []
+
+
+def _long_running_template(spec: Spec) -> list[Cause]:
+    causes = _template_labels(spec)
+    causes += validate_template(spec["template"], "spec.template")
+    return causes + always_restarts(spec["template"], "ReplicaSet")
+
+
+def always_restarts(template: Mapping[str, Any], kind: str) -> list[Cause]:
+    """Check that the pods of a template run for good."""
+    pod = template.get("spec") or {}
+    causes = []
+    policy = pod.get("restartPolicy", "")
+    if policy != "Always":
+        causes.append(not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    if "activeDeadlineSeconds" in pod:
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
+        causes.append(forbidden("spec.template.spec.activeDeadlineSeconds", text))
+    return causes
+
+
+def _same_selector(new: Manifest, old: Manifest | None) -> list[Cause]:
+    if old is None:
+        return []
+    return immutable("spec.selector", new["spec"].get("selector"), old["spec"].get("selector"))
+
+
+def positive_int_or_percent(field: str, value: Any) -> list[Cause]:
+    """Check a number or percentage that may not be negative."""
+    if isinstance(value, str):
+        return [] if is_percent(value) else [invalid(field, value, PERCENT_TEXT)]
+    return minimum(field, value)
+
+
+def not_over_100_percent(field: str, value: Any) -> list[Cause]:
+    """Check that a percentage is at most 100."""
+    if is_percent(value) and int(value[:-1]) > 100:
+        return [invalid(field, value, "must not be greater than 100%")]
+    return []
+
+
+def _amount(value: Any) -> int:
+    """Return a number or the number of a percentage; what is neither counts as one, it is refused elsewhere."""
+    if isinstance(value, int):
+        return value
+    return int(value[:-1]) if is_percent(value) else 1
+
+
+def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
+    field = "spec.strategy"
+    kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
+    if kind == "Recreate":
+        if rolling is None:
+            return []
+        return [forbidden(f"{field}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")]
+    if kind != "RollingUpdate":
+        return [not_supported(f"{field}.type", kind, ("Recreate", "RollingUpdate"))]
+    if rolling is None:
+        return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
+    field = f"{field}.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    causes = positive_int_or_percent(f"{field}.maxUnavailable", unavailable)
+    causes += positive_int_or_percent(f"{field}.maxSurge", surge)
+    if _amount(unavailable) == 0 and _amount(surge) == 0:
+        causes.append(invalid(f"{field}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+    return causes + not_over_100_percent(f"{field}.maxUnavailable", unavailable)
+
+
+def _daemon_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
+    field = "spec.updateStrategy"
+    kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
+    if kind == "OnDelete":
+        return []
+    if kind != "RollingUpdate":
+        return [not_supported(f"{field}.type", kind, ("OnDelete", "RollingUpdate"))]
+    if rolling is None:
+        return [required(f"{field}.rollingUpdate")]
+    field = f"{field}.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    causes = positive_int_or_percent(f"{field}.maxUnavailable", unavailable)
+    causes += not_over_100_percent(f"{field}.maxUnavailable", unavailable)
+    causes += positive_int_or_percent(f"{field}.maxSurge", surge)
+    causes += not_over_100_percent(f"{field}.maxSurge", surge)
+    if _amount(unavailable) > 0 and _amount(surge) > 0:
+        causes.append(invalid(f"{field}.maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
+    elif _amount(unavailable) == 0 and _amount(surge) == 0:
+        causes.append(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return causes
+
+
+def _stateful_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
+    field = "spec.updateStrategy"
+    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    if not kind:
+        return [required(field)]
+    if kind == "OnDelete":
+        if rolling is None:
+            return []
+        text = "only allowed for updateStrategy 'RollingUpdate'"
+        return [invalid(f"{field}.rollingUpdate", {"Partition": rolling.get("partition", 0)}, text)]
+    if kind != "RollingUpdate":
+        return [invalid(field, {"Type": kind, "RollingUpdate": rolling}, "must be 'RollingUpdate' or 'OnDelete'")]
+    if rolling is None:
+        return []
+    causes = minimum(f"{field}.rollingUpdate.partition", rolling.get("partition"))
+    if "maxUnavailable" in rolling:
+        path = f"{field}.rollingUpdate.maxUnavailable"
+        causes += positive_int_or_percent(path, rolling["maxUnavailable"])
+        if _amount(rolling["maxUnavailable"]) == 0:
+            causes.append(invalid(path, rolling["maxUnavailable"], "cannot be 0"))
+    return causes
+
+
+_COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+
+
+def validate_replica_status(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check the counts in the status of a workload with replicas."""
+    status = new.get("status") or {}
+    causes = minimum("status.observedGeneration", status.get("observedGeneration"))
+    for member in _COUNTS:
+        causes += minimum(f"status.{member}", status.get(member))
+    total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
+    available = status.get("availableReplicas", 0)
+    text = "cannot be greater than status.replicas"
+    for member in ("updatedReplicas", "readyReplicas", "availableReplicas"):
+        if status.get(member, 0) > total:
+            causes.append(invalid(f"status.{member}", status[member], text))
+    if available > ready:
+        causes.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
+    return causes

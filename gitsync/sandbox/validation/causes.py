@@ -1,0 +1,89 @@
+"""Causes as the API server words them: one constructor per reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from gitsync.sandbox.status import Cause
+
+OMITTED = object()
+"""Given as value: the message does not show one."""
+
+
+def show(value: Any) -> str:
+    """Return a value as messages print it: JSON, strings quoted."""
+    return orjson.dumps(value).decode()
+
+
+def invalid(field: str, value: Any, detail: str) -> Cause:
+    """Return FieldValueInvalid."""
+    shown = "" if value is OMITTED else f"{show(value)}: "
+    return Cause("FieldValueInvalid", f"Invalid value: {shown}{detail}", field)
+
+
+def type_invalid(field: str, value: Any, detail: str) -> Cause:
+    """Return FieldValueTypeInvalid."""
+    return Cause("FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}", field)
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """Return FieldValueRequired."""
+    return Cause("FieldValueRequired", f"Required value: {detail}" if detail else "Required value", field)
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    """Return FieldValueDuplicate."""
+    return Cause("FieldValueDuplicate", f"Duplicate value: {show(value)}", field)
+
+
+def not_found(field: str, value: Any) -> Cause:
+    """Return FieldValueNotFound."""
+    return Cause("FieldValueNotFound", f"Not found: {show(value)}", field)
+
+
+def forbidden(field: str, detail: str) -> Cause:
+    """Return FieldValueForbidden."""
+    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+
+
+def not_supported(field: str, value: Any, choices: Iterable[str]) -> Cause:
+    """Return FieldValueNotSupported with the choices in order."""
+    listed = ", ".join(show(choice) for choice in sorted(choices))
+    return Cause("FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {listed}", field)
+
+
+def too_long(field: str, limit: int, unit: str = "bytes") -> Cause:
+    """Return FieldValueTooLong."""
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} {unit}", field)
+
+
+def too_many(field: str, count: int, limit: int) -> Cause:
+    """Return FieldValueTooMany."""
+    return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {limit} items", field)
+
+
+def immutable(field: str, new: Any, old: Any) -> list[Cause]:
+    """Return the cause of a changed member that may not change."""
+    return [] if new == old else [invalid(field, new, "field is immutable")]
+
+
+def minimum(field: str, value: Any, least: int = 0) -> list[Cause]:
+    """Return the cause of a number below the least; an absent one is fine."""
+    if value is None or value >= least:
+        return []
+    return [invalid(field, value, f"must be greater than or equal to {least}")]
+
+
+def between(field: str, value: Any, least: int, most: int) -> list[Cause]:
+    """Return the cause of a number outside a range."""
+    if value is None or least <= value <= most:
+        return []
+    return [invalid(field, value, f"must be between {least} and {most}, inclusive")]
+
+
+def one_of(field: str, value: Any, choices: Iterable[str]) -> list[Cause]:
+    """Return the cause of a value that is not among the choices; an absent one is fine."""
+    return [] if value is None or value in choices else [not_supported(field, value, choices)]
