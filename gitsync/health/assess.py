@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.health import batch, kstatus, platform, workloads
+from gitsync.health import argo, batch, by_condition, flux, gateway, kstatus, operators, platform, workloads
 from gitsync.health.kstatus import Status
 from gitsync.health.reading import condition, conditions, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, unknown
@@ -57,6 +57,15 @@ _PASSIVE = frozenset(
         ),
     }
 )
+_RULES: dict[GroupKind, Rule] = {
+    **dict.fromkeys(_PASSIVE, platform.exists),
+    **_BUILT_IN,
+    **by_condition.RULES,
+    **argo.RULES,
+    **flux.RULES,
+    **gateway.RULES,
+    **operators.RULES,
+}
 
 
 def assess(live: Manifest, *, related: Sequence[Manifest] = ()) -> HealthStatus:
@@ -79,11 +88,14 @@ def kind_of(live: Manifest) -> GroupKind:
 
 
 def rule_for(of: GroupKind) -> Rule:
-    """Return the rule that judges a kind while it is not being deleted."""
-    rule = _BUILT_IN.get(of)
+    """Return the rule that judges a kind while it is not being deleted; a rule for the kind goes before its group's."""
+    rule = _RULES.get(of)
     if rule is not None:
         return rule
-    return platform.exists if of in _PASSIVE else by_signs
+    for domain, group_rule in operators.GROUP_RULES.items():
+        if of.group.endswith(f".{domain}"):
+            return group_rule
+    return by_signs
 
 
 def pending_deletion(live: Manifest) -> HealthStatus:

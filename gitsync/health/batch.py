@@ -22,9 +22,9 @@ def job(live: Manifest) -> HealthStatus:
 
 
 def cron_job(live: Manifest) -> HealthStatus:
-    """Judge a CronJob by its last run; nothing tells whether it missed one."""
+    """Judge a CronJob by its last run; nothing tells whether it missed one. A suspended one is as it should be."""
     if spec_of(live).get("suspend") is True:
-        return suspended("CronJob is Suspended")
+        return healthy("CronJob is Suspended")
     status = live.get("status")
     if status is None:
         return progressing("Waiting for CronJob")
@@ -32,7 +32,7 @@ def cron_job(live: Manifest) -> HealthStatus:
     if not scheduled:
         return healthy("CronJob has not been scheduled yet")
     if not succeeded:
-        return healthy("The Cronjob never completed succesfully. It may not be healthy")
+        return healthy("The CronJob never completed successfully. It may not be healthy")
     if status_of(live).get("active"):
         return healthy("The job is running. Its last execution may not have been successful")
     if succeeded < scheduled:

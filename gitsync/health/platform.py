@@ -85,15 +85,21 @@ def crd(live: Manifest) -> HealthStatus:
     found = conditions(live)
     if not found:
         return progressing("Status conditions not found")
-    signs = {(each.get("type"), each.get("status")): message(each) for each in found}
-    if ("Terminating", "True") in signs:
-        return progressing(f"CRD is terminating: {signs['Terminating', 'True']}")
-    if ("NamesAccepted", "False") in signs:
-        return degraded(f"CRD names have not been accepted: {signs['NamesAccepted', 'False']}")
-    if ("Established", "True") not in signs:
+    established = False
+    for each in found:
+        sign = (each.get("type"), each.get("status"))
+        if sign == ("Terminating", "True"):
+            return progressing(f"CRD is terminating: {message(each)}")
+        if sign == ("NamesAccepted", "False"):
+            return degraded(f"CRD names have not been accepted: {message(each)}")
+        if sign == ("NonStructuralSchema", "True"):
+            return degraded(f"Schema violations found: {message(each)}")
+        if sign == ("Established", "True"):
+            established = True
+        elif each.get("type") == "Established" and each.get("reason") == "Installing":
+            return progressing("CRD is being installed")
+    if not established:
         return degraded("CRD is not established")
-    if ("NonStructuralSchema", "True") in signs:
-        return degraded(f"Schema violations found: {signs['NonStructuralSchema', 'True']}")
     return healthy("CRD is healthy")
 
 

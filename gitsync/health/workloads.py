@@ -8,7 +8,11 @@ from typing import Any
 from gitsync.health.reading import condition, conditions, containers, items, number, spec_of, status_of, text
 from gitsync.health.rules import degraded, healthy, progressing, suspended, unknown
 from gitsync.objects.health import Health, HealthStatus
-from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
+from gitsync.objects.keys import HOOK
+from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
+
+_IGNORE_RESTART_POLICY = "argocd.argoproj.io/ignore-restart-policy"
+_HOOKS = frozenset({HOOK, "argocd.argoproj.io/hook"})
 
 
 def deployment(live: Manifest) -> HealthStatus:
@@ -127,8 +131,15 @@ def pod(live: Manifest) -> HealthStatus:
 
 
 def _lasts(live: Manifest) -> bool:
-    """Tell whether a pod is meant to run for ever: the API server always fills in the restart policy."""
-    return text(live, "spec", "restartPolicy") == "Always"
+    """
+    Tell whether a pod is meant to run for ever, by its restart policy.
+
+    Argo CD's annotation makes it count so, except for hooks, which always end.
+    """
+    if text(live, "spec", "restartPolicy", default="Always") == "Always":
+        return True
+    annotations = annotations_of(live)
+    return annotations.get(_IGNORE_RESTART_POLICY) == "true" and _HOOKS.isdisjoint(annotations)
 
 
 def _is_trouble(reason: str) -> bool:
