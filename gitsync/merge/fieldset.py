@@ -9,6 +9,7 @@ Nodes are shared and never changed once built.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -287,7 +288,7 @@ def _respell(element: str) -> str:
     """Return an element in the one spelling we compare: compact JSON, sorted keys, whole floats as integers."""
     if element[0] == "i":
         return f"i:{int(element[2:])}"
-    value = orjson.loads(element[2:])
+    value = json.loads(element[2:])
     if element[0] == "k":
         if not isinstance(value, dict) or not value:
             raise ValueError(f"a key element names no fields: {element!r}")
@@ -300,12 +301,19 @@ def key_element(key: dict[str, Any]) -> str:
     for name, value in key.items():
         if type(value) is not str:
             key = {**key, name: plain(value)}
-    return "k:" + orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()
+    return f"k:{_compact(key)}"
 
 
 def value_element(value: Any) -> str:
     """Return the element of a set's member: ``v:"x"``."""
-    return "v:" + orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS).decode()
+    return f"v:{_compact(plain(value))}"
+
+
+def _compact(value: Any) -> str:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # an integer of more than 64 bits, or a lone surrogate
+        return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def plain(value: Any) -> Any:
@@ -333,5 +341,5 @@ def _human(element: str) -> str:
         return f"[{text}]"
     if kind == "v":
         return f"[={text}]"
-    key = orjson.loads(text)
-    return "[" + ",".join(f"{name}={orjson.dumps(key[name]).decode()}" for name in sorted(key)) + "]"
+    key = json.loads(text)
+    return "[" + ",".join(f"{name}={_compact(key[name])}" for name in sorted(key)) + "]"

@@ -15,6 +15,13 @@ REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _SCALARS: Final = {"string": "string", "boolean": "boolean", "number": "numeric", "integer": "numeric"}
+_NO_TYPES: Final[frozenset[type]] = frozenset()
+_SCALAR_TYPES: Final[Mapping[str, frozenset[type]]] = {
+    "string": frozenset({str}),
+    "numeric": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "untyped": frozenset({str, int, float, bool}),
+}
 _FORMATS: Final = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
     "io.k8s.apimachinery.pkg.apis.meta.v1.Duration": "duration",
@@ -22,16 +29,17 @@ _FORMATS: Final = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
 }
-_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-OBJECT_META: Final = f"{_META}ObjectMeta"
+_MAX_REFERENCES: Final = 32
+OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class Schema:
     """
     Describe one type; read-only once compiled.
 
-    ``scalar`` is string, numeric, boolean, untyped or empty. ``fields[name]`` is the schema of a member, the
-    one of undeclared members (``elements``) where it is not declared, or None where such are unknown.
+    ``scalar`` is string, numeric, boolean, untyped or empty, ``scalar_types`` the Python types it stands for.
+    ``fields[name]`` is the schema of a member, the one of undeclared members (``elements``) where it is not
+    declared, or None where such are unknown. ``custom`` types were written in a CRD.
     """
 
     __slots__ = (
@@ -53,11 +61,13 @@ class Schema:
         "patch_strategy",
         "required",
         "scalar",
+        "scalar_types",
     )
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.scalar = ""
+        self.scalar_types: frozenset[type] = _NO_TYPES
         self.format = ""
         self.default: Any = None
         self.custom = False
@@ -132,6 +142,7 @@ def _make_deduced() -> Schema:
     """Return the type of what nobody described: maps granular, lists atomic, any scalar."""
     schema = Schema("deduced")
     schema.scalar = "untyped"
+    schema.scalar_types = _SCALAR_TYPES["untyped"]
     schema.is_map = schema.is_list = True
     schema.elements = schema.items = schema
     schema.fields = Fields({}, schema, None, False)
@@ -183,7 +194,9 @@ class Schemas:
 
     def named(self, name: str) -> Schema:
         """Return a named schema, such as ``io.k8s.api.core.v1.PodSpec``; raise KeyError when it is unknown."""
-        return self.compile({"$ref": REFERENCE + name}, keep=False)
+        if name not in self.raw:
+            raise KeyError(name)
+        return self.compile({"$ref": REFERENCE + name})
 
     def _name_of(self, key: tuple[str, str, str]) -> str:
         if self._names is None:
@@ -196,36 +209,38 @@ class Schemas:
             self._names = names
         return self._names.get(key, "")
 
-    def compile(self, raw: Any, preserve: bool = False, *, keep: bool = True) -> Schema:
+    def compile(self, raw: Any, preserve: bool = False) -> Schema:
         """Compile one OpenAPI schema whose references are among these; equal inputs give the same object."""
         with self._lock:
             name, merged = self._resolve(raw)
             preserve = preserve or merged.get(_PRESERVE) is True
-            identity = (id(self.raw[name]) if name and merged is self.raw[name] else id(raw), preserve)
+            # What stands beside a reference makes a type of its own; a bare reference is the type it names.
+            identity = (id(merged) if merged is self.raw.get(name) else id(raw), preserve)
             found = self._compiled.get(identity)
             if found is None:
-                if keep:
-                    self._kept_alive.append(raw)  # an id stays ours as long as its object lives
+                self._kept_alive.append(raw)  # an id stays ours as long as its object lives
                 found = self._compiled[identity] = Schema(name)
                 self._fill(found, merged, preserve)
             return found
 
     def _resolve(self, raw: Any) -> tuple[str, Mapping[str, Any]]:
-        """Return the name of the referenced type, and the schema with what stands beside the reference laid over."""
+        """
+        Return the name of the referenced type, and the schema with what stands beside the reference laid over.
+
+        A reference to nothing, or in a circle, is a type that nobody described.
+        """
         name = ""
-        while isinstance(raw, Mapping):
-            alone = raw.get("allOf")
-            if "$ref" in raw:
-                reference = raw
-            elif isinstance(alone, list) and len(alone) == 1 and "$ref" in alone[0]:
-                reference = alone[0]
-            else:
+        for _ in range(_MAX_REFERENCES):
+            if not isinstance(raw, Mapping):
+                break
+            reference = _reference(raw)
+            if not reference:
                 return name, raw
-            name = str(reference["$ref"]).removeprefix(REFERENCE)
+            name = reference.removeprefix(REFERENCE)
             beside = {key: value for key, value in raw.items() if key not in ("$ref", "allOf", "description")}
-            target = self.raw[name]
-            raw = {**target, **beside} if beside else target
-        return name, {}
+            target = self.raw.get(name)
+            raw = {**target, **beside} if beside and isinstance(target, Mapping) else target
+        return "", {}
 
     def _fill(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
         kind = raw.get("type")
@@ -251,6 +266,7 @@ class Schemas:
             schema.is_map = schema.is_list = True
             schema.elements = schema.items = DEDUCED
             schema.fields = DEDUCED.fields
+        schema.scalar_types = _SCALAR_TYPES.get(schema.scalar, _NO_TYPES)
 
     def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
         schema.is_map = True
@@ -272,6 +288,14 @@ class Schemas:
         schema.keys = tuple(raw.get("x-kubernetes-list-map-keys") or ()) if list_type == "map" else ()
         items = raw.get("items")
         schema.items = self.compile(items, preserve) if items else DEDUCED
+
+
+def _reference(raw: Mapping[str, Any]) -> str:
+    """Return what a schema refers to, by itself or as its only part; empty when it does not."""
+    parts = raw.get("allOf")
+    if isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], Mapping):
+        raw = {**parts[0], **raw}
+    return str(raw.get("$ref") or "")
 
 
 def _is_scalar_choice(raw: Mapping[str, Any]) -> bool:

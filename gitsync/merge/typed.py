@@ -14,14 +14,6 @@ from gitsync.errors import InvalidInput
 from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, key_element, member, value_element
 from gitsync.merge.schema import Schema
 
-_SCALAR_TYPES: Final[dict[str, frozenset[type]]] = {
-    "string": frozenset({str}),
-    "numeric": frozenset({int, float}),
-    "boolean": frozenset({bool}),
-    "untyped": frozenset({str, int, float, bool}),
-    "": frozenset(),
-}
-
 
 class TypedError(InvalidInput):
     """A value does not fit its schema; ``problems`` has each as ``path: what``."""
@@ -50,7 +42,7 @@ def field_set(schema: Schema, value: Any, *, duplicates: bool = False) -> FieldS
     """
     try:
         return FieldSet(collect(schema, value, duplicates) or {})
-    except _Misfit:
+    except (_Misfit, TypedError):
         problems = tuple(misfits(schema, value, duplicates=duplicates))
         raise TypedError(problems or (": invalid value",)) from None
 
@@ -77,7 +69,7 @@ def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:
         if schema.is_map:
             return MEMBER if schema.map_atomic else None
         return MEMBER if schema.scalar or schema.list_type == "atomic" else None
-    if kind not in _SCALAR_TYPES[schema.scalar]:
+    if kind not in schema.scalar_types:
         raise _Misfit
     return MEMBER
 
@@ -89,7 +81,7 @@ def _collect_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> Nod
         below = fields[name]
         if below is None:
             raise _Misfit
-        if type(child) in _SCALAR_TYPES[below.scalar]:
+        if type(child) in below.scalar_types:
             out[f"f:{name}"] = MEMBER
             continue
         node = collect(below, child, duplicates)
@@ -120,7 +112,7 @@ def _collect_list(schema: Schema, value: list[Any], duplicates: bool) -> Node | 
 
 def _check(schema: Schema, value: Any, duplicates: bool) -> None:
     kind = type(value)
-    if kind in _SCALAR_TYPES[schema.scalar] or value is None:
+    if kind in schema.scalar_types or value is None:
         return
     if kind is dict and schema.is_map:
         _check_map(schema, value, duplicates)
@@ -150,24 +142,18 @@ def _check_list(schema: Schema, value: list[Any], duplicates: bool) -> None:
 
 
 def element_of(schema: Schema, item: Any) -> str:
-    """Return the path element of an item of a set or a keyed list; raise ``_Misfit`` when it has none."""
-    if schema.keys:
-        if type(item) is not dict:
-            raise _Misfit
-        key = {}
-        for name in schema.keys:
-            if name in item:
-                key[name] = item[name]
-            else:
-                default = key_default(schema, name)
-                if default is not None:
-                    key[name] = default
-        if not key:
-            raise _Misfit
-        return key_element(key)
-    if item is None or type(item) in (dict, list):
-        raise _Misfit
-    return value_element(item)
+    """Return the path element of an item of a set or a keyed list; raise TypedError when it has none."""
+    keys = schema.keys
+    if keys and type(item) is dict:
+        key = {name: item[name] for name in keys if name in item}
+        if len(key) < len(keys):
+            defaults = ((name, key_default(schema, name)) for name in keys if name not in key)
+            key.update((name, value) for name, value in defaults if value is not None)
+        if key:
+            return key_element(key)
+    elif not keys and item is not None and type(item) not in (dict, list):
+        return value_element(item)
+    raise TypedError((_item_problem(schema, item),))
 
 
 def key_default(schema: Schema, name: str) -> Any:
@@ -192,7 +178,7 @@ def misfits(schema: Schema, value: Any, path: tuple[str, ...] = (), *, duplicate
             yield from misfits(below, child, (*path, f"f:{name}"), duplicates=duplicates)
     elif kind is list and schema.is_list:
         yield from _list_misfits(schema, value, path, duplicates)
-    elif kind not in _SCALAR_TYPES[schema.scalar]:
+    elif kind not in schema.scalar_types:
         yield where + _expected(schema, value)
 
 

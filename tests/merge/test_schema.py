@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from gitsync.merge.builtin import builtin, kubernetes_version, openapi_schemas, resources, schema_from_crd
+from gitsync.merge.schema import DEDUCED, Schema, Schemas
+
+DEPLOYMENT = builtin().for_kind("apps", "v1", "Deployment")
+
+
+def at(schema: Schema | None, *names: str) -> Schema:
+    for name in names:
+        assert schema is not None
+        schema = schema.items if name == "*" else schema.fields[name]
+    assert schema is not None
+    return schema
+
+
+POD = ("spec", "template", "spec")
+
+
+def test_knows_the_lists_of_a_deployment() -> None:
+    containers = at(DEPLOYMENT, *POD, "containers")
+    assert (containers.list_type, containers.keys, containers.merge_key) == ("map", ("name",), "name")
+    ports = at(containers, "*", "ports")
+    assert ports.keys == ("containerPort", "protocol")
+    assert at(ports, "*", "protocol").default == "TCP"
+    assert at(containers, "*", "args").list_type == "atomic"
+    assert at(DEPLOYMENT, "metadata", "finalizers").list_type == "set"
+    assert at(DEPLOYMENT, "metadata", "finalizers").patch_strategy == ("merge",)
+
+
+def test_knows_which_maps_are_whole() -> None:
+    assert at(DEPLOYMENT, "spec", "selector").map_atomic
+    assert not at(DEPLOYMENT, "metadata", "labels").map_atomic
+    assert at(DEPLOYMENT, "metadata", "ownerReferences", "*").map_atomic
+
+
+def test_knows_quantities_and_values_of_two_types() -> None:
+    limits = at(DEPLOYMENT, *POD, "containers", "*", "resources", "limits")
+    assert at(limits, "cpu").format == "quantity"
+    surge = at(DEPLOYMENT, "spec", "strategy", "rollingUpdate", "maxSurge")
+    assert (surge.format, surge.scalar) == ("int-or-string", "untyped")
+
+
+def test_an_undeclared_member_of_a_struct_is_unknown() -> None:
+    assert at(DEPLOYMENT, "spec").fields["foo"] is None
+
+
+def test_what_nobody_described_is_deduced() -> None:
+    crd = builtin().for_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    default = at(crd, "spec", "versions", "*", "schema", "openAPIV3Schema", "default")
+    assert default.is_map
+    assert default.is_list
+    assert default.scalar == "untyped"
+
+
+def test_types_may_refer_to_themselves() -> None:
+    crd = builtin().for_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    properties = at(crd, "spec", "versions", "*", "schema", "openAPIV3Schema", "properties")
+    again = at(properties, "a", "properties")
+    assert at(again, "b", "properties") is again
+
+
+def test_a_kind_without_a_document_has_no_schema() -> None:
+    assert builtin().for_kind("example.com", "v1", "Widget") is None
+    with pytest.raises(KeyError):
+        builtin().named("io.example.Nothing")
+
+
+def test_the_empty_object_holds_the_structs_and_required_members_of_the_type() -> None:
+    assert DEPLOYMENT is not None
+    assert DEPLOYMENT.empty == {
+        "metadata": {},
+        "spec": {
+            "selector": None,
+            "strategy": {},
+            "template": {"metadata": {}, "spec": {"containers": None}},
+        },
+        "status": {},
+    }
+
+
+def test_a_custom_type_gets_the_members_of_every_object_and_is_empty_at_first() -> None:
+    schema = schema_from_crd(
+        {
+            "type": "object",
+            "required": ["spec"],
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "default": {},
+                    "properties": {
+                        "size": {"type": "integer"},
+                        "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        "port": {"x-kubernetes-int-or-string": True},
+                        "pods": {
+                            "type": "array",
+                            "x-kubernetes-list-type": "map",
+                            "x-kubernetes-list-map-keys": ["name"],
+                            "items": {
+                                "type": "object",
+                                "x-kubernetes-embedded-resource": True,
+                                "properties": {"name": {"type": "string"}},
+                            },
+                        },
+                    },
+                }
+            },
+        }
+    )
+    assert schema.custom
+    assert schema.empty == {}
+    assert at(schema, "metadata", "labels", "x").scalar == "string"
+    assert at(schema, "spec", "size").scalar == "numeric"
+    assert at(schema, "spec", "any").fields["x"] is DEDUCED
+    assert at(schema, "spec", "port").scalar_types >= {int, str}
+    assert at(schema, "spec", "pods").keys == ("name",)
+    assert at(schema, "spec", "pods", "*", "metadata", "finalizers").list_type == "set"
+    assert at(schema, "spec").fields["other"] is None
+
+
+@pytest.mark.parametrize(
+    "schemas",
+    [
+        {"a": {"$ref": "#/components/schemas/b"}, "b": {"$ref": "#/components/schemas/a"}},
+        {"a": {"$ref": "#/components/schemas/absent"}},
+        {"a": {}},
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_deduced(schemas: dict[str, object]) -> None:
+    schema = Schemas(schemas).named("a")
+    assert schema.is_map
+    assert schema.is_list
+
+
+def test_what_stands_beside_a_reference_changes_the_type_there_only() -> None:
+    schemas = Schemas.from_openapi(
+        [
+            {
+                "components": {
+                    "schemas": {
+                        "root": {
+                            "type": "object",
+                            "properties": {
+                                "whole": {
+                                    "allOf": [{"$ref": "#/components/schemas/part"}],
+                                    "x-kubernetes-map-type": "atomic",
+                                },
+                                "parts": {"$ref": "#/components/schemas/part"},
+                            },
+                        },
+                        "part": {"type": "object", "properties": {"a": {"type": "string"}}},
+                    }
+                }
+            },
+            {},
+        ]
+    )
+    root = schemas.named("root")
+    assert at(root, "whole").map_atomic
+    assert not at(root, "parts").map_atomic
+    assert at(root, "parts") is schemas.named("part")
+
+
+def test_is_compiled_once_by_many_threads() -> None:
+    schemas = Schemas(builtin().raw)
+    seen: list[Schema] = []
+    start = threading.Barrier(8)
+
+    def read() -> None:
+        start.wait()
+        seen.append(at(schemas.for_kind("apps", "v1", "StatefulSet"), *POD, "containers", "*", "env", "*"))
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 8
+    assert len({id(schema) for schema in seen}) == 1
+
+
+def test_tells_resources_as_discovery_does() -> None:
+    (deployments,) = (r for r in resources() if (r.group, r.plural) == ("apps", "deployments"))
+    assert deployments.api_version == "apps/v1"
+    assert deployments.namespaced
+    assert deployments.short_names == ("deploy",)
+    assert deployments.categories == ("all",)
+    assert [(s.name, s.kind, s.group) for s in deployments.subresources] == [
+        ("scale", "Scale", "autoscaling"),
+        ("status", "Deployment", ""),
+    ]
+    (nodes,) = (r for r in resources() if r.plural == "nodes")
+    assert not nodes.namespaced
+    assert nodes.api_version == "v1"
+
+
+def test_every_resource_that_can_be_listed_has_a_schema() -> None:
+    for resource in resources():
+        if "list" in resource.verbs:
+            assert builtin().for_kind(resource.group, resource.version, resource.kind), resource
+
+
+def test_serves_the_schemas_of_a_document_again() -> None:
+    assert kubernetes_version() == "1.36"
+    schemas = openapi_schemas("apps/v1")
+    assert "io.k8s.api.apps.v1.Deployment" in schemas
+    assert schemas["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]
+    assert "io.k8s.api.core.v1.Pod" in openapi_schemas("v1")
+    with pytest.raises(KeyError):
+        openapi_schemas("example.com/v1")
