@@ -1,0 +1,80 @@
+"""Applications of a cluster, for commands: read, and annotated to ask for something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.cluster.client import Client, Connection, segment
+from gitsync.errors import InvalidInput, Rejected
+from gitsync.objects.keys import API_VERSION
+from gitsync.objects.manifest import Manifest, at
+
+_ROOT = f"/apis/{API_VERSION}"
+
+
+def connect(kubeconfig: str) -> Client:
+    """Return a client of the cluster that the kubeconfig names."""
+    return Client(Connection(kubeconfig=kubeconfig, pool=4))
+
+
+def all_applications(client: Client, namespace: str = "") -> list[Manifest]:
+    """Return the Applications of one namespace or of all, sorted by name."""
+    inside = f"/namespaces/{segment(namespace)}" if namespace else ""
+    try:
+        items = client.get(f"{_ROOT}{inside}/applications")["items"]
+    except Rejected as error:
+        raise _explained(error) from error
+    return sorted(items, key=lambda item: (at(item, "metadata", "namespace"), at(item, "metadata", "name")))
+
+
+def one_application(client: Client, namespace: str, name: str) -> Manifest:
+    """Return one Application; raise InvalidInput when there is none."""
+    try:
+        found: Manifest = client.get(f"{_ROOT}/namespaces/{segment(namespace)}/applications/{segment(name)}")
+    except Rejected as error:
+        if error.code == 404:
+            known = ", ".join(sorted(at(item, "metadata", "name") for item in all_applications(client, namespace)))
+            raise InvalidInput(
+                f"there is no Application {name!r} in namespace {namespace!r}",
+                cure=f"there are: {known}" if known else "apply one first, see `gitsync run --help`",
+            ) from error
+        raise _explained(error) from error
+    return found
+
+
+def condition(application: Manifest, type: str) -> dict[str, Any]:
+    """Return a condition of the status, empty when it has none of that type."""
+    conditions = at(application, "status", "conditions", default=[])
+    return next((item for item in conditions if item.get("type") == type), {})
+
+
+def reason(application: Manifest) -> str:
+    """Return the telling message: of what is wrong first, else of Ready."""
+    for type in ("SourceReady", "Rendered"):
+        found = condition(application, type)
+        if found.get("status") == "False":
+            return str(found.get("message", ""))
+    problems = at(application, "status", "problems", default=[])
+    if problems:
+        return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}"
+    return str(condition(application, "Ready").get("message", ""))
+
+
+def is_good(application: Manifest) -> bool:
+    """Tell whether the controller has seen this generation and finds it in sync and healthy."""
+    status = application.get("status") or {}
+    return (
+        status.get("observedGeneration") == at(application, "metadata", "generation")
+        and status.get("sync") == "Synced"
+        and status.get("health") in ("Healthy", "Suspended")
+    )
+
+
+def _explained(error: Rejected) -> Rejected:
+    if error.code == 404:
+        return Rejected(
+            "the cluster does not know Applications",
+            cure="start the controller once, it installs them: gitsync run",
+            code=404,
+        )
+    return error

@@ -1,0 +1,69 @@
+"""``gitsync status``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.cli.applications import all_applications, connect, is_good, one_application, reason
+from gitsync.cli.output import Exit, Format, say, show
+from gitsync.objects.manifest import Manifest, at
+
+_COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
+
+
+def status(name: str, namespace: str, output: Format, kubeconfig: str) -> Exit:
+    """Print one Application in full, or a line for each."""
+    client = connect(kubeconfig)
+    if name:
+        application = one_application(client, namespace or "gitsync", name)
+        if output is Format.TABLE:
+            _print_one(application)
+        else:
+            show([_row(application) | {"status": application.get("status", {})}], _COLUMNS, output)
+        return Exit.DONE if is_good(application) else Exit.DIFFERS
+    applications = all_applications(client, namespace)
+    if not applications and output is Format.TABLE:
+        say("no Applications; add one with: gitsync run --application FILE")
+        return Exit.DONE
+    show([_row(application) for application in applications], _COLUMNS, output)
+    return Exit.DONE if all(map(is_good, applications)) else Exit.DIFFERS
+
+
+def _row(application: Manifest) -> dict[str, Any]:
+    state = application.get("status") or {}
+    return {
+        "namespace": at(application, "metadata", "namespace"),
+        "name": at(application, "metadata", "name"),
+        "sync": state.get("sync", "Unknown"),
+        "health": state.get("health", "Unknown"),
+        "phase": state.get("phase", "Pending"),
+        "revision": str(at(state, "revision", "applied", default=""))[:12],
+        "reason": reason(application),
+    }
+
+
+def _print_one(application: Manifest) -> None:
+    row, state = _row(application), application.get("status") or {}
+    revision = state.get("revision") or {}
+    source = at(application, "spec", "source", default={})
+    counts = ", ".join(f"{count} {name}" for name, count in (state.get("resources") or {}).items())
+    for label, value in (
+        ("Application", f"{row['namespace']}/{row['name']}"),
+        ("Source", f"{source.get('repoURL', '')} {source.get('revision', '')} {source.get('path', '')}"),
+        ("Sync", row["sync"]),
+        ("Health", row["health"]),
+        ("Phase", row["phase"]),
+        ("Fetched", str(revision.get("fetched", ""))[:12]),
+        ("Applied", f"{row['revision']} {revision.get('message', '')} ({revision.get('author', '')})"),
+        ("Resources", counts),
+    ):
+        say(f"{label + ':':13}{value}")
+    say("Conditions:")
+    for item in state.get("conditions") or ():
+        style = "red" if item["status"] == "False" and item["type"] != "Stalled" else ""
+        say(f"  {item['type']:12} {item['status']:8} {item['reason']}: {item['message']}", style)
+    problems = state.get("problems") or ()
+    if problems:
+        say("Problems:")
+    for problem in problems:
+        say(f"  {problem.get('object', '')}: {problem.get('message', '')}", "red")

@@ -1,0 +1,130 @@
+"""What commands print: tables and JSON on standard output, one line for an error, colour only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum, StrEnum
+from typing import Any, NoReturn
+
+from gitsync.errors import GitsyncError, TransientError
+
+
+class Exit(IntEnum):
+    """Exit codes that scripts can use."""
+
+    DONE = 0
+    """Done; in sync and healthy where the command asks that."""
+    DIFFERS = 1
+    """There are differences, or something is not in sync or not healthy."""
+    REFUSED = 2
+    """The input is invalid or refused: change it."""
+    UNAVAILABLE = 3
+    """A server does not answer, or it took too long: try again."""
+    INTERRUPTED = 130
+
+
+class Format(StrEnum):
+    """The forms of a list."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+STYLES = {
+    "Synced": "green",
+    "Healthy": "green",
+    "Succeeded": "green",
+    "OutOfSync": "yellow",
+    "Progressing": "blue",
+    "Suspended": "dim",
+    "Held": "yellow",
+    "Drifted": "yellow",
+    "Degraded": "red",
+    "Failed": "red",
+    "Missing": "yellow",
+    "Dangerous": "red",
+}
+
+
+def fail(error: GitsyncError) -> NoReturn:
+    """Print the error as one line and leave with the exit code of its branch."""
+    print(f"gitsync: {error}", file=sys.stderr)
+    raise SystemExit(Exit.UNAVAILABLE if isinstance(error, TransientError) else Exit.REFUSED)
+
+
+def guarded(command: Callable[[], Exit]) -> NoReturn:
+    """Run a command and leave with its exit code; errors of ours become one line."""
+    try:
+        code = command()
+    except GitsyncError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        sys.stderr.close()
+        code = Exit.DONE
+    raise SystemExit(int(code))
+
+
+def to_json(value: Any) -> str:
+    """Return indented JSON."""
+    import orjson
+
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS).decode()
+
+
+def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format) -> None:
+    """
+    Print rows in a form; a table shows the named columns, JSON and YAML all members.
+
+    In a pipe the table is plain text with columns parted by two spaces or more, and nothing is cut.
+    """
+    items = [dict(row) for row in rows]
+    if form is Format.JSON:
+        print(to_json(items))
+    elif form is Format.YAML:
+        from gitsync.render.yaml_writer import write_all
+
+        print(write_all(items), end="")
+    elif sys.stdout.isatty():
+        _rich_table(items, columns)
+    else:
+        _plain_table(items, columns)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.upper(), overflow="fold")
+    for item in items:
+        cells = [_cell(item.get(column)) for column in columns]
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))
+    Console().print(table)
+
+
+def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    lines = [[column.upper() for column in columns]]
+    lines += [[_cell(item.get(column)) for column in columns] for item in items]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def say(text: str, style: str = "") -> None:
+    """Print one line, in a style on a terminal."""
+    if style and sys.stdout.isatty():
+        from rich.console import Console
+
+        Console(highlight=False, markup=False, soft_wrap=True).print(text, style=style)
+    else:
+        print(text)

@@ -1,0 +1,72 @@
+"""Trees for the command line: a folder on disk, or a revision of the repository it is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from git import Repo
+from git.exc import InvalidGitRepositoryError, NoSuchPathError
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.tree import Tree
+from gitsync.source.folder import FolderTree
+from gitsync.source.git import GitFailed, environment, run
+from gitsync.source.snapshot import GitTree
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path inside a tree."""
+
+    tree: Tree
+    path: str
+
+
+def open_path(path: str, revision: str = "") -> Place:
+    """
+    Return the tree that a path lies in, and the path below its root.
+
+    The root is the top of the Git repository around the path, so that bases beside it can be read, or the root of
+    the disk where there is none. With a revision, the tree is that commit's. Raise InvalidInput when there is no
+    such folder, repository or revision.
+    """
+    place = Path(path).resolve()
+    if not revision and not place.is_dir():
+        raise InvalidInput("there is no such folder", where=path)
+    top, git_dir = _repository(place)
+    if revision:
+        if top is None or git_dir is None:
+            raise InvalidInput("is not inside a Git repository, so --rev means nothing", where=path)
+        return Place(GitTree(git_dir, _commit(git_dir, revision)), _below(place, top))
+    root = top or Path(place.anchor)
+    return Place(FolderTree(root), _below(place, root))
+
+
+def _repository(place: Path) -> tuple[Path | None, Path | None]:
+    try:
+        with Repo(_existing(place), search_parent_directories=True) as repo:
+            return (Path(repo.working_dir), Path(repo.git_dir)) if repo.working_dir else (None, None)
+    except (InvalidGitRepositoryError, NoSuchPathError):
+        return None, None
+
+
+def _existing(place: Path) -> Path:
+    """Return the nearest folder that exists: a revision may have folders that the disk lacks."""
+    return place if place.exists() else _existing(place.parent)
+
+
+def _below(place: Path, root: Path) -> str:
+    inside = place.relative_to(root).as_posix()
+    return "" if inside == "." else inside
+
+
+def _commit(git_dir: Path, revision: str) -> str:
+    try:
+        found = run(
+            git_dir, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",
+            env=environment(()),
+        )  # fmt: skip
+    except GitFailed as error:
+        raise InvalidInput(f"there is no revision {revision!r}", where="--rev") from error
+    return found.decode().strip()

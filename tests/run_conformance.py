@@ -1,0 +1,70 @@
+"""Run conformance suites through the real code: ``python -m tests.run_conformance DIR``; see ``make conformance``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class Outcome(Protocol):
+    """What a suite's runner returns for each case."""
+
+    name: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the case passed."""
+        ...
+
+
+SUITES = {
+    "kustomize": "tests.render.kustomize_cases",
+    "health": "tests.health.health_cases",
+    "kstatus": "tests.health.kstatus_cases",
+    "diff": "tests.plan.diff_cases",
+    "ssa": "tests.merge.ssa_cases",
+    "apiserver": "tests.sandbox.apiserver_cases",
+    "badinput": "tests.badinput.badinput_cases",
+}
+"""The runner of each suite: a module with ``run(folder) -> list of outcomes``."""
+
+
+def lines(suite: str, outcomes: Iterable[tuple[str, bool]]) -> Iterator[str]:
+    """Return the line of a suite, then the names of what failed."""
+    results = list(outcomes)
+    failed = [name for name, passed in results if not passed]
+    yield f"{suite}: {len(results) - len(failed)} passed, {len(failed)} failed"
+    yield from (f"  {name}" for name in failed)
+
+
+def run_suite(folder: Path) -> Iterator[str]:
+    """Run the suite that the folder is named after and yield what to print."""
+    outcomes: Sequence[Outcome] = importlib.import_module(SUITES[folder.name]).run(folder)
+    yield from lines(folder.name, ((outcome.name, outcome.passed) for outcome in outcomes))
+    if folder.name == "kustomize":
+        yield from lines("kustomize-bytes", ((outcome.name, outcome.identical) for outcome in outcomes))  # type: ignore[attr-defined]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one suite's folder, or every known suite in a folder; 0 when all passed, 2 when there is none."""
+    folder = Path(arguments[0]).resolve()
+    folders = [folder] if folder.name in SUITES else [folder / name for name in SUITES if (folder / name).is_dir()]
+    if not folders:
+        print(
+            f"no suite in {arguments[0]}: name a folder called {', '.join(SUITES)}, or one that holds such",
+            file=sys.stderr,
+        )
+        return 2
+    failed = False
+    for suite in folders:
+        for line in run_suite(suite):
+            print(line, flush=True)
+            failed = failed or line.startswith("  ")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
