@@ -82,7 +82,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     statuses, state = Statuses(cluster, live), State(cluster, live)
     applier = Applier(cluster, live, records, clock, pool)
-    converger = Converger(cluster, live, records, clock, applier, statuses, policy or Policy())
+    converger = Converger(cluster, live, records, clock, applier, statuses, policy or Policy(), state)
     pipeline = Pipeline(Edges(source, renderer, cluster, live, clock), converger, statuses, state)
     leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
     applications = Applications(

@@ -24,6 +24,8 @@ def carry_out(job: Job, change: Change, cluster: Cluster, live: Live) -> Result:
     A conflict is tried again at once, and so is a write whose answer was lost, since both kinds of write may be
     repeated: an apply says the same again, a delete names the uid.
     """
+    if change.problem:
+        return Result(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
     began = time.monotonic()
     try:
         found = _persist(lambda: _write(job, change, cluster))

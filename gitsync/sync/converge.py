@@ -25,6 +25,7 @@ from gitsync.sync.attempts import count_failure, count_success
 from gitsync.sync.finish import describe_drift, finish, steps_of
 from gitsync.sync.memory import Memory, Operation
 from gitsync.sync.observe import Observation, health_of, observe
+from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
 
@@ -46,6 +47,7 @@ class Converger:
         applier: Applier,
         statuses: Statuses,
         policy: Policy,
+        state: State,
     ) -> None:
         self._cluster = cluster
         self._live = live
@@ -54,6 +56,7 @@ class Converger:
         self._applier = applier
         self._statuses = statuses
         self._policy = policy
+        self._state = state
 
     def converge(self, turn: Turn, memory: Memory, desired: Mapping[ObjectRef, Manifest]) -> None:
         """Look, plan, and carry out what may be carried out now; the turn holds all that was found."""
@@ -94,6 +97,7 @@ class Converger:
         turn.stage = Stage.OBSERVE
         observation = observe(desired, turn.inventory, self._cluster, self._live)
         turn.observation = observation
+        self._state.declare(turn.app.key, frozenset(desired))
         turn.inventory = _held(turn, observation)
         turn.health = {ref: health_of(ref, observation.live.get(ref), self._live) for ref in desired}
 
@@ -110,7 +114,8 @@ class Converger:
 
     def _make(self, turn: Turn, memory: Memory, dry_runs: Mapping[ObjectRef, Manifest | GitsyncError]) -> Plan:
         assert turn.observation is not None
-        seen = Seen(turn.observation.live, dry_runs)
+        refs = turn.observation.versions
+        seen = Seen(turn.observation.live, dry_runs, self._state.claims(turn.app.key, refs))
         revision = turn.commit.id if turn.commit else ""
         return make_plan(
             turn.app,

@@ -9,7 +9,7 @@ nothing changed asks and writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import random
 
@@ -165,7 +165,7 @@ class Pipeline:
         if memory.build is None or memory.built[0] != key:
             return False
         changed = self._edges.source.changed_paths(turn.app.source, memory.built[1], commit)
-        return changed is not None and changed.isdisjoint(memory.build.files_read)
+        return changed is not None and not _touches(changed, memory.build.files_read)
 
     def _declare(self, turn: Turn, memory: Memory, build: Build) -> Mapping[ObjectRef, Manifest]:
         """Return the declared objects as they are applied; the very same ones while neither side changed."""
@@ -210,3 +210,9 @@ class Pipeline:
 def _credentials_ref(turn: Turn) -> frozenset[ObjectRef]:
     name = turn.app.source.credentials
     return frozenset({ObjectRef("", "Secret", turn.app.namespace, name)} if name else ())
+
+
+def _touches(changed: Iterable[str], read: frozenset[str]) -> bool:
+    """Whether a changed path is one that was read, or lies below a folder that was."""
+    folders = tuple(path for path in read if path.endswith("/"))
+    return any(path in read or path.startswith(folders) for path in changed)

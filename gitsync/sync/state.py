@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -36,6 +36,8 @@ class State:
         self._last = 0
         self._interest: dict[ObjectRef, frozenset[str]] = {}
         self._refs: dict[str, frozenset[ObjectRef]] = {}
+        self._declared: dict[ObjectRef, frozenset[str]] = {}
+        self._declares: dict[str, frozenset[ObjectRef]] = {}
 
     def publish(self, turn: Turn) -> None:
         """Take what a turn found; events say what differs from before."""
@@ -55,21 +57,24 @@ class State:
             if self._views.pop(key, None) is not None:
                 self._emit(now, key, "removed", "is gone", "")
         self.set_interest(key, frozenset())
+        self.declare(key, frozenset())
+
+    def claims(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
+        """Return which of these objects another application declares in Git, and which one."""
+        with self._changed:
+            others = {ref: min(self._declared.get(ref, frozenset()) - {key}, default="") for ref in refs}
+        return {ref: other for ref, other in others.items() if other}
+
+    def declare(self, key: str, refs: frozenset[ObjectRef]) -> None:
+        """Say which objects an application declares in Git."""
+        with self._changed:
+            _index(self._declared, key, self._declares.get(key, frozenset()), refs)
+            self._declares[key] = refs
 
     def set_interest(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """Say which objects concern an application."""
         with self._changed:
-            before = self._refs.get(key, frozenset())
-            if before == refs:
-                return
-            for ref in before - refs:
-                left = self._interest[ref] - {key}
-                if left:
-                    self._interest[ref] = left
-                else:
-                    del self._interest[ref]
-            for ref in refs - before:
-                self._interest[ref] = self._interest.get(ref, frozenset()) | {key}
+            _index(self._interest, key, self._refs.get(key, frozenset()), refs)
             self._refs[key] = refs
 
     def concerned(self, ref: ObjectRef) -> frozenset[str]:
@@ -136,6 +141,20 @@ class State:
         self._last += 1
         self._events.append(StateEvent(self._last, time, application, kind, message, ref))
         self._changed.notify_all()
+
+
+def _index(
+    index: dict[ObjectRef, frozenset[str]], key: str, before: frozenset[ObjectRef], refs: frozenset[ObjectRef]
+) -> None:
+    """Move a key in an index by ref from what it was under to what it is under now."""
+    for ref in before - refs:
+        left = index[ref] - {key}
+        if left:
+            index[ref] = left
+        else:
+            del index[ref]
+    for ref in refs - before:
+        index[ref] = index.get(ref, frozenset()) | {key}
 
 
 def _view_of(turn: Turn, before: ApplicationView | None) -> ApplicationView:
