@@ -25,6 +25,7 @@ from yaml.events import (
 
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml_faults import duplicate_key, explain
+from gitsync.render.yaml_folding import refolded
 from gitsync.render.yaml_scalars import CORE, TAGGED, resolve
 
 
@@ -35,19 +36,26 @@ class Limits:
     bytes: int = 16 << 20
     depth: int = 200
     aliases: int = 100_000
+    duplicates: bool = False
+    """Whether a key may stand twice in a mapping; the last one then counts."""
 
 
 LIMITS: Final = Limits()
 
 _MERGE: Final = object()
 """Stands for the key ``<<`` until its mapping ends."""
-_OPEN: Final = object()
-"""Stands for the value of an anchor that has not ended yet."""
 _NEEDS_RESOLVING: Final = frozenset(("", *"+-.0123456789~nNtTfF<"))
 """A plain scalar that begins otherwise is a string."""
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
 _SHORT: Final = 64
 _resolve_short: Final = lru_cache(maxsize=8192)(resolve)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Open:
+    """Stands for the value of an anchor until the value ends."""
+
+    anchor: str
 
 
 def compose(text: str, name: str, first_line: int, limits: Limits = LIMITS) -> Any:
@@ -83,17 +91,18 @@ class _Composer:
 
     def _value(self, parser: Any) -> Any:
         next_event = parser.get_event
-        stack: list[tuple[list[Any], bool, str | None]] = []
+        stack: list[tuple[list[Any], bool, bool, _Open | None]] = []
         items: list[Any] = []  # those of a mapping are key, value, key, value ...
         is_mapping = False
+        is_flow = False  # inside [ ] or { }
         has_merges = False
         while True:
             event = next_event()
             kind = type(event)
             if kind is ScalarEvent:
-                value = event.value
-                if event.tag is not None or (value[:1] in _NEEDS_RESOLVING and not event.style):
-                    value = self._scalar(event)
+                value, style = event.value, event.style
+                if event.tag is not None or (value[:1] in _NEEDS_RESOLVING if not style else style == ">"):
+                    value = self._scalar(event, is_flow)
                     if is_mapping and not len(items) & 1 and (value != event.value or value == "<<"):
                         value = self._key(event, value, is_root=len(stack) == 1)
                         has_merges = has_merges or value is _MERGE
@@ -102,39 +111,51 @@ class _Composer:
                 items.append(value)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 self._check_start(event, len(stack), is_key=is_mapping and not len(items) & 1)
+                opened = None
                 if event.anchor is not None:
-                    self._anchors[event.anchor] = _OPEN
-                stack.append((items, is_mapping, event.anchor))
+                    opened = self._anchors[event.anchor] = _Open(event.anchor)
+                stack.append((items, is_mapping, is_flow, opened))
                 items, is_mapping = [], kind is MappingStartEvent
+                is_flow = is_flow or event.flow_style
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 value = self._mapping(items, has_merges, event) if is_mapping else items
-                items, is_mapping, anchor = stack.pop()
-                if anchor is not None:
-                    self._anchors[anchor] = value
+                items, is_mapping, is_flow, opened = stack.pop()
+                if opened is not None and self._anchors[opened.anchor] is opened:  # else it has a new meaning
+                    self._anchors[opened.anchor] = value
                 items.append(value)
             elif kind is AliasEvent:
                 items.append(self._alias(event, len(stack), is_key=is_mapping and not len(items) & 1))
             else:  # the end of the document
                 return items[0]
 
-    def _scalar(self, event: Any) -> Any:
+    def _scalar(self, event: Any, is_flow: bool) -> Any:
         text, tag = event.value, event.tag
+        if tag is None or tag == "!":
+            return self._untagged(event, is_flow)
+        if tag not in TAGGED:
+            raise self._unknown_tag(event)
         try:
-            if tag is None:
-                return _resolve_short(text) if len(text) <= _SHORT else resolve(text)
-            if tag in TAGGED:
-                return TAGGED[tag](text)
+            return TAGGED[tag](text)
+        except ValueError as error:
+            raise self._refusal(str(error), event.start_mark.line, "correct it") from None
+
+    def _untagged(self, event: Any, is_flow: bool) -> Any:
+        text = event.value
+        if event.style:
+            return refolded(text) if event.style == ">" else text
+        if is_flow and (not text or ":" in text):
+            return text  # Kustomize writes it in quotes before it reads it again
+        try:
+            return _resolve_short(text) if len(text) <= _SHORT else resolve(text)
         except ValueError as error:
             raise self._refusal(str(error), event.start_mark.line, "quote it to make it a text") from None
-        raise self._unknown_tag(event)
 
     def _key(self, event: Any, value: Any, is_root: bool) -> Any:
         if value == "<<":
             return _MERGE
-        if is_root and value is not None:
+        if (is_root and value is not None) or not event.value:
             return event.value
-        key = event.value or "(empty)"
-        raise self._refusal(f"the key {key} is not a text", event.start_mark.line, "quote it")
+        raise self._refusal(f"the key {event.value} is not a text", event.start_mark.line, "quote it")
 
     def _check_start(self, event: Any, depth: int, *, is_key: bool) -> None:
         line = event.start_mark.line
@@ -142,13 +163,13 @@ class _Composer:
             raise self._refusal(f"nesting is deeper than the limit of {self._limits.depth} levels", line, "flatten it")
         if is_key:
             raise self._refusal("a mapping or list is nested in a key", line, "quote it if it is a text")
-        if event.tag is not None and event.tag != _COLLECTION_TAGS[type(event)]:
+        if event.tag not in (None, "!", _COLLECTION_TAGS[type(event)]):
             raise self._unknown_tag(event)
 
     def _mapping(self, items: list[Any], has_merges: bool, event: Any) -> dict[str, Any]:
         keys = items[::2]
         mapping = dict(zip(keys, items[1::2], strict=True))
-        if len(mapping) != len(keys):
+        if len(mapping) != len(keys) and not self._limits.duplicates:
             key, first, second = duplicate_key(self._text)
             raise self._refusal(
                 f"the key {key} is a duplicate, line {first + self._first_line} has it already",
@@ -180,7 +201,7 @@ class _Composer:
                 f"the alias *{event.anchor} has no anchor before it", line, f"define &{event.anchor} in this document"
             )
         value = self._anchors[event.anchor]
-        if value is _OPEN:
+        if isinstance(value, _Open):
             raise self._refusal(f"the anchor &{event.anchor} contains itself", line, "remove the alias")
         if is_key and not isinstance(value, str):
             raise self._refusal(f"the alias *{event.anchor} as a key is not a text", line, "write the key out")

@@ -36,7 +36,7 @@ _WORDS: Final = (  # part of libyaml's problem, what it means, what cures it; th
     ),
     ("did not find expected key", "the indentation does not match the lines above", _INDENT),
     ("did not find expected '-' indicator", "the indentation does not match the list above", _INDENT),
-    ("expected <document start>", "a text stands after the end of the document", "indent it, or put '---' before it"),
+    ("expected <document start>", "no document can begin here", "indent it, or put '---' on a line before it"),
     ("found a tab character", "a tab indents this line", "indent with spaces"),
     ("undefined tag handle", "the tag has no known prefix", "remove the tag"),
     (
@@ -55,7 +55,7 @@ def explain(error: yaml.YAMLError, text: str) -> Fault:
         return Fault(f"the YAML cannot be read: {error}", 0, "correct it")
     problem, line = error.problem or "", error.problem_mark.line
     if "cannot start any token" in problem:
-        return _bad_start(text, line, error.problem_mark.column)
+        return _bad_start(text[error.problem_mark.index : error.problem_mark.index + 1], line)
     if "quoted scalar" in (error.context or "") and error.context_mark is not None:
         line = error.context_mark.line
     for part, what, cure in _WORDS:
@@ -70,8 +70,7 @@ def _bad_character(error: ReaderError, text: str) -> Fault:
     return Fault(f"the control character U+{code:04X} is not allowed", line, "remove it, or write it as an escape")
 
 
-def _bad_start(text: str, line: int, column: int) -> Fault:
-    character = text.split("\n")[line][column : column + 1]
+def _bad_start(character: str, line: int) -> Fault:
     if character == "\t":
         return Fault("a tab indents this line", line, "indent with spaces")
     return Fault(f"a value cannot begin with the character {character}", line, "quote the value")

@@ -31,6 +31,7 @@ def places(text: str) -> Iterator[tuple[Path, int]]:
     key: str | None = None  # of a mapping, once it is read
     index = -1  # of a list; -1 in a mapping
     stack: list[tuple[Path, str | None, int]] = []
+    anchors: dict[str, str] = {}  # of texts: an alias of one can be a key
     line = 0
     while True:
         event = parser.get_event()
@@ -42,8 +43,10 @@ def places(text: str) -> Iterator[tuple[Path, int]]:
             continue
         if not isinstance(event, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
             continue
+        if isinstance(event, ScalarEvent) and event.anchor is not None:
+            anchors[event.anchor] = event.value
         if stack and index < 0 and key is None:
-            key = event.value if isinstance(event, ScalarEvent) else f"*{event.anchor}"
+            key = event.value if isinstance(event, ScalarEvent) else anchors.get(event.anchor, "")
             line = here
             continue
         path = parent

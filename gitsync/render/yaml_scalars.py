@@ -26,13 +26,16 @@ _NOT_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _STARTS_NUMBER: Final = frozenset("+-.0123456789")
 _INTEGER: Final = re.compile(
     r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)"
-    r"|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]*))"
+    r"|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]{0,19}))|0b(?P<sbin>[-+][01]+)|0o(?P<soct>[-+][0-7]+)"
 )
-_BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10}
+_BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10, "sbin": 2, "soct": 8}
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_POINT_FIRST: Final = re.compile(r"\.[0-9](_?[0-9])*([eE][-+]?[0-9](_?[0-9])*)?")
+"""Here alone an underscore has to stand between digits."""
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
-    r"(?:(?P<sep>[Tt ])([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,]([0-9]+))?(?P<zone>Z|[-+][0-9]{2}:[0-9]{2})?)?"
+    r"(?:(?P<sep>[Tt]| +)([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,]([0-9]+))?"
+    r"(?:(?P<utc>Z)|([-+])([0-9]{2}):([0-9]{2}))?)?"
 )
 _MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -53,17 +56,17 @@ def resolve(text: str) -> Any:
 
 
 def is_text(text: str) -> bool:
-    """Return whether a plain scalar is read as a string, unchanged."""
+    """Return whether go-yaml v2, which Kustomize writes with, would read a plain scalar as a string."""
     if text in _WORDS:
         return False
-    if text[0] not in _STARTS_NUMBER:
+    if text[0] not in _STARTS_NUMBER or text.startswith(("0o-", "0o+")):
         return True
     return not _NOT_JSON.fullmatch(text) and _timestamp(text) is None and _number(text) is None
 
 
 def _number(text: str) -> int | float | None:
     if text[0] == ".":
-        return _float(text)
+        return _float(text.replace("_", "")) if _POINT_FIRST.fullmatch(text) else None
     digits = text.replace("_", "")
     integer = _INTEGER.fullmatch(digits)
     if integer:
@@ -94,18 +97,24 @@ def _timestamp(text: str) -> str | None:
     match = _TIMESTAMP.fullmatch(text)
     if not match:
         return None
-    if match["sep"] and (match["sep"] == " ") == bool(match["zone"]):
-        return None  # with T a zone is needed, with a space there is none
-    year, month, day, hour, minute, second = (int(match[group] or 0) for group in (1, 2, 3, 5, 6, 7))
+    year, month, day, hour, minute, second, *zone = (int(match[group] or 0) for group in (1, 2, 3, 5, 6, 7, 11, 12))
+    has_zone = bool(match["utc"] or match[10])
     if not (1 <= month <= 12 and 1 <= day <= _days(year, month) and hour < 24 and minute < 60 and second < 60):
         return None
+    if match["sep"] and has_zone == match["sep"].startswith(" "):
+        return None  # with T a zone is needed, with a space there is none
+    if zone[0] > 23 or zone[1] > 60:
+        return None
     fraction = (match[8] or "")[:9].rstrip("0")
-    zone = match["zone"] or "Z"
     return (
         f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
         + (f".{fraction}" if fraction else "")
-        + ("Z" if zone[1:] == "00:00" else zone)
+        + _zone(match[10], zone[0] * 60 + zone[1])
     )
+
+
+def _zone(sign: str | None, minutes: int) -> str:
+    return f"{sign}{minutes // 60:02}:{minutes % 60:02}" if minutes else "Z"
 
 
 def _days(year: int, month: int) -> int:

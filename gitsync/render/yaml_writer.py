@@ -20,21 +20,24 @@ _OLD_BOOLEANS: Final = frozenset(
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 _PRINTABLE: Final = r"\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd"
 """What go-yaml takes for printable: no control character, tab, byte-order mark or anything past U+FFFF."""
-_SPECIAL: Final = re.compile(rf"[^\n{_PRINTABLE}]| [\n\u2028\u2029]")
-"""What only double quotes can hold: an unprintable character, or a space before a line break."""
+_BREAK: Final = "\n\u2028\u2029"
+_BREAKS: Final = re.compile(rf"[{_BREAK}](?=[^{_BREAK}])")
+_SPECIAL: Final = re.compile(rf"[^\n{_PRINTABLE}]| [{_BREAK}]|[\u2028\u2029] ")
+"""What only double quotes can hold: an unprintable character, or a space that folding would drop."""
 _ESCAPED: Final = re.compile(rf'[^{_PRINTABLE}]|["\\\u2028\u2029]')
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_ANY: Final = re.compile(".", re.DOTALL)
+"""What go-yaml escapes in a text that begins with a byte-order mark."""
 _NAMED_ESCAPES: Final = {
     "\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r",
-    "\x1b": "\\e", '"': '\\"', "\\": "\\\\", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P",
+    "\x1b": "\\e", '"': '\\"', "\\": "\\\\", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P", "\xa0": "\\_",
 }  # fmt: skip
-_NOT_PLAIN: Final = re.compile(
-    r"[#,\[\]{}&*!|>'\"%@`]|---|\.\.\.| |.*[ \u2028\u2029]\Z|.*[\u2028\u2029]|[?:-](?: |\Z)|.*:(?: |\Z)|.* #"
-)
+_NOT_PLAIN: Final = re.compile(rf"\A(?:[#,\[\]{{}}&*!|>'\"%@` ]|---|\.\.\.|[?:-](?: |\Z))|: | #|[ :]\Z|[{_BREAK}]")
 """Texts that need quotes: they begin with an indicator, or hold ``: `` or `` #``, or end in a space."""
 _FOLDS: Final = {
     "": re.compile(r"(?<! ) (?! )"),
-    "'": re.compile(r"(?<!^)(?<! ) (?! |'\Z)"),
-    '"': re.compile(r'(?<!^)(?<! ) (?!"\Z)'),
+    "'": re.compile(r"(?<! )(?<!\A') (?! |'\Z)"),
+    '"': re.compile(r'(?<! )(?<!\A") (?!"\Z)'),
 }
 """The spaces at which a line can be broken, by its quote."""
 _WIDTH: Final = 80
@@ -116,22 +119,29 @@ def _text(text: str, pad: str, column: int) -> str:
     if "\n" in text and text[-1] != " " and not _SPECIAL.search(text):
         return _literal(text, indent)
     line = _line(text)
+    if line[0] == "'" and _BREAKS.search(line):
+        return f"'{_indented(line[1:-1], indent)}'"
     return line if column + len(line) <= _WIDTH else _folded(line, indent, column)
 
 
 def _literal(text: str, indent: str) -> str:
-    hint = str(len("  ")) if text[0] in " \n" else ""
-    chomp = "-" if text[-1] != "\n" else "+" if text[-2:] in ("\n", "\n\n") else ""
-    lines = text.removesuffix("\n").split("\n")
-    return f"|{hint}{chomp}\n" + "\n".join(line and indent + line for line in lines)
+    hint = str(len("  ")) if text[0] in _BREAK + " " else ""
+    chomp = "-" if text[-1] not in _BREAK else "+" if len(text) == 1 or text[-2] in _BREAK else ""
+    return f"|{hint}{chomp}" + _indented("\n" + text, indent).removesuffix("\n")
+
+
+def _indented(text: str, indent: str) -> str:
+    """Return a text with each line that is not empty indented, but the first."""
+    return _BREAKS.sub(lambda breaks: breaks[0] + indent, text)
 
 
 @lru_cache(maxsize=8192)
 def _line(text: str) -> str:
     """Return a text on one line, in the form that go-yaml chooses: plain, single or double quotes."""
     if "\n" in text or not is_text(text) or text in _OLD_BOOLEANS or _BASE_60.fullmatch(text) or _SPECIAL.search(text):
-        return '"' + _ESCAPED.sub(_escape, text) + '"'
-    if _NOT_PLAIN.match(text):
+        escaped = _ANY if text[:1] == _BYTE_ORDER_MARK else _ESCAPED
+        return '"' + escaped.sub(_escape, text) + '"'
+    if _NOT_PLAIN.search(text):
         return "'" + text.replace("'", "''") + "'"
     return text
 
@@ -158,7 +168,7 @@ def _folded(line: str, indent: str, column: int) -> str:
 
 
 def _is_simple_key(key: str) -> bool:
-    return "\n" not in key and len(key.encode("utf-8", "surrogatepass")) <= _LONGEST_SIMPLE_KEY
+    return not _BREAKS.search(key + " ") and len(key.encode("utf-8", "surrogatepass")) <= _LONGEST_SIMPLE_KEY
 
 
 @lru_cache(maxsize=8192)
