@@ -31,11 +31,11 @@ from gitsync.render.yaml_scalars import CORE, TAGGED, resolve
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one text may ask for: bytes, depth of nesting, and values copied for aliases."""
+    """How much one text may ask for: bytes, depth of nesting, and characters that its aliases expand to."""
 
     bytes: int = 16 << 20
     depth: int = 200
-    aliases: int = 100_000
+    aliases: int = 4 << 20
     duplicates: bool = False
     """Whether a key may stand twice in a mapping; the last one then counts."""
 
@@ -47,6 +47,8 @@ _MERGE: Final = object()
 _NEEDS_RESOLVING: Final = frozenset(("", *"+-.0123456789~nNtTfF<"))
 """A plain scalar that begins otherwise is a string."""
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
+_VALUE_COST: Final = 32
+"""The characters that a value counts for at least, with its key, when an alias copies it."""
 _SHORT: Final = 64
 _resolve_short: Final = lru_cache(maxsize=8192)(resolve)
 
@@ -74,7 +76,7 @@ class _Composer:
         self._first_line = first_line
         self._limits = limits
         self._anchors: dict[str, Any] = {}
-        self._copies = 0
+        self._expanded = 0
 
     def compose(self) -> Any:
         try:
@@ -209,13 +211,10 @@ class _Composer:
 
     def _copy(self, value: Any, depth: int, line: int) -> Any:
         """Return a deep copy; the limit on nesting, which holds for it too, bounds the recursion."""
-        self._copies += 1
-        if self._copies > self._limits.aliases:
-            raise self._refusal(
-                f"the aliases expand to more than the limit of {self._limits.aliases} values",
-                line,
-                "write the values out",
-            )
+        self._expanded += _VALUE_COST + (len(value) if isinstance(value, str) else 0)
+        if self._expanded > self._limits.aliases:
+            what = f"the aliases expand to more than the limit of {self._limits.aliases} characters"
+            raise self._refusal(what, line, "write the values out")
         if not isinstance(value, dict | list):
             return value
         if depth >= self._limits.depth:

@@ -294,8 +294,14 @@ def test_aliases_cannot_nest_deeper_than_the_limit() -> None:
 def test_an_alias_bomb_is_refused() -> None:
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
-    with pytest.raises(InvalidInput, match="f:5: the aliases expand to more than the limit of 100000 values"):
+    with pytest.raises(InvalidInput, match=r"f:[56]: the aliases expand to more than the limit of 4194304 characters"):
         read_all("\n".join(lines), "f")
+
+
+def test_aliases_of_a_long_text_are_refused_when_there_are_many() -> None:
+    assert len(read_all(f"- &a {'x' * 100_000}\n" + "- *a\n" * 40)[0]) == 41
+    with pytest.raises(InvalidInput, match=r"f:4[0-9]: the aliases expand"):
+        read_all(f"- &a {'x' * 100_000}\n" + "- *a\n" * 50, "f")
 
 
 def test_an_anchor_that_contains_itself_is_refused() -> None:
