@@ -6,28 +6,30 @@ Resources and bases, generators, components, then the transformers, validators a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
-from gitsync.render import generators, replacements, transformers
+from gitsync.render import generators, plugins, replacements, transformers
 from gitsync.render.config import EMPTY, TransformerConfig, config_from, spec_from
 from gitsync.render.config_defaults import DEFAULTS
 from gitsync.render.crds import config_from_crds
 from gitsync.render.fieldspec import FieldSpec, merge_specs
-from gitsync.render.kustomization import CONFIGURATION, REPLACEMENT, Kustomization, place
-from gitsync.render.loader import Loader
+from gitsync.render.files import join
+from gitsync.render.kustomization import CONFIGURATION, Kustomization, place
+from gitsync.render.loader import Loader, objects_in
 from gitsync.render.merge_keys import BuiltInSchema, OpenApiSchema, Schema
-from gitsync.render.patches import Patcher, read_patch
-from gitsync.render.resource import Gvk, Id, Origin, Resource
+from gitsync.render.origins import join as join_origin
+from gitsync.render.patches import Patch, Patcher, read_patch
+from gitsync.render.resource import Gvk, Id, Origin, Resource, Step, copy_value
 from gitsync.render.scopes import Scopes
-from gitsync.render.shapes import ListOf, Mismatch, Shape, conform
+from gitsync.render.shapes import Mismatch, Shape, conform
 from gitsync.render.variables import Variable, add_variables, join_variables, variable_from
 from gitsync.render.yaml_reader import read_all
 
-_METADATA_LABELS = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
+METADATA_LABELS: Final = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
 
 
 @dataclass(slots=True)
@@ -77,58 +79,73 @@ class Builder:
         self.schema = schema
         self.scopes.learn(schema.scopes())
 
-    def build(self, loader: Loader, kustomization: Kustomization, into: Accumulator) -> Accumulator:
-        """Add to ``into`` all that a kustomization makes, and return it."""
+    def build(self, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str = "") -> None:
+        """Add to ``into`` all that a kustomization makes; ``seen_from`` is its path for ``buildMetadata``."""
         self.warnings += kustomization.warnings
-        return _Target(self, loader, kustomization, into).build()
+        _Target(self, loader, kustomization, into, seen_from).build()
+
+
+class _Stage(NamedTuple):
+    """One transformer with the place of its configuration."""
+
+    kind: str
+    where: str
+    act: Callable[[], None]
+    name: str = ""
+    namespace: str = ""
+    configured_in: str = ""
+    times: int = 1
 
 
 class _Target:
     """One kustomization being built."""
 
-    def __init__(self, builder: Builder, loader: Loader, kustomization: Kustomization, into: Accumulator) -> None:
+    def __init__(
+        self, builder: Builder, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str
+    ) -> None:
         self._builder = builder
         self._loader = loader
         self._file = kustomization
         self._into = into
+        self._seen_from = seen_from
         self._scopes = builder.scopes
 
-    def build(self) -> Accumulator:
+    def build(self) -> None:
         file, into = self._file, self._into
-        for name in ("resources", "bases"):
-            self._add_resources(into, file.get(name), name)
+        self._add_resources(into, [(name, i, path) for name in ("resources", "bases") for i, path in _rows(file, name)])
         into.config = into.config.merge(self._configuration())
         into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
-        for index, path in enumerate(file.get("components")):
-            self._component(path, file.where("components", index))
-        self._transform()
+        for index, path in _rows(file, "components"):
+            self._enter(path, file.where("components", index), is_component=True)
+        for stage in list(self._stages()):
+            self._run(stage)
         self._validate()
         add_variables(
             into.variables,
-            (variable_from(item, file.where("vars", index)) for index, item in enumerate(file.get("vars"))),
+            (variable_from(item, file.where("vars", index)) for index, item in _rows(file, "vars")),
             into.resources,
             self._scopes,
         )
-        return into
 
-    # resources ------------------------------------------------------------------------------------------------
+    # resources
 
-    def _add_resources(self, into: Accumulator, paths: Sequence[str], field_name: str) -> None:
-        index = _ids(into.resources, self._scopes)
-        for position, path in enumerate(paths):
+    def _add_resources(self, into: Accumulator, rows: Iterable[tuple[str, int, str]]) -> None:
+        """Add the objects of files, and what bases make, in the order listed."""
+        index = {self._scopes.id_of(resource): resource for resource in into.resources}
+        for field_name, position, path in rows:
             where = self._file.where(field_name, position)
-            real, entry = self._loader.entry(path, where)
-            if entry is Entry.FILE:
-                added = self._loader.resources(self._loader.file(path, where))
-                for resource in added:
-                    self._note_origin(resource, real)
-                self._append(into, added, index, where)
+            if self._loader.entry(path, where)[1] is Entry.FOLDER:
+                base = self._enter(path, where, is_component=False)
+                self._append(into, base.resources, index, where)
+                into.config = into.config.merge(base.config)
+                join_variables(into.variables, base.variables.values())
                 continue
-            base = self._enter(path, where, is_component=False)
-            self._append(into, base.resources, index, where)
-            into.config = into.config.merge(base.config)
-            join_variables(into.variables, base.variables.values())
+            added = self._loader.resources(self._loader.file(path, where))
+            source = Step(path=join_origin(self._seen_from, path)) if self._builder.build_metadata else None
+            for resource in added:
+                resource.source = source
+            self._append(into, added, index, where)
 
     def _append(self, into: Accumulator, added: Iterable[Resource], index: dict[Id, Resource], where: str) -> None:
         for resource in added:
@@ -144,6 +161,7 @@ class _Target:
             into.resources.append(resource)
 
     def _enter(self, path: str, where: str, *, is_component: bool) -> Accumulator:
+        """Build the kustomization of a folder: a component into what is here, a base on its own."""
         loader = self._loader.enter(path, where)
         inner = loader.kustomization()
         if inner is None:
@@ -154,196 +172,263 @@ class _Target:
             )
         self._builder.use_schema(loader, inner)
         if inner.is_component is not is_component:
-            wanted, place_name = ("a Component", "components") if inner.is_component else ("no Component", "resources")
-            raise InvalidInput(f"{path} is {wanted}", where=where, cure=f"list it under {place_name}")
-        return self._builder.build(loader, inner, self._into if is_component else Accumulator())
+            what, field_name = ("a", "components") if inner.is_component else ("not a", "resources")
+            raise InvalidInput(f"{path} is {what} Component", where=where, cure=f"list it under {field_name}")
+        into = self._into if is_component else Accumulator()
+        self._builder.build(loader, inner, into, join_origin(self._seen_from, path))
+        return into
 
-    def _component(self, path: str, where: str) -> None:
-        self._enter(path, where, is_component=True)
-        _ids(self._into.resources, self._scopes)
-
-    # configuration --------------------------------------------------------------------------------------------
+    # configuration
 
     def _configuration(self) -> TransformerConfig:
         config = DEFAULTS
-        for index, path in enumerate(self._file.get("configurations")):
-            where = self._file.where("configurations", index)
-            text = self._loader.read(path, where)
+        for index, path in _rows(self._file, "configurations"):
+            text = self._loader.read(path, self._file.where("configurations", index))
             for document in read_all(text, path)[:1]:
                 config = config.merge(config_from(_conform(document, CONFIGURATION, path, text)))
         return config
 
-    # generators -----------------------------------------------------------------------------------------------
+    # generators
 
     def _generate(self) -> None:
         common = self._file.fields.get("generatorOptions") or {}
-        for field_name, make in (
-            ("configMapGenerator", generators.config_map),
-            ("secretGenerator", generators.secret),
+        for field_name, kind, make in (
+            ("configMapGenerator", "ConfigMapGenerator", generators.config_map),
+            ("secretGenerator", "SecretGenerator", generators.secret),
         ):
-            for index, item in enumerate(self._file.get(field_name)):
+            for index, item in _rows(self._file, field_name):
                 where = self._file.where(field_name, index)
-                self.generate(field_name, generators.with_options(item, common), make, where)
+                arguments = generators.with_options(item, common)
+                try:
+                    manifest = make(arguments, lambda path, where=where: self._loader.read(path, where))  # type: ignore[misc]
+                except InvalidInput as error:
+                    what = f"{field_name} {item.get('name') or ''}: {error.what}"
+                    raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
+                made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "")
+                made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
+                self._absorb(made, where, Step(configured_in=self._seen_file, kind=kind))
+        for plugin, where in self._plugins("generators"):
+            made = plugins.generate(plugin, self._scene(where))
+            self._absorb(made, where, self._step(plugin))
 
-    def generate(self, kind: str, arguments: dict[str, Any], make: Callable[..., dict[str, Any]], where: str) -> None:
-        """Make the object of one generator and add it, or merge it into the one it names."""
-        behavior = arguments.get("behavior") or ""
-        name = arguments.get("name") or ""
-        if behavior not in generators.BEHAVIORS:
-            raise InvalidInput(
-                f"the behavior {behavior!r} of {kind} {name} is not known",
-                where=where,
-                cure="use create, replace or merge",
-            )
-        try:
-            manifest = make(arguments, lambda path: self._loader.read(path, where))
-        except InvalidInput as error:
-            raise InvalidInput(f"{kind} {name}: {error.what}", where=error.where or where, cure=error.cure) from None
-        resource = Resource(manifest, Origin(self._file.file, 0), behavior=behavior, is_marked=True)
-        resource.needs_hash = not (arguments.get("options") or {}).get("disableNameSuffixHash")
-        self._absorb(resource, where)
-
-    def _absorb(self, made: Resource, where: str) -> None:
+    def _absorb(self, made: Resource, where: str, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""
         one = self._scopes.id_of(made)
-        matching = [
-            (position, old)
-            for position, old in enumerate(self._into.resources)
-            if old.name and one in self._scopes.all_ids(old)
-        ]
-        changes = made.behavior in ("merge", "replace")
-        if not matching:
-            if changes:
-                raise InvalidInput(
-                    f"nothing to {made.behavior}: no base has this object",
-                    where=where,
-                    subject=str(one),
-                    cure="use behavior create, or correct the name",
-                )
-            self._into.resources.append(made)
-            return
-        if len(matching) > 1:
-            raise InvalidInput(f"{len(matching)} objects could be merged into", where=where, subject=str(one))
-        if not changes:
+        if made.behavior not in generators.BEHAVIORS:
             raise InvalidInput(
-                "the object exists already",
+                f"the behavior {made.behavior!r} is not known",
                 where=where,
                 subject=str(one),
-                cure="use behavior merge or replace, or another name",
+                cure="use create, replace or merge",
             )
-        position, old = matching[0]
-        _take_over(made, old)
-        self._into.resources[position] = made
+        made.source = source if self._builder.build_metadata else None
+        found = [index for index, old in enumerate(self._into.resources) if one in self._scopes.all_ids(old)]
+        changes = made.behavior in ("merge", "replace")
+        if not found and not changes:
+            self._into.resources.append(made)
+            return
+        if len(found) != 1 or not changes:
+            raise _cannot_absorb(made, len(found), where, str(one))
+        old = self._into.resources[found[0]]
+        if made.behavior == "merge":
+            made.source = old.source
+        generators.take_over(made, old)
+        self._into.resources[found[0]] = made
 
-    # transformers ---------------------------------------------------------------------------------------------
+    # transformers
 
-    def _transform(self) -> None:
+    def _run(self, stage: _Stage) -> None:
+        """Run one transformer, and say where it is configured when it is refused."""
+        try:
+            stage.act()
+        except InvalidInput as error:
+            where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
+            raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
+        self._into.drop_deleted()
+        if self._builder.build_metadata:
+            step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
+            for resource in self._into.resources:
+                resource.steps += [step] * stage.times
+
+    def _stages(self) -> Iterator[_Stage]:
+        """Yield the transformers in the order of Kustomize, with their files already read."""
         file, into, scopes = self._file, self._into, self._scopes
-        fields, config = file.fields, into.config
-        patcher = Patcher(into.resources, scopes, self._builder.schema)
-        for patch in [*self._legacy_merges(), *self._patches()]:
-            patcher.apply(patch)
-        into.drop_deleted()
-        resources = into.resources
+        fields, resources = file.fields, into.resources
+        patcher = Patcher(resources, scopes, self._builder.schema)
+        merges = [self._legacy_merge(index, item) for index, item in _rows(file, "patchesStrategicMerge")]
+        patches = [self._patch("patches", index, item) for index, item in _rows(file, "patches")]
+        json_patches = [self._patch("patchesJson6902", index, item) for index, item in _rows(file, "patchesJson6902")]
+        replaced = [
+            (one, file.where("replacements", index))
+            for index, item in _rows(file, "replacements")
+            for one in plugins.read_replacement(item, self._reader(file.where("replacements", index)))
+        ]
+        if merges:
+            yield _Stage(
+                "PatchStrategicMergeTransformer",
+                file.where("patchesStrategicMerge"),
+                lambda: _each(patcher.apply, merges),
+            )
+        for patch in patches:
+            yield _Stage("PatchTransformer", patch.where, lambda patch=patch: patcher.apply(patch))  # type: ignore[misc]
         if fields.get("namespace"):
-            transformers.set_namespace(resources, fields["namespace"], config.namespace, scopes)
-        for name, is_prefix in (("namePrefix", True), ("nameSuffix", False)):
-            if fields.get(name):
-                specs = config.name_prefix if is_prefix else config.name_suffix
-                transformers.add_affix(resources, fields[name], specs, scopes, is_prefix=is_prefix)
-        for label in file.get("labels"):
-            transformers.set_entries(resources, label.get("pairs") or {}, _label_specs(label, config))
-        if fields.get("commonLabels"):
-            transformers.set_entries(resources, fields["commonLabels"], config.common_labels)
-        if fields.get("commonAnnotations"):
-            transformers.set_entries(resources, fields["commonAnnotations"], config.common_annotations)
-        self._json_patches()
-        for index, replica in enumerate(file.get("replicas")):
-            self._at(
-                ("replicas", index),
+            yield _Stage(
+                "NamespaceTransformer",
+                file.where("namespace"),
+                lambda: transformers.set_namespace(resources, fields["namespace"], into.config.namespace, scopes),
+            )
+        if fields.get("namePrefix"):
+            yield _Stage(
+                "PrefixTransformer",
+                file.where("namePrefix"),
+                lambda: transformers.add_affix(
+                    resources, fields["namePrefix"], into.config.name_prefix, scopes, is_prefix=True
+                ),
+            )
+        if fields.get("nameSuffix"):
+            yield _Stage(
+                "SuffixTransformer",
+                file.where("nameSuffix"),
+                lambda: transformers.add_affix(
+                    resources, fields["nameSuffix"], into.config.name_suffix, scopes, is_prefix=False
+                ),
+            )
+        yield from self._label_stages()
+        for patch in json_patches:
+            yield _Stage("PatchJson6902Transformer", patch.where, lambda patch=patch: patcher.apply(patch))  # type: ignore[misc]
+        for index, replica in _rows(file, "replicas"):
+            yield _Stage(
+                "ReplicaCountTransformer",
+                file.where("replicas", index),
                 lambda replica=replica: transformers.set_replicas(  # type: ignore[misc]
-                    resources, replica.get("name") or "", replica.get("count") or 0, config.replicas, scopes
+                    resources, replica.get("name") or "", replica.get("count") or 0, into.config.replicas, scopes
                 ),
             )
         images = [*file.get("images"), *file.get("imageTags")]
         if images:
-            transformers.set_images(resources, [(image, config.images) for image in images])
-        self._replace()
+            yield _Stage(
+                "ImageTagTransformer",
+                file.where("images"),
+                lambda: transformers.set_images(resources, [(image, into.config.images) for image in images]),
+                times=len(images),
+            )
+        if replaced:
+            yield _Stage(
+                "ReplacementTransformer",
+                file.where("replacements"),
+                lambda: _each(lambda row: replacements.replace(resources, row[0], scopes), replaced),
+            )
+        yield from self._plugin_stages("transformers")
 
-    def _at(self, path: tuple[str | int, ...], act: Callable[[], None]) -> None:
-        """Run what a field asks for, and say where the field is when it is refused."""
-        try:
-            act()
-        except InvalidInput as error:
-            where = self._file.where(*path)
-            if error.where:
-                where = f"{where}: {error.where}"
-            raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
+    def _label_stages(self) -> Iterator[_Stage]:
+        file, config, resources = self._file, self._into.config, self._into.resources
+        labels = [
+            ("LabelTransformer", file.where("labels", index), label.get("pairs") or {}, _label_specs(label, config))
+            for index, label in _rows(file, "labels")
+        ]
+        common = [
+            ("LabelTransformer", "commonLabels", config.common_labels),
+            ("AnnotationsTransformer", "commonAnnotations", config.common_annotations),
+        ]
+        labels += [
+            (kind, file.where(name), file.fields[name], specs) for kind, name, specs in common if file.fields.get(name)
+        ]
+        for kind, where, pairs, specs in labels:
+            yield _Stage(
+                kind,
+                where,
+                lambda pairs=pairs, specs=specs: transformers.set_entries(resources, pairs, specs),  # type: ignore[misc]
+            )
 
-    def _legacy_merges(self) -> list[Any]:
-        found = []
-        for index, item in enumerate(self._file.get("patchesStrategicMerge")):
-            where = self._file.where("patchesStrategicMerge", index)
-            text: bytes | str = item
-            name = where
-            if "\n" not in item:
-                text = self._loader.read(item, where)
-                name = item
-            found.append(read_patch(text, name, {}, where))
-        return found
+    def _legacy_merge(self, index: int, item: str) -> Patch:
+        where = self._file.where("patchesStrategicMerge", index)
+        if "\n" in item:
+            return read_patch(item, where, {}, where)
+        return read_patch(self._loader.read(item, where), join(self._file.folder, item), {}, where)
 
-    def _patches(self) -> list[Any]:
-        found = []
-        for index, item in enumerate(self._file.get("patches")):
-            where = self._file.where("patches", index)
-            text, name = self._patch_text(item, where)
-            found.append(read_patch(text, name, item, where))
-        return found
-
-    def _patch_text(self, item: dict[str, Any], where: str) -> tuple[bytes | str, str]:
+    def _patch(self, field_name: str, index: int, item: dict[str, Any]) -> Patch:
+        where = self._file.where(field_name, index)
         path, inline = item.get("path"), (item.get("patch") or "").strip()
         if bool(path) is bool(inline):
             raise InvalidInput(
-                "a patch needs either path or patch" + (", not both" if path else ""),
+                "the patch has path and patch" if path else "the patch has neither path nor patch",
                 where=where,
                 cure="keep one of them" if path else "add one of them",
             )
-        return (self._loader.read(path, where), path) if path else (inline, where)
-
-    def _json_patches(self) -> None:
-        patcher = Patcher(self._into.resources, self._scopes, self._builder.schema)
-        for index, item in enumerate(self._file.get("patchesJson6902")):
-            where = self._file.where("patchesJson6902", index)
-            text, name = self._patch_text(item, where)
-            patch = read_patch(text, name, item, where)
-            patcher.apply(patch)
-
-    def _replace(self) -> None:
-        for index, item in enumerate(self._file.get("replacements")):
-            where = self._file.where("replacements", index)
-            for one in self._replacement(item, where):
-                self._at(
-                    ("replacements", index),
-                    lambda one=one: replacements.replace(self._into.resources, one, self._scopes),  # type: ignore[misc]
-                )
-
-    def _replacement(self, item: dict[str, Any], where: str) -> list[dict[str, Any]]:
-        path = item.get("path")
-        if not path:
-            return [item]
-        if item.get("source") is not None or item.get("targets"):
-            raise InvalidInput("a replacement has a path and a source", where=where, cure="keep one of them")
-        text = self._loader.read(path, where)
-        documents = read_all(text, path)[:1]
-        shape: Shape = ListOf(REPLACEMENT) if documents and isinstance(documents[0], list) else REPLACEMENT
-        found = [_conform(document, shape, path, text) for document in documents]
-        return found[0] if found and isinstance(found[0], list) else found
+        if path:
+            return read_patch(self._loader.read(path, where), join(self._file.folder, path), item, where)
+        return read_patch(inline, where, item, where)
 
     def _validate(self) -> None:
-        pass
+        """Run validators, which may look at the resources but not change them."""
+        for stage in list(self._plugin_stages("validators")):
+            before = [copy_value(resource.manifest) for resource in self._into.resources]
+            stage.act()
+            if before != [resource.manifest for resource in self._into.resources]:
+                raise InvalidInput(
+                    f"the validator {stage.kind} changes the resources",
+                    where=stage.where,
+                    cure="list it under transformers",
+                )
 
-    def _note_origin(self, resource: Resource, path: str) -> None:
-        pass
+    # plugins
+
+    def _plugin_stages(self, field_name: str) -> Iterator[_Stage]:
+        for plugin, where in self._plugins(field_name):
+            step = self._step(plugin)
+            yield _Stage(
+                plugin.gvk.kind,
+                where,
+                lambda plugin=plugin, where=where: plugins.transform(plugin, self._scene(where)),  # type: ignore[misc]
+                step.name,
+                step.namespace,
+                step.configured_in,
+            )
+
+    def _plugins(self, field_name: str) -> list[tuple[Resource, str]]:
+        """Return the plugins that a field configures by texts, files or bases, with the place of each."""
+        gathered = Accumulator()
+        files: list[tuple[str, int, str]] = []
+        found: list[tuple[Resource, str]] = []
+        for index, item in _rows(self._file, field_name):
+            where = self._file.where(field_name, index)
+            if "\n" not in item and not item.lstrip().startswith("{"):
+                files.append((field_name, index, item))
+                continue
+            for document, manifest in objects_in(item, where):
+                inline = Resource(manifest, Origin(self._file.file, document), source=Step(path=self._seen_file))
+                found.append((inline, where))
+        self._add_resources(gathered, files)
+        return found + [(plugin, place_of(plugin)) for plugin in gathered.resources]
+
+    def _scene(self, where: str) -> plugins.Scene:
+        return plugins.Scene(self._into.resources, self._scopes, self._builder.schema, self._loader, where)
+
+    def _reader(self, where: str) -> Callable[[str], bytes]:
+        return lambda path: self._loader.read(path, where)
+
+    @property
+    def _seen_file(self) -> str:
+        return join_origin(self._seen_from, self._file.file.rpartition("/")[2])
+
+    @staticmethod
+    def _step(plugin: Resource) -> Step:
+        source = plugin.source.path if plugin.source else ""
+        return Step("", source, plugin.gvk.kind, plugin.name, plugin.namespace)
+
+
+def place_of(resource: Resource) -> str:
+    """Return the file that a resource was read from."""
+    return resource.origin.file
+
+
+def _rows(file: Kustomization, name: str) -> list[tuple[int, Any]]:
+    return list(enumerate(file.get(name)))
+
+
+def _each(act: Callable[[Any], None], items: Sequence[Any]) -> None:
+    for item in items:
+        act(item)
 
 
 def _conform(document: Any, shape: Shape, path: str, text: bytes) -> Any:
@@ -353,33 +438,28 @@ def _conform(document: Any, shape: Shape, path: str, text: bytes) -> Any:
         raise InvalidInput(error.what, where=place(path, text, error.path), cure=error.cure) from None
 
 
-def _ids(resources: Iterable[Resource], scopes: Scopes) -> dict[Id, Resource]:
-    return {scopes.id_of(resource): resource for resource in resources}
-
-
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:
     specs = tuple(spec_from(one) for one in label.get("fields") or ())
     if label.get("includeSelectors"):
         return merge_specs(specs, config.common_labels)
     if label.get("includeTemplates"):
         specs = merge_specs(specs, config.template_labels)
-    return merge_specs(specs, (_METADATA_LABELS,))
+    return merge_specs(specs, (METADATA_LABELS,))
 
 
-def _take_over(made: Resource, old: Resource) -> None:
-    """Give a generated resource the identity of the one it merges with or replaces, and merge their data."""
-    manifest = made.manifest
-    for member in ("labels", "annotations"):
-        values = {**old.labels(member), **made.labels(member)}
-        if values:
-            manifest["metadata"][member] = values
-    if made.behavior == "merge":
-        for member in ("data", "binaryData"):
-            merged = {**(old.manifest.get(member) or {}), **(manifest.get(member) or {})}
-            if merged:
-                manifest[member] = merged
-    made.set_meta("name", old.name)
-    made.set_meta("namespace", old.namespace)
-    made.previous, made.prefixes, made.suffixes = old.previous, old.prefixes, old.suffixes
-    made.behavior, made.variables = old.behavior, old.variables
-    made.needs_hash = made.needs_hash and old.needs_hash
+def _cannot_absorb(made: Resource, count: int, where: str, subject: str) -> InvalidInput:
+    if count > 1:
+        return InvalidInput(f"{count} objects could be merged into", where=where, subject=subject)
+    if count:
+        return InvalidInput(
+            "the object exists already",
+            where=where,
+            subject=subject,
+            cure="use behavior merge or replace, or rename it",
+        )
+    return InvalidInput(
+        f"nothing to {made.behavior}: no base has this object",
+        where=where,
+        subject=subject,
+        cure="use behavior create, or correct the name",
+    )

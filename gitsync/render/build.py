@@ -13,20 +13,37 @@ from typing import Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
-from gitsync.render import generators
-from gitsync.render.accumulate import Accumulator, Builder
+from gitsync.render import transformers
+from gitsync.render.accumulate import METADATA_LABELS, Accumulator, Builder
 from gitsync.render.files import Files, ParseCache
 from gitsync.render.kustomization import FILE_NAMES
 from gitsync.render.loader import Loader
 from gitsync.render.order import in_order
+from gitsync.render.origins import MANAGED_BY, ORIGIN, TRANSFORMATIONS, annotate
 from gitsync.render.plain import plain_resources
 from gitsync.render.references import fix_references
 from gitsync.render.resource import Resource
-from gitsync.render.scopes import Scopes
 from gitsync.render.variables import resolve_variables
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"
+_INTERNAL: Final = "internal.config.kubernetes.io"
+_NOTES: Final = frozenset(
+    {
+        *(
+            f"{_INTERNAL}/{name}"
+            for name in (
+                *("previousKinds", "previousNames", "previousNamespaces", "prefixes", "suffixes", "refBy"),
+                *("allowNameChange", "allowKindChange", "generatorBehavior", "needsHashSuffix"),
+                *("path", "index", "seqindent", "id", "annotations-migration-resource-id"),
+            )
+        ),
+        *("config.kubernetes.io/path", "config.kubernetes.io/index", "config.k8s.io/id"),
+        *(ORIGIN, TRANSFORMATIONS),
+    }
+)
+"""Annotations in which Kustomize keeps notes while it builds; they are never part of the result."""
+_ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,40 +89,36 @@ def build(
         return Build(_finished(resources), frozenset(files.looked_at))
     builder = Builder(kustomization)
     builder.use_schema(loader, kustomization)
-    made = builder.build(loader, kustomization, Accumulator())
+    made = Accumulator()
+    builder.build(loader, kustomization, made)
     resources = made.resources
-    _add_hashes(resources, builder.scopes)
+    transformers.add_hashes(resources, builder.scopes)
     fix_references(resources, made.config.name_reference, builder.scopes)
     unused = resolve_variables(resources, made.variables, made.config.var_reference)
     resources = [one for one in resources if not _is_local(one)]
     resources = in_order(resources, kustomization.fields.get("sortOptions"), kustomization.where("sortOptions"))
-    return Build(_finished(resources), frozenset(files.looked_at), (*builder.warnings, *unused))
-
-
-def _add_hashes(resources: Sequence[Resource], scopes: Scopes) -> None:
-    for resource in resources:
-        if resource.needs_hash:
-            scopes.remember(resource)
-            resource.set_meta("name", f"{resource.name}-{generators.name_hash(resource.manifest)}")
+    if "managedByLabel" in builder.build_metadata:
+        transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
+    manifests = _finished(resources, builder.build_metadata)
+    return Build(manifests, frozenset(files.looked_at), (*builder.warnings, *unused))
 
 
 def _is_local(resource: Resource) -> bool:
     return resource.labels("annotations").get(_LOCAL_CONFIG, "false") != "false"
 
 
-def _finished(resources: Sequence[Resource]) -> tuple[Manifest, ...]:
-    return tuple(_with_text_annotations(resource) for resource in resources)
+def _finished(resources: Sequence[Resource], wanted: frozenset[str] = frozenset()) -> tuple[Manifest, ...]:
+    return tuple(_finish(resource, wanted) for resource in resources)
 
 
-def _with_text_annotations(resource: Resource) -> Manifest:
-    """Return the manifest with its annotations as Kustomize leaves them: texts, or none at all."""
-    annotations = (resource.manifest.get("metadata") or {}).get("annotations")
-    if not isinstance(annotations, dict):
-        return resource.manifest
-    if not annotations:
-        if resource.is_marked:
+def _finish(resource: Resource, wanted: frozenset[str]) -> Manifest:
+    """Return the manifest with the annotations that Kustomize leaves: no notes of its own, and no empty mapping."""
+    annotations = (resource.manifest.get("metadata") or {}).get("annotations", _ABSENT)
+    if annotations is not _ABSENT:
+        kept = {key: value for key, value in resource.labels("annotations").items() if key not in _NOTES}
+        if kept != annotations:
+            resource.editable["metadata"]["annotations"] = kept
+        if not kept:
             del resource.editable["metadata"]["annotations"]
-        return resource.manifest
-    if not all(isinstance(value, str) for value in annotations.values()):
-        resource.editable["metadata"]["annotations"] = resource.labels("annotations")
+    annotate(resource, wanted)
     return resource.manifest

@@ -29,6 +29,8 @@ def split(path: str) -> tuple[str, ...]:
     for piece in split_path(path, "."):
         if parts and parts[-1].startswith("[") and not parts[-1].endswith("]"):
             parts[-1] += f".{piece}"
+            if parts[-1].endswith("]") and "=" not in parts[-1]:
+                parts[-1] = parts[-1][1:-1]
         else:
             parts.append(piece)
     return tuple(parts)

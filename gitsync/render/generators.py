@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.resource import text_of
+from gitsync.render.resource import Resource, text_of
 
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
-_ENV_KEY: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _BASE64_LINE: Final = 70
 BEHAVIORS: Final = ("", "create", "replace", "merge")
 
@@ -52,6 +49,25 @@ def with_options(arguments: Mapping[str, Any], common: Mapping[str, Any]) -> dic
     for flag in ("disableNameSuffixHash", "immutable"):
         options[flag] = bool(own.get(flag) or common.get(flag))
     return {**arguments, "options": options}
+
+
+def take_over(made: Resource, old: Resource) -> None:
+    """Give a generated resource the identity of the one it merges with or replaces, and merge their data."""
+    manifest = made.manifest
+    for member in ("labels", "annotations"):
+        values = {**old.labels(member), **made.labels(member)}
+        if values:
+            manifest["metadata"][member] = values
+    if made.behavior == "merge":
+        for member in ("data", "binaryData"):
+            merged = {**(old.manifest.get(member) or {}), **(manifest.get(member) or {})}
+            if merged:
+                manifest[member] = merged
+    made.set_meta("name", old.name)
+    made.set_meta("namespace", old.namespace)
+    made.previous, made.prefixes, made.suffixes = old.previous, old.prefixes, old.suffixes
+    made.behavior, made.variables = old.behavior, old.variables
+    made.needs_hash = made.needs_hash and old.needs_hash
 
 
 def name_hash(manifest: Manifest) -> str:
@@ -113,10 +129,6 @@ def _data(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> list[tu
     name = arguments["name"]
     pairs: dict[str, bytes] = {}
     for key, content in _pairs(arguments, read):
-        if not _KEY.fullmatch(key) or key in (".", "..") or key.startswith("..") or len(key) > 253:
-            raise InvalidInput(
-                f"{key!r} in the generator {name} is not a valid key", cure="use letters, digits, '-', '_' and '.'"
-            )
         if key in pairs:
             raise InvalidInput(f"the generator {name} repeats the key {key!r}", cure="remove one of them")
         pairs[key] = content
@@ -164,12 +176,6 @@ def _env_lines(content: bytes, path: str) -> Iterator[tuple[str, bytes]]:
         if not text or text.startswith("#"):
             continue
         key, _, value = text.partition("=")
-        if not _ENV_KEY.fullmatch(key) or key == "." or key.startswith(".."):
-            raise InvalidInput(
-                f"{key!r} is not a valid name for a variable",
-                where=f"{path}:{number}",
-                cure="use letters, digits, '-', '_' and '.'",
-            )
         yield key, value.encode()
 
 

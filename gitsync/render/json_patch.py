@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.resource import copy_value
+
+_EXACT: Final = 1 << 53
 
 
 def check_operations(value: Any) -> list[dict[str, Any]] | None:
     """Return the operations of a JSON patch, or None where the value is not a list of operations."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
+    return [_as_float64(item) for item in value]
+
+
+def _as_float64(value: Any) -> Any:
+    """Return the value with the precision that Kustomize leaves to large numbers in a patch."""
+    if isinstance(value, dict):
+        return {key: _as_float64(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_float64(item) for item in value]
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return int(float(value))
     return value
 
 

@@ -21,6 +21,7 @@ from gitsync.render.shapes import (
     Struct,
     conform,
 )
+from gitsync.render.yaml_composer import Limits
 from gitsync.render.yaml_reader import locate, read_all
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -146,6 +147,7 @@ _DEPRECATED: Final = {
     "patchesStrategicMerge": "patches",
     "vars": "replacements",
 }
+_LENIENT: Final = Limits(duplicates=True)
 BUILD_METADATA: Final = ("originAnnotations", "transformerAnnotations", "managedByLabel")
 
 
@@ -161,6 +163,8 @@ class Kustomization:
     folder: str
     fields: dict[str, Any]
     text: bytes
+    duplicate: str = ""
+    """What is said of a key that stands twice, which Kustomize accepts in this file alone."""
 
     @property
     def is_component(self) -> bool:
@@ -177,8 +181,9 @@ class Kustomization:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each deprecated field in use."""
-        return tuple(
+        """One line for each deprecated field in use, and for keys that stand twice."""
+        duplicates = (self.duplicate,) if self.duplicate else ()
+        return duplicates + tuple(
             f"{self.where(old)}: {old!r} is deprecated; use {new!r}"
             for old, new in _DEPRECATED.items()
             if old in self.fields
@@ -195,7 +200,7 @@ def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) 
 
 def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
     """Return the checked kustomization; raise InvalidInput with ``file:line`` for what is wrong in it."""
-    documents = read_all(text, file)
+    documents, duplicate = _documents(file, text)
     if not documents:
         raise InvalidInput("the kustomization is empty", where=file, cure="name at least one resource")
     if not isinstance(documents[0], dict):
@@ -204,9 +209,20 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
         fields = conform(documents[0], Struct(FIELDS))
     except Mismatch as error:
         raise InvalidInput(error.what, where=place(file, text, error.path), cure=error.cure) from None
-    found = Kustomization(file, folder, fields, text)
+    found = Kustomization(file, folder, fields, text, duplicate)
     _check(found)
     return found
+
+
+def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
+    """Return the documents, and what is said where a key stands twice."""
+    try:
+        return read_all(text, file), ""
+    except InvalidInput as error:
+        try:
+            return read_all(text, file, limits=_LENIENT), f"{error.where}: {error.what}; the last one counts"
+        except InvalidInput:
+            raise error from None
 
 
 def _check(found: Kustomization) -> None:

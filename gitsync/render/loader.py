@@ -132,7 +132,7 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
             what, cure, inside = fault
             source = text if isinstance(text, bytes) else text.encode()
             raise InvalidInput(what, where=place(file, source, (*path, *inside), index), cure=cure)
-        if not document["kind"].endswith("List"):
+        if not _is_list(document):
             found.append((index, document))
             continue
         items = document.get("items")
@@ -145,6 +145,10 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     return found
 
 
+def _is_list(document: Manifest) -> bool:
+    return "items" in document and str(document["kind"]).endswith("List")
+
+
 def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
     """Return what is wrong with an object, its cure, and the path to it."""
     if not isinstance(document, dict):
@@ -152,24 +156,8 @@ def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
     kind = document.get("kind")
     if not kind or not isinstance(kind, str):
         return "the object has no kind", "add a kind", ()
-    if not kind.endswith("List"):
+    if not _is_list(document):
         meta = document.get("metadata")
         if not isinstance(meta, dict) or meta.get("name") in (None, "") or isinstance(meta["name"], dict | list):
             return f"the {kind} has no metadata.name", "add a name; generateName is not supported", ("metadata",)
-    hole = _null_in_list(document)
-    if hole is not None:
-        return f"the list {'.'.join(str(part) for part in hole[:-1])} has an empty item", "remove it", hole
-    return None
-
-
-def _null_in_list(value: Any) -> tuple[str | int, ...] | None:
-    """Return the path to a null in a list; depth is bounded by the reader."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in pairs:
-        if item is None and isinstance(value, list):
-            return (key,)
-        if isinstance(item, dict | list):
-            below = _null_in_list(item)
-            if below is not None:
-                return (key, *below)
     return None

@@ -51,6 +51,16 @@ class Origin(NamedTuple):
     document: int
 
 
+class Step(NamedTuple):
+    """A file an object was read from, or a generator or transformer and the file that configures it."""
+
+    path: str = ""
+    configured_in: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
 def gvk_of(manifest: Manifest) -> Gvk:
     """Return the group, version and kind of a manifest; absent members are empty."""
     api_version = text_of(manifest.get("apiVersion"))
@@ -103,12 +113,12 @@ class Resource:
     suffixes: list[str] = field(default_factory=list)
     behavior: str = ""
     needs_hash: bool = False
-    is_marked: bool = False
-    """Whether Kustomize would have kept notes in the annotations, and so have written them anew."""
     variables: list[str] = field(default_factory=list)
     edits: int = 0
-    built_by: list[dict[str, Any]] = field(default_factory=list)
-    """The origin, then each transformer, for ``buildMetadata``."""
+    source: Step | None = None
+    """Where ``buildMetadata`` says it comes from."""
+    steps: list[Step] = field(default_factory=list)
+    """The transformers it went through, for ``buildMetadata``."""
 
     @property
     def editable(self) -> Manifest:

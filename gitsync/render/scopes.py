@@ -93,7 +93,6 @@ class Scopes:
         """Add the id of now to the resource's previous ones, because a transformer is about to change it."""
         now = self.id_of(resource)
         resource.previous.append(Previous(now.gvk.kind, now.namespace, now.name))
-        resource.is_marked = True
 
 
 _BUILT_IN: Final = _table()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldspec import FieldSpec, visit
+from gitsync.render.generators import name_hash
 from gitsync.render.resource import Gvk, Resource, text_of
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
@@ -35,7 +36,7 @@ def set_namespace(
     """Put the resources into a namespace, with the fields that name their own namespace."""
     for resource in resources:
         scopes.remember(resource)
-        _namespace_of(resource, namespace, specs, scopes, only_unset, subjects)
+        put_namespace(resource, namespace, specs, scopes, only_unset=only_unset, subjects=subjects)
     seen: dict[object, Resource] = {}
     for resource in resources:
         other = seen.setdefault(scopes.id_of(resource), resource)
@@ -48,14 +49,16 @@ def set_namespace(
             )
 
 
-def _namespace_of(
+def put_namespace(
     resource: Resource,
     namespace: str,
     specs: Sequence[FieldSpec],
     scopes: Scopes,
-    only_unset: bool,
-    subjects: str,
+    *,
+    only_unset: bool = False,
+    subjects: str = "none",
 ) -> None:
+    """Put one resource into a namespace, with its fields that name it."""
     gvk = resource.gvk
     manifest = resource.editable
 
@@ -156,6 +159,14 @@ def with_place(resource: Resource, act: Callable[[], None]) -> None:
             subject=error.subject or f"{resource.gvk.kind} {resource.name}",
             cure=error.cure,
         ) from None
+
+
+def add_hashes(resources: Iterable[Resource], scopes: Scopes) -> None:
+    """Give generated resources the names that stand for their content."""
+    for resource in resources:
+        if resource.needs_hash:
+            scopes.remember(resource)
+            resource.set_meta("name", f"{resource.name}-{name_hash(resource.manifest)}")
 
 
 def set_replicas(
