@@ -25,6 +25,8 @@ class Behaviour:
     """How long a container runs that is meant to end."""
     slow_delay: float = 5.0
     """How long a container of an image tagged ``slow`` runs until it is ready."""
+    job_back_off: float = 1.0
+    """From the first failure of a Job's pod until the next pod; each failure doubles it."""
     autoscale_period: float = 1.0
     """From one look of an autoscaler at its target until the next."""
     storage_class: bool = True

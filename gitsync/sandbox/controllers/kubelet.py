@@ -53,8 +53,12 @@ class Kubelet(Controller):
         """Admit a new pod, stop a deleted one, and plan the next moves of the containers."""
         pod = self.api.get("", "Pod", *key)
         self._blocked.get(key[0], set()).discard(key)
-        if pod is None or not at(pod, "spec", "nodeName"):
+        if pod is None:
             self._forget(key)
+            return
+        if not at(pod, "spec", "nodeName"):
+            if is_deleting(pod) and not pods.is_finished(pod):
+                self._report(pod, {**pod["status"], "phase": "Failed"})  # only a finalizer holds it, and waits for this
             return
         plan = self._plans.get(key)
         if plan is None or plan.uid != uid_of(pod):

@@ -7,10 +7,17 @@ from collections import defaultdict
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.api import Api, Timers
 from gitsync.sandbox.controllers.adoption import ADOPTABLE
+from gitsync.sandbox.controllers.autoscaler import Autoscalers
 from gitsync.sandbox.controllers.base import Behaviour, Context, Controller
+from gitsync.sandbox.controllers.clusterroles import ClusterRoles
+from gitsync.sandbox.controllers.cronjob import CronJobs
+from gitsync.sandbox.controllers.daemonset import DaemonSets
 from gitsync.sandbox.controllers.deployment import Deployments
+from gitsync.sandbox.controllers.disruption import DisruptionBudgets
+from gitsync.sandbox.controllers.endpoints import Endpoints
 from gitsync.sandbox.controllers.events import Recorder
 from gitsync.sandbox.controllers.garbage import GarbageCollector
+from gitsync.sandbox.controllers.job import Jobs, JobTracking
 from gitsync.sandbox.controllers.kubelet import Kubelet
 from gitsync.sandbox.controllers.meta import kind_of
 from gitsync.sandbox.controllers.namespaces import NamespaceContents, NamespaceLifecycle
@@ -18,9 +25,31 @@ from gitsync.sandbox.controllers.nodes import create_nodes
 from gitsync.sandbox.controllers.queue import Queue
 from gitsync.sandbox.controllers.replicaset import ReplicaSets
 from gitsync.sandbox.controllers.scheduler import Scheduler
+from gitsync.sandbox.controllers.statefulset import StatefulSets
+from gitsync.sandbox.controllers.volumes import Claims, Volumes, create_storage_class
 
-_ALWAYS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceContents, NamespaceLifecycle)
-_WORKLOADS: tuple[type[Controller], ...] = (Deployments, ReplicaSets, Scheduler, Kubelet)
+_ALWAYS: tuple[type[Controller], ...] = (
+    GarbageCollector,
+    NamespaceContents,
+    NamespaceLifecycle,
+    ClusterRoles,
+)
+_WORKLOADS: tuple[type[Controller], ...] = (
+    Deployments,
+    ReplicaSets,
+    StatefulSets,
+    DaemonSets,
+    Jobs,
+    JobTracking,
+    CronJobs,
+    Autoscalers,
+    DisruptionBudgets,
+    Endpoints,
+    Claims,
+    Volumes,
+    Scheduler,
+    Kubelet,
+)
 
 
 class Controllers:
@@ -74,6 +103,8 @@ class Controllers:
         api.subscribe(self._observe)
         if self._workloads:
             create_nodes(api, self._context.now())
+            if self.behaviour.storage_class:
+                create_storage_class(api)
 
     def _observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         kind = kind_of(obj)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from decimal import Decimal
 
-from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
+from gitsync.merge.quantity import parse
+from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.meta import Key, condition_of, is_deleting, key_of
+from gitsync.sandbox.controllers.placement import accepts, untolerated
 from gitsync.sandbox.controllers.pods import is_finished
-from gitsync.sandbox.controllers.quantities import number
 
 _MANAGER = "kube-scheduler"
 _SOURCE = Source("default-scheduler")
@@ -101,12 +101,16 @@ class Scheduler(Controller):
         """Return why the node cannot take the pod, empty when it can."""
         if at(node, "spec", "unschedulable"):
             return "node(s) were unschedulable"
-        if not _accepts(pod, node):
+        taint = untolerated(pod["spec"], node)
+        if taint is not None:
+            value = taint.get("value", "")
+            return f"node(s) had untolerated taint(s) {{{taint['key']}: {value}}}"
+        if not accepts(pod["spec"], node):
             return "node(s) didn't match Pod's node affinity/selector"
         name = node["metadata"]["name"]
         allocatable = at(node, "status", "allocatable") or {}
         for resource, amount in requests_of(pod).items():
-            if amount > number(allocatable.get(resource, "0")) - self._usage.of(name, resource):
+            if amount > parse(allocatable.get(resource, "0")).nanos - self._usage.of(name, resource):
                 return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
         return ""
 
@@ -152,8 +156,8 @@ class Usage:
     """What the pods on each node asked for, in sum."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[str, dict[str, Decimal]]] = {}
-        self._sums: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        self._pods: dict[str, tuple[str, dict[str, int]]] = {}
+        self._sums: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     def take(self, pod: Manifest, node: str) -> None:
         """Count a pod on a node; counting it again changes nothing."""
@@ -170,56 +174,25 @@ class Usage:
             self._sums[node, resource] -= amount
         return bool(node)
 
-    def of(self, node: str, resource: str) -> Decimal:
+    def of(self, node: str, resource: str) -> int:
         """Return how much of a resource is taken on a node."""
         return self._sums[node, resource]
 
 
-def requests_of(pod: Manifest) -> dict[str, Decimal]:
+def requests_of(pod: Manifest) -> dict[str, int]:
     """Return what the pod asks of a node: a place, and the sum of its containers or its largest init container."""
-    total = {"pods": Decimal(1)}
+    total = {"pods": parse("1").nanos}
     for resource in _RESOURCES:
-        running = sum((_asked(each, resource) for each in pod["spec"]["containers"]), Decimal(0))
-        starting = max((_asked(each, resource) for each in pod["spec"].get("initContainers") or ()), default=Decimal(0))
+        running = sum((_asked(each, resource) for each in pod["spec"]["containers"]), 0)
+        starting = max((_asked(each, resource) for each in pod["spec"].get("initContainers") or ()), default=0)
         if running or starting:
             total[resource] = max(running, starting)
     return total
 
 
-def _asked(container: Manifest, resource: str) -> Decimal:
-    return number(at(container, "resources", "requests", resource, default="0"))
+def _asked(container: Manifest, resource: str) -> int:
+    return parse(at(container, "resources", "requests", resource, default="0")).nanos
 
 
 def _ephemeral_claim(pod: Manifest, volume: Manifest) -> str:
     return f"{pod['metadata']['name']}-{volume['name']}" if "ephemeral" in volume else ""
-
-
-def _accepts(pod: Manifest, node: Manifest) -> bool:
-    """Return whether the node is one that the pod's nodeSelector and required node affinity name."""
-    labels = labels_of(node)
-    if any(labels.get(key) != value for key, value in (pod["spec"].get("nodeSelector") or {}).items()):
-        return False
-    required = at(pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = (required or {}).get("nodeSelectorTerms")
-    if not terms:
-        return True
-    fields = {"metadata.name": node["metadata"]["name"]}
-    return any(
-        all(_holds(rule, labels) for rule in term.get("matchExpressions") or ())
-        and all(_holds(rule, fields) for rule in term.get("matchFields") or ())
-        for term in terms
-    )
-
-
-def _holds(rule: Manifest, values: dict[str, str]) -> bool:
-    value = values.get(rule["key"])
-    wanted: list[str] = rule.get("values") or []
-    operator = rule["operator"]
-    if operator in ("In", "NotIn"):
-        return bool((value in wanted) == (operator == "In"))
-    if operator in ("Exists", "DoesNotExist"):
-        return bool((value is not None) == (operator == "Exists"))
-    if value is None or not value.lstrip("-").isdigit():
-        return False
-    limit = int(wanted[0])
-    return int(value) > limit if operator == "Gt" else int(value) < limit

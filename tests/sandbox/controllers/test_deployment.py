@@ -198,6 +198,6 @@ def test_scaling_is_told_as_events(world: World) -> None:
 def test_nothing_is_written_while_nothing_changes(world: World) -> None:
     world.create(deployment())
     world.advance(5)
-    before = world.api.writes
+    before = world.writes
     world.advance(600)
-    assert world.api.writes == before
+    assert world.writes == before

@@ -18,7 +18,7 @@ def test_a_namespace_goes_with_all_its_content(world: World) -> None:
     world.advance(3)
     world.delete("", "Namespace", NAMESPACE, namespace="")
     world.advance(5)
-    assert world.api.everything(NAMESPACE) == []
+    assert list(world.api.everything(NAMESPACE)) == []
     assert world.absent("", "Namespace", NAMESPACE, namespace="")
 
 
@@ -50,6 +50,6 @@ def test_a_held_namespace_is_not_written_again_and_again(world: World) -> None:
     world.create(config_map("held", finalizers=["x.example.com/hold"]))
     world.delete("", "Namespace", NAMESPACE, namespace="")
     world.advance(1)
-    before = world.api.writes
+    before = world.writes
     world.advance(60)
-    assert world.api.writes == before
+    assert world.writes == before

@@ -7,8 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox import bootstrap
+from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
-from tests.sandbox.controllers.fake import FakeApi, VirtualTime
+from gitsync.sandbox.server import AdmitAll
+from gitsync.sandbox.store import Store
+from tests.sandbox.controllers.virtual import VirtualLoop
 
 NAMESPACE = "shop"
 
@@ -17,16 +22,24 @@ class World:
     """An API server, controllers and a clock that stands still until a test moves it."""
 
     def __init__(self, *, start: bool = True, workloads: bool = True) -> None:
-        self.timers = VirtualTime()
-        self.api = FakeApi(self.timers)
-        self.controllers = Controllers(self.api, self.timers, workloads=workloads)
+        self.loop = VirtualLoop()
+        self.store = Store()
+        self.clock = Clock(self.loop, 1_800_000_000.0)
+        self.api = Cluster(self.store, self.clock, lambda cluster: AdmitAll())
+        bootstrap.fill(self.api)
+        self.controllers = Controllers(self.api, self.clock, workloads=workloads)
+        self.writes = 0
+        self.api.subscribe(self._count)
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         if start:
             self.controllers.start()
             self.advance(0.1)
 
     def advance(self, seconds: float) -> None:
-        self.timers.advance(seconds)
+        self.loop.advance(seconds)
+
+    def _count(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        self.writes += 1
 
     def create(self, manifest: Manifest) -> Manifest:
         return self.api.create(manifest, manager="test")
@@ -135,3 +148,39 @@ def owned_by(owner: Manifest, **members: Any) -> list[Manifest]:
     return [
         {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"], **members}
     ]
+
+
+def stateful_set(replicas: int = 3, image: str = "db:1", **spec: Any) -> Manifest:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": NAMESPACE},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "db",
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template(image),
+            **spec,
+        },
+    }
+
+
+def claim_template(name: str = "data", **spec: Any) -> Manifest:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    return {"metadata": {"name": name}, "spec": asked}
+
+
+def claim(name: str = "data", **spec: Any) -> Manifest:
+    made = claim_template(name, **spec)
+    metadata = {**made["metadata"], "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": made["spec"]}
+
+
+def job(image: str = "task:1", name: str = "task", restart: str = "Never", **spec: Any) -> Manifest:
+    made = {"spec": {"containers": [{"name": "main", "image": image}], "restartPolicy": restart}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"template": made, **spec},
+    }
