@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.job import Job, Round
-from gitsync.errors import ClusterUnavailable, GitsyncError
+from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput
 from gitsync.gate.approvals import asks, needs_approval
 from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy, violations
@@ -17,17 +17,20 @@ from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.record import Commit, Outcome
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.make import Seen, make_plan, uncertain
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
 from gitsync.sync.attempts import count_failure, count_success
 from gitsync.sync.finish import describe_drift, finish, steps_of
 from gitsync.sync.memory import Memory, Operation
-from gitsync.sync.observe import Observation, health_of, observe
+from gitsync.sync.observe import Observation, health_of, misfit, observe
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
+
+Place = Callable[[Manifest, str], str]
+"""Tell where a field of a rendered object was written, as ``file:line``."""
 
 _SAFETY = 10.0
 """Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
@@ -58,9 +61,10 @@ class Converger:
         self._policy = policy
         self._state = state
 
-    def converge(self, turn: Turn, memory: Memory, desired: Mapping[ObjectRef, Manifest]) -> None:
+    def converge(self, turn: Turn, memory: Memory, desired: Mapping[ObjectRef, Manifest], place: Place) -> None:
         """Look, plan, and carry out what may be carried out now; the turn holds all that was found."""
         self._observe(turn, desired)
+        self._check(turn, memory, place)
         self._plan(turn, memory)
         turn.drift_seen = _drift(turn)
         self._resolve_interrupted(turn, memory)
@@ -100,6 +104,21 @@ class Converger:
         self._state.declare(turn.app.key, frozenset(desired))
         turn.inventory = _held(turn, observation)
         turn.health = {ref: health_of(ref, observation.live.get(ref), self._live) for ref in desired}
+
+    def _check(self, turn: Turn, memory: Memory, place: Place) -> None:
+        """Refuse a revision with an object that does not fit its schema, before anything of it is written."""
+        observation = turn.observation
+        assert observation is not None
+        if memory.checked is observation.desired and memory.checked_by is observation.schemas:
+            return
+        found = misfit(observation)
+        if found is not None:
+            manifest, problem = found
+            turn.stage, turn.observation = Stage.RENDER, None
+            raise InvalidInput(
+                problem, where=place(manifest, problem.partition(": ")[0]), subject=str(ref_of(manifest))
+            )
+        memory.checked, memory.checked_by = observation.desired, observation.schemas
 
     def _plan(self, turn: Turn, memory: Memory) -> None:
         turn.stage = Stage.PLAN

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from gitsync.apply.job import Result
 from gitsync.errors import GitsyncError
+from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest
@@ -57,6 +59,8 @@ class Memory:
     build: Build | None = None
     built: tuple[tuple[str, str, str], str] = (("", "", ""), "")
     declared: tuple[Build, Application, dict[ObjectRef, Manifest], bool] | None = None
+    checked: Mapping[ObjectRef, Manifest] | None = None
+    checked_by: Schemas | None = None
     plan: Plan | None = None
     dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError]] = field(default_factory=dict)
     operation: Operation | None = None

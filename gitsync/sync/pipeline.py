@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import random
 
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable, TransientError
@@ -24,6 +25,7 @@ from gitsync.sync.converge import Converger
 from gitsync.sync.credentials import credentials_of
 from gitsync.sync.memory import Memory
 from gitsync.sync.observe import declare
+from gitsync.sync.places import place_of
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
@@ -79,7 +81,8 @@ class Pipeline:
             else:
                 commit = self._fetch(turn, memory)
                 build = self._render(turn, memory, commit)
-                self._converger.converge(turn, memory, self._declare(turn, memory, build))
+                desired = self._declare(turn, memory, build)
+                self._converger.converge(turn, memory, desired, partial(self._place, turn, build))
         except GitsyncError as error:
             self._fail(turn, error)
         return self._record(turn)
@@ -175,6 +178,13 @@ class Pipeline:
             objects, complete = declare(turn.app, build.manifests, self._edges.cluster)
             memory.declared = known = (build, turn.app, objects, complete)
         return known[2]
+
+    def _place(self, turn: Turn, build: Build, manifest: Manifest, field: str) -> str:
+        """Return where a field was written, by reading the files of the commit again."""
+        assert turn.commit is not None
+        credentials = credentials_of(turn.app, self._edges.cluster, self._edges.live)
+        snapshot = self._edges.source.snapshot(turn.app.source, credentials, turn.commit.id)
+        return place_of(snapshot.tree, sorted(build.files_read), manifest, field)
 
     def _delete(self, turn: Turn, memory: Memory) -> None:
         """Delete what the application holds, then let it go; with pruning off its objects stay."""

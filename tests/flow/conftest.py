@@ -1,0 +1,21 @@
+"""Worlds for tests of the whole way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.sandbox.server import Sandbox
+from tests.flow.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A repository, a sandbox and a controller that is not started; the namespace ``shop`` exists."""
+    with Sandbox() as sandbox:
+        made = World(tmp_path, sandbox)
+        made.namespace("shop")
+        yield made
+        made.close()

@@ -1,0 +1,189 @@
+"""One application from commit to cluster: sync, drift, prune, refusals, and quiet."""
+
+from __future__ import annotations
+
+import time
+
+from gitsync.objects.record import Outcome
+from tests.flow.world import NAMESPACE, World, config_map, deployment, until
+
+LIST = "kind: Kustomization\nresources: [a.yaml]\n"
+
+
+def test_a_commit_reaches_the_cluster_and_the_status_says_so(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "shop/web.yaml": deployment("web")})
+    world.application()
+    world.start()
+    status = world.synced(commit)
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    assert found["data"] == {"x": "1"}
+    assert found["metadata"]["labels"]["gitsync.dev/application"] == "shop"
+    assert status["resources"]["total"] == 2
+    assert status["revision"] == {"fetched": commit, "applied": commit, "message": "first", "author": "Ada"}
+    assert {entry["id"] for entry in status["inventory"]} == {"/ConfigMap/shop/a", "apps/Deployment/shop/web"}
+    assert all(entry["uid"] for entry in status["inventory"])
+    assert [(entry["outcome"], entry["revision"]) for entry in status["history"]] == [("Succeeded", commit)]
+
+
+def test_the_next_commit_follows_and_what_it_no_longer_declares_is_pruned(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "shop/b.yaml": config_map("b", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2"), "shop/b.yaml": None})
+    began = time.monotonic()
+    status = world.synced(second)
+    assert time.monotonic() - began < 2.5
+    assert world.get("ConfigMap", "b") is None
+    assert [entry["id"] for entry in status["inventory"]] == ["/ConfigMap/shop/a"]
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    assert found["data"] == {"x": "2"}
+
+
+def test_drift_is_healed_at_once_and_recorded_before_it_is_reverted(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/web.yaml": deployment("web", replicas=2)})
+    world.application()
+    world.start()
+    world.synced(commit)
+    edited = world.get("Deployment", "web", api="apps/v1")
+    assert edited is not None
+    began = time.monotonic()
+    world.client.send(
+        "PUT",
+        "/apis/apps/v1/namespaces/shop/deployments/web",
+        {**edited, "spec": {**edited["spec"], "replicas": 5}},
+        {"fieldManager": "kubectl-edit"},
+    )
+    until(lambda: (world.get("Deployment", "web", api="apps/v1") or {})["spec"]["replicas"] == 2, 3)
+    assert time.monotonic() - began < 1
+    until(lambda: (world.status().get("drift") or {}).get("correctedTotal") == 1)
+    record = world.controller.records.history(f"{NAMESPACE}/shop")[0]
+    assert record.trigger == "drift"
+    assert record.outcome is Outcome.SUCCEEDED
+    difference = record.steps[0].differences[0]
+    assert (difference["path"], difference["desired"], difference["live"]) == (".spec.replicas", 2, 5)
+    assert difference["owners"][0]["manager"] == "kubectl-edit"
+    assert difference["owners"][0]["time"]
+    intent = next(audit for audit in world.controller.records.audit_records() if audit.details.get("differences"))
+    assert intent.outcome is Outcome.INTENDED
+    assert intent.details["differences"][0]["live"] == 5
+    events = [event for event in world.controller.view.events() if event.kind == "drift"]
+    assert "kubectl-edit" in events[-1].message
+
+
+def test_drift_is_only_reported_with_self_heal_off(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"selfHeal": False})
+    world.start()
+    world.synced(commit)
+    world.client.apply(
+        "/api/v1/namespaces/shop/configmaps/a",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "9"}},
+        {"fieldManager": "else", "force": "true"},
+    )
+    until(lambda: world.status()["phase"] == "Drifted", 5, world.status)
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    assert found["data"]["x"] == "9"
+    assert world.status()["sync"] == "OutOfSync"
+    assert world.status()["drift"]["objects"] == 1
+
+
+def test_a_deleted_object_comes_back(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+    until(lambda: world.get("ConfigMap", "a") is not None, 2)
+
+
+def test_a_broken_commit_leaves_the_cluster_alone_and_names_file_and_line(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.repo.commit("broken", {"shop/a.yaml": "apiVersion: v1\nkind: ConfigMap\n\tmetadata: {}\n"})
+    until(lambda: world.condition("Rendered").get("status") == "False", 5, world.status)
+    assert "shop/a.yaml:3" in world.condition("Rendered")["message"]
+    assert world.condition("Stalled")["status"] == "True"
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    assert found["data"] == {"x": "1"}
+    fixed = world.repo.commit("fixed", {"shop/a.yaml": config_map("a", x="2")})
+    world.synced(fixed)
+    assert world.condition("Rendered")["status"] == "True"
+
+
+def test_an_unknown_field_is_refused_before_the_first_write(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    wrong = deployment("web").replace("replicas: 2", "replcas: 2")
+    world.repo.commit("wrong", {"shop/a.yaml": config_map("a", x="2"), "shop/web.yaml": wrong})
+    until(lambda: world.condition("Rendered").get("status") == "False", 5, world.status)
+    message = world.condition("Rendered")["message"]
+    assert "replcas" in message
+    assert "shop/web.yaml:6" in message
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    assert found["data"] == {"x": "1"}
+
+
+def test_one_refused_object_fails_alone_and_the_next_commit_cures_it(world: World) -> None:
+    bad = config_map("Not_A_Name", x="1")
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "shop/bad.yaml": bad})
+    world.application()
+    world.start()
+    until(lambda: world.status().get("phase") == "Failed", 5, world.status)
+    assert world.get("ConfigMap", "a") is not None
+    status = world.status()
+    assert status["problems"][0]["object"] == "ConfigMap shop/Not_A_Name"
+    assert status["revision"].get("applied") != first
+    fixed = world.repo.commit("fixed", {"shop/bad.yaml": config_map("good", x="1")})
+    world.synced(fixed)
+    assert "problems" not in world.status()
+
+
+def test_an_unchanged_application_asks_and_writes_nothing(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "shop/web.yaml": deployment("web")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    until(lambda: world.status()["health"] == "Healthy", 10, world.status)
+    time.sleep(1)
+    before = requests(world)
+    time.sleep(4)
+    assert requests(world) - before == 0
+
+
+def requests(world: World) -> int:
+    """Return how many requests that are no watch the controller has made."""
+    counts = world.client.get("/sandbox/requests")
+    return sum(row["count"] for row in counts["requests"] if row["verb"] != "watch" and row["userAgent"] == "gitsync")
+
+
+def test_deleting_the_application_deletes_what_it_holds(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    world.client.send("DELETE", f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/shop", {})
+    until(lambda: world.get("ConfigMap", "a") is None, 5, world.status)
+    until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 5, world.status)
+    until(lambda: world.controller.view.application(f"{NAMESPACE}/shop") is None)
+
+
+def test_with_pruning_off_the_objects_outlive_the_application(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"prune": False})
+    world.start()
+    world.synced(commit)
+    world.client.send("DELETE", f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/shop", {})
+    until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 5, world.status)
+    assert world.get("ConfigMap", "a") is not None
