@@ -7,18 +7,17 @@ live object belongs to others and is no drift. Values are compared by meaning, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
 
-from gitsync.merge.fieldset import MEMBER, Node, human
+from gitsync.merge.fieldset import MEMBER, Node, human, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, element_of, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
-from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
+from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.plan.owners import Owners, applied_fields, node_at, owners_of
 from gitsync.plan.values import is_empty, same_value
 
@@ -55,31 +54,75 @@ class Drift:
 IN_SYNC: Final = Drift()
 
 
-def find_drift(desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> Drift:
+def find_drift(
+    desired: Manifest,
+    live: Manifest,
+    schema: Schema | None,
+    manager: str = FIELD_MANAGER,
+    *,
+    three_way: bool = False,
+) -> Drift:
     """
     Return where a live object differs from the desired one, with the managers that own each differing field.
 
-    ``desired`` is normalised. Without a schema, maps are compared member by member and lists as a whole.
+    ``desired`` is normalised. Without a schema, maps are compared member by member and lists as a whole. What we
+    applied before is read from ``managedFields``; ``three_way``: from the annotation that ``kubectl apply`` leaves.
     """
     known = schema or DEDUCED
-    declared = _declared_fields(desired, known)
-    applied = applied_fields(live, manager)
+    declared = declared_fields(desired, known)
+    applied = _last_applied(live, known) if three_way else applied_fields(live, manager)
     if applied is not None and applied == declared and _holds(known, desired, live):
         return IN_SYNC
-    walk = _Walk(owners_of(live, manager))
+    owners = owners_of(live, manager)
+    walk = _Walk(replace(owners, ours=applied or MEMBER, others=MEMBER) if three_way else owners)
     walk.object(known, desired, live)
     return Drift(tuple(walk.found), tuple(walk.paths), applied == declared, certain=schema is not None and walk.certain)
 
 
-def compare_objects(answer: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> Drift:
-    """Return every difference between a live object and what the API server says an apply would make of it."""
+def compare_objects(
+    answer: Manifest,
+    live: Manifest,
+    schema: Schema | None,
+    manager: str = FIELD_MANAGER,
+    *,
+    owned_only: bool = False,
+) -> Drift:
+    """
+    Return every difference between a live object and what the API server says an apply would make of it.
+
+    ``owned_only`` leaves out what the manager does not own in the answer, such as the work of mutating webhooks.
+    """
     walk = _Walk(owners_of(live, manager), whole=True)
     walk.object(schema or DEDUCED, answer, live)
-    owned = applied_fields(answer, manager) == applied_fields(live, manager)
-    return Drift(tuple(walk.found), tuple(walk.paths), owned)
+    found = list(zip(walk.found, walk.paths, strict=True))
+    applied = applied_fields(answer, manager)
+    if owned_only:
+        both = union(applied or MEMBER, walk.owners.ours)
+        found = [(difference, path) for difference, path in found if node_at(both, path) is not None]
+    return Drift(
+        tuple(difference for difference, _ in found),
+        tuple(path for _, path in found),
+        owned=applied == applied_fields(live, manager),
+    )
 
 
-def _declared_fields(desired: Manifest, schema: Schema) -> Node | None:
+def _last_applied(live: Manifest, schema: Schema) -> Node | None:
+    """Return the fields of the last-applied annotation; None where there is none or it cannot be read."""
+    try:
+        applied = orjson.loads(annotations_of(live)[LAST_APPLIED])
+    except (KeyError, orjson.JSONDecodeError):
+        return None
+    return declared_fields(_without_empty(applied), schema) if isinstance(applied, dict) else None
+
+
+def _without_empty(value: Any) -> Any:
+    """Return a value without nulls and empty maps: applying those said nothing of what others put there."""
+    if isinstance(value, dict):
+        return {key: _without_empty(member) for key, member in value.items() if not is_empty(member)}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
+
+
+def declared_fields(desired: Manifest, schema: Schema) -> Node | None:
     """Return what applying an object takes, None when it does not fit its schema (the gate says so)."""
     try:
         root = field_set(schema, desired).root
@@ -147,9 +190,9 @@ class _Walk:
         """Compare two whole objects."""
         want = {name: value for name, value in desired.items() if name not in _SKIPPED}
         have = {name: value for name, value in live.items() if name not in _SKIPPED}
-        for side, other in ((want, want), (have, have)):
+        for side in (want, have):
             if isinstance(side.get("metadata"), dict):
-                other["metadata"] = {key: value for key, value in side["metadata"].items() if key not in _NOT_COMPARED}
+                side["metadata"] = _compared_metadata(side["metadata"])
         self.map(schema, want, have, (), "")
 
     def value(self, schema: Schema | None, desired: Any, live: Any, path: Path, pointer: str) -> None:
@@ -200,6 +243,8 @@ class _Walk:
 
     def given_up(self, schema: Schema, live: Any, path: Path, pointer: str) -> None:
         """Record what applying removes of a member that Git no longer declares: what no other manager owns."""
+        if is_empty(live) and (schema.elements is not None or type(live) is not dict):
+            return
         ours, others = node_at(self.owners.ours, path), node_at(self.owners.others, path)
         if self.whole or others is None:
             if self.whole or ours is not None:
@@ -213,14 +258,20 @@ class _Walk:
     def differ(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
         """Record one difference with its owners."""
         owners = self.owners.of(path) if live is not ABSENT else ()
-        if kind is Difference.CHANGED and all(node_at(root, path) is None for _, root in self._foreign()):
-            # Only we wrote it: either Git changed, or the API server stores it in another spelling.
+        if kind is Difference.EXTRA or (kind is Difference.CHANGED and node_at(self.owners.others, path) is None):
+            # What we give up may get its default back; what only we wrote may be stored in another spelling.
             self.certain = False
         self.found.append(FieldDifference(human(path), pointer, kind, desired, live, owners))
         self.paths.append(path)
 
-    def _foreign(self) -> Iterator[tuple[Any, Node]]:
-        yield from ((owner, root) for owner, root in self.owners.entries if root is not self.owners.ours)
+
+def _compared_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata that can drift: what a manifest sets, without the bookkeeping of ``kubectl apply``."""
+    result = {key: value for key, value in metadata.items() if key not in _NOT_COMPARED}
+    annotations = result.get("annotations")
+    if isinstance(annotations, dict) and LAST_APPLIED in annotations:
+        result["annotations"] = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
+    return result
 
 
 def _indexed(schema: Schema, items: list[Any]) -> dict[str, tuple[int, Any]] | None:

@@ -4,7 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.merge import quantity
 from gitsync.merge.schema import DEDUCED, Schema
+
+_CORE = "io.k8s.api.core.v1."
+_DEFAULTS = {
+    # What the API server fills in inside lists that it replaces as a whole; its OpenAPI documents do not say so.
+    (f"{_CORE}EndpointPort", "protocol"): "TCP",
+    (f"{_CORE}ObjectFieldSelector", "apiVersion"): "v1",
+    (f"{_CORE}PersistentVolumeClaim", "apiVersion"): "v1",
+    (f"{_CORE}PersistentVolumeClaim", "kind"): "PersistentVolumeClaim",
+    (f"{_CORE}PersistentVolumeClaim", "status"): {"phase": "Pending"},
+    (f"{_CORE}PersistentVolumeClaimSpec", "volumeMode"): "Filesystem",
+    (f"{_CORE}ResourceFieldSelector", "divisor"): "0",
+    (f"{_CORE}ServiceAccountTokenProjection", "expirationSeconds"): 3600,
+    ("io.k8s.api.admissionregistration.v1.RuleWithOperations", "scope"): "*",
+    ("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations", "scope"): "*",
+    ("io.k8s.api.discovery.v1.EndpointPort", "protocol"): "TCP",
+    ("io.k8s.api.networking.v1.NetworkPolicyPort", "protocol"): "TCP",
+    ("io.k8s.api.rbac.v1.RoleRef", "apiGroup"): "rbac.authorization.k8s.io",
+}
+_UNORDERED = frozenset(f"{_CORE}Endpoint{part}" for part in ("Subset", "Address", "Port"))
+"""Lists that the API server sorts as it likes."""
 
 
 def is_empty(value: Any) -> bool:
@@ -16,23 +37,48 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
     """
     Tell whether a live value means what was declared.
 
-    Numbers are compared by value, members that only live has count as equal where they hold the schema's default, and
-    null, an empty map and an empty list are alike.
+    Quantities and durations compare by amount, members that only live has count as equal where they hold the schema's
+    default; null, an empty map, list and string are alike.
     """
     if desired is live:
         return True
     if type(desired) is dict and type(live) is dict:
         return _same_maps(schema, desired, live)
     if type(desired) is list and type(live) is list:
-        items = schema.items or DEDUCED
-        return len(desired) == len(live) and all(
-            same_value(items, want, have) for want, have in zip(desired, live, strict=True)
-        )
+        return _same_lists(schema.items or DEDUCED, desired, live)
     if is_empty(desired) and is_empty(live):
         return True
-    if isinstance(desired, bool) is not isinstance(live, bool):
+    if schema.scalar == "string" and not desired and not live:
+        return True
+    if schema.format == "quantity":
+        return _same_amount(quantity.parse, desired, live)
+    if schema.format == "duration":
+        return _same_amount(quantity.duration, desired, live)
+    return bool(desired == live) and isinstance(desired, bool) is isinstance(live, bool)
+
+
+def _same_amount(read: Any, desired: Any, live: Any) -> bool:
+    """Compare by amount; a number is the text that YAML has for it, and what cannot be read compares as it is."""
+    try:
+        return bool(read(str(desired)) == read(str(live)))
+    except ValueError:
+        return bool(desired == live)
+
+
+def _same_lists(items: Schema, desired: list[Any], live: list[Any]) -> bool:
+    if len(desired) != len(live):
         return False
-    return bool(desired == live)
+    if all(same_value(items, want, have) for want, have in zip(desired, live, strict=True)):
+        return True
+    if items.name not in _UNORDERED:
+        return False
+    left = list(live)
+    for want in desired:
+        match = next((index for index, have in enumerate(left) if same_value(items, want, have)), None)
+        if match is None:
+            return False
+        del left[match]
+    return True
 
 
 def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) -> bool:
@@ -43,9 +89,13 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
                 return False
         elif not is_empty(value):
             return False
-    for name, value in live.items():
-        if name not in desired and not is_empty(value):
-            below = schema.fields[name] or DEDUCED
-            if below.default is None or below.default != value:
-                return False
-    return True
+    return all(
+        name in desired or is_empty(value) or _is_default(schema, name, value, desired) for name, value in live.items()
+    )
+
+
+def _is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
+    if name == "apiGroup" and schema.name == "io.k8s.api.rbac.v1.Subject":
+        return desired.get("kind") in ("User", "Group") and value == "rbac.authorization.k8s.io"
+    declared = (schema.fields[name] or DEDUCED).default
+    return bool(value == _DEFAULTS.get((schema.name, name), declared))
