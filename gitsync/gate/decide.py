@@ -8,7 +8,7 @@ from datetime import datetime
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
 from gitsync.gate.approvals import asks, needs_approval
-from gitsync.gate.guards import empty_render, mass_deletion, too_many
+from gitsync.gate.guards import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Decision, Plan, Verdict
@@ -31,7 +31,7 @@ def decide(
     and manifest checks said of the objects; any of them refuses the whole plan before its first write. ``manual``:
     a person asked for this sync.
     """
-    refusals = (*violations, *plan.refusals, *_refusals(plan, policy))
+    refusals = tuple(reason for reason in (*violations, *plan.refusals, too_many(plan, policy)) if reason)
     if refusals:
         return Verdict(Decision.REFUSED, refusals)
     if not plan.writes:
@@ -48,13 +48,8 @@ def decide(
     return Verdict(Decision.ALLOWED, waits, approver if waits else "")
 
 
-def _refusals(plan: Plan, policy: Policy) -> tuple[str, ...]:
-    return tuple(reason for reason in (empty_render(plan), too_many(plan, policy)) if reason)
-
-
 def _waits(plan: Plan, app: Application, policy: Policy) -> tuple[str, ...]:
-    """Return why a person has to approve, empty when nobody has to."""
-    reasons = [asks(app, plan)] if needs_approval(app, plan.risk) else []
-    if app.risk.approval is not None:
-        reasons += [reason for reason in (mass_deletion(plan, app, policy),) if reason]
-    return tuple(reasons)
+    """Return why a person has to approve, empty when nobody has to; the guard asks also where no class waits."""
+    guard = mass_deletion(plan, app, policy)
+    asked = asks(app, plan) if needs_approval(app, plan.risk) else ""
+    return tuple(reason for reason in (guard, asked) if reason)

@@ -1,6 +1,8 @@
-"""Guards against mass deletion and against two owners: reasons to hold or refuse a plan whatever its steps say."""
+"""Guards against mass deletion: reasons to hold or refuse a plan whatever the class of its steps."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
@@ -9,28 +11,29 @@ from gitsync.objects.change import Action, Plan
 _DELETES = (Action.PRUNE, Action.REPLACE)
 
 
-def empty_render(plan: Plan) -> str:
-    """Return why a plan is refused that declares nothing and would delete everything; empty when it does not."""
-    prunes = sum(change.action is Action.PRUNE for change in plan.changes)
-    declared = sum(change.desired is not None for change in plan.changes)
-    if prunes and not declared:
-        return f"the render is empty and would delete {prunes} of {prunes} objects; an empty render prunes nothing"
-    return ""
-
-
 def mass_deletion(plan: Plan, app: Application, policy: Policy) -> str:
-    """Return why a plan with many deletes waits for a person whatever its class; empty when it does not."""
+    """
+    Return why a plan that deletes much waits for a person; empty when it does not.
+
+    An empty render always waits. Objects that are replaced by others of their kind, as a ConfigMap under a new name
+    is, do not count against the share.
+    """
+    prunes = Counter(change.ref.of for change in plan.changes if change.action is Action.PRUNE)
+    creates = Counter(change.ref.of for change in plan.changes if change.action is Action.CREATE)
     deletes = sum(change.action in _DELETES for change in plan.changes)
-    prunes = sum(change.action is Action.PRUNE for change in plan.changes)
     held = sum(change.live is not None for change in plan.changes)
+    counted = f"would delete {deletes} of {held} objects"
+    if prunes and not any(change.desired is not None for change in plan.changes):
+        return f"{counted}, because the render is empty; approve this plan if that is meant"
     if deletes > app.risk.max_deletes:
-        return f"would delete {deletes} of {held} objects, more than maxDeletes ({app.risk.max_deletes})"
-    if prunes > 1 and prunes > policy.max_prune_share * held:
-        return f"would delete {prunes} of {held} objects, more than {policy.max_prune_share:.0%}"
+        return f"{counted}, more than maxDeletes ({app.risk.max_deletes}); approve this plan if that is meant"
+    lost = (prunes - creates).total()
+    if lost > 1 and lost > policy.max_prune_share * held:
+        return f"{counted}, more than {policy.max_prune_share:.0%}; approve this plan if that is meant"
     return ""
 
 
 def too_many(plan: Plan, policy: Policy) -> str:
-    """Return why a plan is refused that has more objects than the operator allows."""
+    """Return why a plan is refused that has more objects than the operator allows; empty when it has not."""
     count = len(plan.changes)
     return f"has {count} objects, the limit is {policy.max_objects}" if count > policy.max_objects else ""

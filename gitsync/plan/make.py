@@ -18,7 +18,7 @@ from gitsync.plan.ignore import without_ignored
 from gitsync.plan.options import Options, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.prune import prune_changes
-from gitsync.plan.risk import classify, highest
+from gitsync.plan.risk import classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
 
 SchemaOf = Callable[[Manifest], Schema | None]
@@ -73,7 +73,7 @@ def make_plan(
         revision,
         ordered,
         digest(app.key, revision, ordered),
-        highest(ordered),
+        plan_risk(ordered, app.risk.max_deletes),
         explain(ordered),
         _rivals(app, ordered, seen.claims),
     )
@@ -111,10 +111,15 @@ def _rivals(app: Application, changes: Iterable[Change], claims: Mapping[ObjectR
 
 
 def _is_same(again: Change, manifest: Manifest, seen: Seen, ref: ObjectRef) -> bool:
-    """Tell whether a step of the last plan still holds: the same declared and the same live object."""
+    """
+    Tell whether a step of the last plan still holds: the same declared and the same live object.
+
+    A step with ignored differences is judged again, since the rules that ignore them may have changed.
+    """
     live = seen.live.get(ref)
     return (
         again.action is Action.NOTHING
+        and not again.differences
         and again.live is not None
         and live is not None
         and ref not in seen.dry_runs

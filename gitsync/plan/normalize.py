@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gitsync.errors import InvalidInput
@@ -16,6 +16,8 @@ _SERVER_METADATA = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
 )
 
+_NESTED_LISTS = 10
+
 
 def desired_objects(
     app: Application, manifests: Iterable[Manifest], is_namespaced: Callable[[GroupKind], bool]
@@ -23,12 +25,12 @@ def desired_objects(
     """
     Return what the Application declares, by ref, ready to be compared and applied.
 
-    Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and what only the server
+    Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and what only the server
     may say are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise InvalidInput when an object has
     no name or kind, or stands twice.
     """
     objects: dict[ObjectRef, Manifest] = {}
-    for manifest in manifests:
+    for manifest in _unpacked(manifests, 0):
         placed = _placed(app, manifest, is_namespaced)
         ref = ref_of(placed)
         if not ref.kind or not ref.name or not placed.get("apiVersion"):
@@ -37,6 +39,18 @@ def desired_objects(
             raise InvalidInput("is declared twice", subject=str(ref), cure="remove or rename one of them")
         objects[ref] = marked(app, ref, declared(placed))
     return objects
+
+
+def _unpacked(manifests: Iterable[Manifest], depth: int) -> Iterator[Manifest]:
+    """Yield the objects themselves, so that nothing inside a List escapes what is checked of an object."""
+    for manifest in manifests:
+        items = manifest.get("items")
+        if not str(manifest.get("kind") or "").endswith("List") or not isinstance(items, list):
+            yield manifest
+        elif depth >= _NESTED_LISTS or not all(isinstance(item, dict) for item in items):
+            raise InvalidInput("holds what is no object", subject=str(ref_of(manifest)), cure="write the objects out")
+        else:
+            yield from _unpacked(items, depth + 1)
 
 
 def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[GroupKind], bool]) -> Manifest:

@@ -177,6 +177,12 @@ def metadata_only(change: Change) -> str | None:
     return None if any(outside) else ""
 
 
+def only_owns(change: Change) -> str | None:
+    """Match an update that changes no value: it records that the fields are ours."""
+    changes = any(difference.kind in DRIFT for difference in change.differences)
+    return "" if change.action is Action.UPDATE and not changes else None
+
+
 def adopts(change: Change) -> str | None:
     """Match taking over an object that exists and is not ours yet."""
     return "" if change.action is Action.ADOPT else None

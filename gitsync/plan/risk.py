@@ -45,6 +45,7 @@ RULES = (  # the first match decides
     Rule(Risk.DANGEROUS, "opens-network", "allows more network traffic", object_risk.opens_network),
     Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", object_risk.loosens_namespace),
     Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", object_risk.metadata_only),
+    Rule(Risk.SAFE, "owns", "takes over fields that already have their values", object_risk.only_owns),
     Rule(Risk.MODERATE, "adopts", "takes over an object that was not applied by us", object_risk.adopts),
     Rule(Risk.MODERATE, "hook", "runs a hook", object_risk.runs_hook),
     Rule(Risk.MODERATE, "agent-prompt", "the prompt changes", agent_risk.prompt_changed),
@@ -77,9 +78,12 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = ()) -> Change:
     return replace(change, risk=risk, rule=name, reason=reason)
 
 
-def highest(changes: Iterable[Change]) -> Risk:
-    """Return the highest class of the steps that write; Safe when there are none."""
-    return max((change.risk for change in changes if change.is_write), key=lambda risk: risk.level, default=Risk.SAFE)
+def plan_risk(changes: Iterable[Change], max_deletes: int) -> Risk:
+    """Return the class of a plan: that of its highest step, and Dangerous when it deletes too many objects."""
+    writes = [change for change in changes if change.is_write]
+    if sum(change.action in (Action.PRUNE, Action.REPLACE) for change in writes) > max_deletes:
+        return Risk.DANGEROUS
+    return max((change.risk for change in writes), key=lambda risk: risk.level, default=Risk.SAFE)
 
 
 def _matches(rule: RiskRule, change: Change) -> bool:

@@ -1,0 +1,77 @@
+"""Checks of manifests that need no schema and no cluster: what is wrong, in which object, and the cure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ref_of
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_LIMIT = 262_144
+"""Bytes of all annotations of an object together; the API server refuses more."""
+
+
+def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """Return what is wrong with manifests, one line each: object, rule and cure; empty when nothing is."""
+    return tuple(f"{ref_of(manifest)}: {problem}" for manifest in manifests for problem in _problems(manifest))
+
+
+def _problems(manifest: Manifest) -> Iterator[str]:
+    metadata = metadata_of(manifest)
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    # The name becomes a part of the URL that is written to.
+    if not isinstance(name, str) or name in ("", ".", "..") or any(char in name for char in "/%\\"):
+        yield "metadata.name is invalid; write a name without / and %"
+    if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
+        yield "metadata.namespace is invalid; write small letters, digits and -"
+    for field in ("labels", "annotations"):
+        yield from _texts(metadata.get(field), f"metadata.{field}")
+    annotations = metadata.get("annotations")
+    if (
+        isinstance(annotations, dict)
+        and sum(len(f"{key}{value}".encode()) for key, value in annotations.items()) > _LIMIT
+    ):
+        yield f"metadata.annotations are larger than {_LIMIT} bytes together; move them into a ConfigMap"
+    if manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1":
+        yield from _secret(manifest)
+
+
+def _texts(values: Any, field: str) -> Iterator[str]:
+    if values is None:
+        return
+    if not isinstance(values, dict):
+        yield f"{field} must be a mapping of strings"
+        return
+    for key, value in values.items():
+        if not isinstance(value, str):
+            yield f"{field}[{key}] must be a string; put the value in quotes"
+
+
+def _secret(secret: Manifest) -> Iterator[str]:
+    """Check what the API server would quote in its error, values and all."""
+    data = secret.get("data")
+    if data is None:
+        return
+    if not isinstance(data, dict):
+        yield "data must be a mapping of strings"
+        return
+    for key, value in data.items():
+        if not _is_base64(value):
+            yield f"data.{key} is not base64; encode it, or write it under stringData"
+
+
+def _is_base64(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, str):
+        return False
+    try:
+        base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
