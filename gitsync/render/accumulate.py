@@ -20,7 +20,7 @@ from gitsync.render.fieldspec import FieldSpec, merge_specs
 from gitsync.render.files import join
 from gitsync.render.kustomization import CONFIGURATION, Kustomization, place
 from gitsync.render.loader import Loader, objects_in
-from gitsync.render.merge_keys import BuiltInSchema, OpenApiSchema, Schema
+from gitsync.render.merge_keys import BUILT_IN, OpenApiSchema, Schema
 from gitsync.render.origins import join as join_origin
 from gitsync.render.patches import Patch, Patcher, read_patch
 from gitsync.render.resource import Gvk, Id, Origin, Resource, Step, copy_value
@@ -50,9 +50,11 @@ class Builder:
 
     def __init__(self, kustomization: Kustomization) -> None:
         self.scopes = Scopes()
-        self.schema: Schema = BuiltInSchema()
+        self.schema: Schema = BUILT_IN
         self.warnings: list[str] = []
         self.build_metadata = frozenset(kustomization.get("buildMetadata"))
+        self.uses_built_in = False
+        """Whether something was looked up in the built-in schema, which then stays beneath one that comes later."""
         self._has_schema = False
 
     def use_schema(self, loader: Loader, kustomization: Kustomization) -> None:
@@ -75,7 +77,7 @@ class Builder:
         documents = read_all(text, path or "")
         if not documents or not isinstance(documents[0], dict):
             raise InvalidInput("the OpenAPI file is not a mapping", where=str(path), cure="name an OpenAPI v2 file")
-        schema = OpenApiSchema(documents[0])
+        schema = OpenApiSchema(documents[0], BUILT_IN if self.uses_built_in else None)
         self.schema = schema
         self.scopes.learn(schema.scopes())
 
@@ -113,7 +115,10 @@ class _Target:
     def build(self) -> None:
         file, into = self._file, self._into
         self._add_resources(into, [(name, i, path) for name in ("resources", "bases") for i, path in _rows(file, name)])
-        into.config = into.config.merge(self._configuration())
+        configuration = self._configuration()
+        into.config = (
+            configuration if into.config is EMPTY and configuration is DEFAULTS else into.config.merge(configuration)
+        )
         into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
         for index, path in _rows(file, "components"):
@@ -150,6 +155,8 @@ class _Target:
     def _append(self, into: Accumulator, added: Iterable[Resource], index: dict[Id, Resource], where: str) -> None:
         for resource in added:
             one = self._scopes.id_of(resource)
+            if BUILT_IN.root(one.gvk) is None:
+                self._builder.uses_built_in = True
             other = index.setdefault(one, resource)
             if other is not resource:
                 raise InvalidInput(
@@ -239,6 +246,7 @@ class _Target:
 
     def _run(self, stage: _Stage) -> None:
         """Run one transformer, and say where it is configured when it is refused."""
+        self._builder.uses_built_in = True
         try:
             stage.act()
         except InvalidInput as error:
@@ -444,7 +452,7 @@ def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[Fiel
         return merge_specs(specs, config.common_labels)
     if label.get("includeTemplates"):
         specs = merge_specs(specs, config.template_labels)
-    return merge_specs(specs, (METADATA_LABELS,))
+    return merge_specs(merge_specs(specs, config.labels), (METADATA_LABELS,))
 
 
 def _cannot_absorb(made: Resource, count: int, where: str, subject: str) -> InvalidInput:

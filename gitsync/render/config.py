@@ -18,6 +18,7 @@ class TransformerConfig:
     name_suffix: tuple[FieldSpec, ...] = ()
     namespace: tuple[FieldSpec, ...] = ()
     common_labels: tuple[FieldSpec, ...] = ()
+    labels: tuple[FieldSpec, ...] = ()
     template_labels: tuple[FieldSpec, ...] = ()
     common_annotations: tuple[FieldSpec, ...] = ()
     name_reference: tuple[NameReference, ...] = ()
@@ -29,8 +30,6 @@ class TransformerConfig:
         """Return this with what the other adds; refuse two that contradict each other."""
         if other is self or other == EMPTY:
             return self
-        if self == EMPTY:
-            return other
         merged: dict[str, Any] = {
             member.name: _sorted_specs(merge_specs(getattr(self, member.name), getattr(other, member.name)))
             for member in fields(self)
@@ -47,6 +46,7 @@ MEMBERS: Final = {
     "nameSuffix": "name_suffix",
     "namespace": "namespace",
     "commonLabels": "common_labels",
+    "labels": "labels",
     "templateLabels": "template_labels",
     "commonAnnotations": "common_annotations",
     "nameReference": "name_reference",

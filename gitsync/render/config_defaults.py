@@ -146,6 +146,10 @@ def _name_references() -> Iterator[tuple[Gvk, Iterable[FieldSpec]]]:
             FieldSpec(_kind("StatefulSet"), "spec/volumeClaimTemplates/spec/storageClassName"),
         ),
     )
+    yield (
+        _kind("ValidatingAdmissionPolicy", _ADMISSION),
+        (FieldSpec(_kind("ValidatingAdmissionPolicyBinding", _ADMISSION), "spec/policyName"),),
+    )
     yield _kind("PriorityClass", "scheduling.k8s.io", "v1"), _in_owned_pods("priorityClassName")
     yield (
         _kind("IngressClass", "networking.k8s.io/v1", "v1"),
@@ -202,8 +206,9 @@ def _var_references() -> Iterator[FieldSpec]:
         ("Pod", "spec"),
     ):
         for path in in_pod:
-            if kind != "StatefulSet" or path != "volumes/nfs/server":
+            if kind not in ("StatefulSet", "CronJob") or path != "volumes/nfs/server":
                 yield FieldSpec(_kind(kind), f"{prefix}/{path}")
+    yield FieldSpec(_kind("Deployment"), "spec/template/metadata/annotations")
     for path in ("rules/host", "tls/hosts", "tls/secretName"):
         yield FieldSpec(_kind("Ingress"), f"spec/{path}")
     for path in ("port", "targetPort"):
@@ -217,8 +222,6 @@ def _var_references() -> Iterator[FieldSpec]:
 def _namespaces() -> Iterator[FieldSpec]:
     yield FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
     yield FieldSpec(_kind("Namespace"), "metadata/name", create=True)
-    yield FieldSpec(_kind("RoleBinding"), "subjects")
-    yield FieldSpec(_kind("ClusterRoleBinding"), "subjects")
     yield FieldSpec(_kind("APIService", "apiregistration.k8s.io"), "spec/service/namespace", create=True)
     yield FieldSpec(
         _kind("CustomResourceDefinition", "apiextensions.k8s.io"),

@@ -150,7 +150,7 @@ def _literal(literal: str) -> tuple[str, bytes]:
     key, equals, value = literal.partition("=")
     if not key or not equals:
         raise InvalidInput(f"the literal {literal!r} is not of the form key=value", cure="write key=value")
-    if len(value) > 0 and value[0] == value[-1] and value[0] in "\"'":
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
     return key, value.encode()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
+from gitsync.render.old_flags import with_old_flags
 from gitsync.render.shapes import (
     ANY,
     FLAG,
@@ -87,6 +88,7 @@ CONFIGURATION: Final = Struct(
                 "nameSuffix",
                 "namespace",
                 "commonLabels",
+                "labels",
                 "templateLabels",
                 "commonAnnotations",
                 "varReference",
@@ -142,6 +144,7 @@ REFUSED: Final = frozenset({"helmGlobals", "helmCharts", "helmChartInflationGene
 
 _DEPRECATED: Final = {
     "bases": "resources",
+    "commonLabels": "labels",
     "imageTags": "images",
     "patchesJson6902": "patches",
     "patchesStrategicMerge": "patches",
@@ -206,7 +209,7 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
     if not isinstance(documents[0], dict):
         raise InvalidInput("a kustomization must be a mapping", where=f"{file}:1")
     try:
-        fields = conform(documents[0], Struct(FIELDS))
+        fields = conform(with_old_flags(documents[0], text), Struct(FIELDS))
     except Mismatch as error:
         raise InvalidInput(error.what, where=place(file, text, error.path), cure=error.cure) from None
     found = Kustomization(file, folder, fields, text, duplicate)

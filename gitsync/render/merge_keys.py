@@ -165,10 +165,33 @@ class BuiltInSchema:
         return _TYPES[type_].get(name, UNKNOWN)
 
 
-class OpenApiSchema:
-    """The definitions of an OpenAPI v2 document, as an ``openapi`` field names it."""
+BUILT_IN: Final = BuiltInSchema()
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+_CORE: Final = "io.k8s.api.core.v1."
+_DEFINITIONS: Final = {
+    "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": "meta",
+    f"{_CORE}PodTemplateSpec": "pod template",
+    f"{_CORE}PodSpec": "pod spec",
+    f"{_CORE}Container": "container",
+    f"{_CORE}EphemeralContainer": "ephemeral container",
+    f"{_CORE}Volume": "volume",
+    f"{_CORE}ServiceSpec": "service spec",
+    f"{_CORE}PersistentVolumeClaim": "object",
+    "io.k8s.api.batch.v1.JobSpec": "workload spec",
+    "io.k8s.api.batch.v1.JobTemplateSpec": "job template",
+}
+"""The types of the table by the names that OpenAPI documents give them."""
+
+
+class OpenApiSchema:
+    """
+    The definitions of an OpenAPI v2 document, as an ``openapi`` field names it.
+
+    With a table beneath, the document adds to it: its kinds and the types it refers to are found there.
+    """
+
+    def __init__(self, document: Mapping[str, Any], beneath: BuiltInSchema | None = None) -> None:
+        self._beneath = beneath
         definitions = document.get("definitions")
         self._definitions: Mapping[str, Any] = definitions if isinstance(definitions, dict) else {}
         self._paths = document.get("paths")
@@ -181,10 +204,13 @@ class OpenApiSchema:
 
     def root(self, gvk: Gvk) -> Any:
         """Return the definition of a kind."""
-        return self._roots.get(gvk)
+        found = self._roots.get(gvk)
+        return self._beneath.root(gvk) if found is None and self._beneath else found
 
     def field(self, type_: Any, name: str) -> Field:
         """Return what a definition says of a field."""
+        if isinstance(type_, str):
+            return BUILT_IN.field(type_, name)
         properties = type_.get("properties")
         additional = type_.get("additionalProperties")
         if isinstance(properties, dict) and name in properties:
@@ -194,7 +220,7 @@ class OpenApiSchema:
         else:
             return UNKNOWN
         if not isinstance(found, dict):
-            return UNKNOWN
+            return UNKNOWN if found is None else Field((), found)
         if found.get("type") == "array":
             return Field(_keys(found), self._resolved(found.get("items")))
         return Field((), found)
@@ -215,7 +241,10 @@ class OpenApiSchema:
             reference = definition.get("$ref") if isinstance(definition, dict) else None
             if not isinstance(reference, str):
                 return definition
-            definition = self._definitions.get(reference.removeprefix("#/definitions/"))
+            name = reference.removeprefix("#/definitions/")
+            definition = self._definitions.get(name)
+            if definition is None and self._beneath:
+                return _DEFINITIONS.get(name)
         return None
 
 
@@ -224,10 +253,11 @@ _MAX_REFERENCES: Final = 50
 
 def _gvks(definition: Mapping[str, Any]) -> list[Gvk]:
     rows = definition.get("x-kubernetes-group-version-kind")
-    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict):
-        return []
-    row = rows[0]
-    return [Gvk(str(row.get("group", "")), str(row.get("version", "")), str(row.get("kind", "")))]
+    return [
+        Gvk(str(row.get("group", "")), str(row.get("version", "")), str(row.get("kind", "")))
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+    ]
 
 
 def _keys(definition: Mapping[str, Any]) -> tuple[str, ...]:

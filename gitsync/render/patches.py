@@ -32,7 +32,7 @@ class Patch:
 def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str) -> Patch:
     """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
     documents = read_all(text, file)
-    operations = json_patch.check_operations(documents[0]) if len(documents) == 1 else None
+    operations = json_patch.check_operations(documents[0]) if documents else None  # Kustomize reads only the first
     if operations is None and not all(isinstance(document, dict) for document in documents):
         raise InvalidInput(
             "the patch is neither a strategic merge patch nor a JSON patch",

@@ -98,6 +98,11 @@ def _affix(member: str) -> Callable[[Mapping[str, Any], Scene], None]:
     return transform
 
 
+def _affixes(config: Mapping[str, Any], scene: Scene) -> None:
+    for member in ("prefix", "suffix"):
+        _affix(member)(config, scene)
+
+
 def _replicas(config: Mapping[str, Any], scene: Scene) -> None:
     replica = config.get("replica") or {}
     transformers.set_replicas(
@@ -155,7 +160,7 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes]) -> l
     found: list[Mapping[str, Any]] = []
     for document in read_all(read(path), path)[:1]:
         shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
-        checked = conform(document, shape)
+        checked = conform(document, shape, is_open=True)
         found += checked if isinstance(checked, list) else [checked]
     return found
 
@@ -224,6 +229,7 @@ _TRANSFORMERS: Final[dict[str, _Transformer]] = {
     "PatchJson6902Transformer": _Transformer({"target": SELECTOR, "path": TEXT, "jsonOp": TEXT}, _json_patch),
     "PatchStrategicMergeTransformer": _Transformer({"paths": TEXTS, "patches": TEXT}, _merge_patches),
     "PatchTransformer": _Transformer(dict(PATCH.members), _patch),
+    "PrefixSuffixTransformer": _Transformer({"prefix": TEXT, "suffix": TEXT, **_SPECS}, _affixes),
     "PrefixTransformer": _Transformer({"prefix": TEXT, **_SPECS}, _affix("prefix")),
     "ReplacementTransformer": _Transformer({"replacements": ListOf(REPLACEMENT)}, _replacements),
     "ReplicaCountTransformer": _Transformer({"replica": REPLICA, **_SPECS}, _replicas),

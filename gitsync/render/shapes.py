@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from gitsync.errors import InvalidInput
+from gitsync.render.resource import text_of
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -64,23 +65,34 @@ TEXTS: Final = ListOf(TEXT)
 TEXT_MAP: Final = MapOf(TEXT)
 
 
-def conform(value: Any, shape: Shape, path: Path = ()) -> Any:
+def conform(value: Any, shape: Shape, path: Path = (), *, is_open: bool = False) -> Any:
     """
     Return the value with the declared spelling of names and without nulls.
 
-    Raise Mismatch where it does not have the shape; an unknown name comes with the nearest known one.
+    Raise Mismatch where it does not have the shape; an unknown name comes with the nearest known one. With
+    ``is_open``, unknown names are skipped, and plain values become texts where texts are needed.
     """
     if isinstance(shape, Scalar):
+        if is_open and shape.kind is str and not isinstance(value, dict | list):
+            return text_of(value)
         return _scalar(value, shape, path)
     if isinstance(shape, ListOf):
         if not isinstance(value, list):
             raise _wrong(value, "a list", path)
-        return [conform(item, shape.item, (*path, index)) for index, item in enumerate(value) if item is not None]
+        return [
+            conform(item, shape.item, (*path, index), is_open=is_open)
+            for index, item in enumerate(value)
+            if item is not None
+        ]
     if not isinstance(value, dict):
         raise _wrong(value, "a mapping", path)
     if isinstance(shape, MapOf):
-        return {key: conform(item, shape.item, (*path, key)) for key, item in value.items() if item is not None}
-    return _struct(value, shape, path)
+        return {
+            key: conform(item, shape.item, (*path, key), is_open=is_open)
+            for key, item in value.items()
+            if item is not None
+        }
+    return _struct(value, shape, path, is_open or shape.is_open)
 
 
 def _scalar(value: Any, shape: Scalar, path: Path) -> Any:
@@ -91,16 +103,16 @@ def _scalar(value: Any, shape: Scalar, path: Path) -> Any:
     return value
 
 
-def _struct(value: dict[str, Any], shape: Struct, path: Path) -> dict[str, Any]:
+def _struct(value: dict[str, Any], shape: Struct, path: Path, is_open: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, item in value.items():
         name = key if key in shape.members else _same_letters(key, shape.members)
         if name is None:
-            if shape.is_open:
+            if is_open:
                 continue
             raise _unknown(key, shape.members, (*path, key))
         if item is not None:
-            found[name] = conform(item, shape.members[name], (*path, key))
+            found[name] = conform(item, shape.members[name], (*path, key), is_open=is_open)
     return found
 
 

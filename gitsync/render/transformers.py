@@ -13,6 +13,7 @@ from gitsync.render.generators import name_hash
 from gitsync.render.resource import Gvk, Resource, text_of
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
+from gitsync.render.yaml_scalars import resolve
 
 _BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
 _KEEP_NAME: Final = (
@@ -82,7 +83,7 @@ def put_namespace(
             subject.setdefault("namespace", "")
             put(subject, "namespace")
     for spec in specs:
-        if spec.path == "metadata/namespace" or (is_binding and spec.path == "subjects"):
+        if spec.path == "metadata/namespace" or (is_binding and spec.path == "subjects/namespace"):
             continue
         if spec.path == "metadata/name" and (gvk.group, gvk.version) != ("", "v1"):
             continue
@@ -128,11 +129,17 @@ def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
 
 def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
     """Set labels or annotations in all the fields that hold them."""
+    unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
 
     def put(holder: Any, key: Any) -> None:
         if holder[key] is not None and not isinstance(holder[key], dict):
             raise InvalidInput(f"{key} must be a mapping, so nothing can be added to it", cure="correct the field")
         if holder[key] is not None:
+            for name in unusual.keys() - holder[key].keys():
+                raise InvalidInput(
+                    f"{name!r} cannot become a key of {key}: without quotes YAML reads it as {unusual[name]!r}",
+                    cure="choose a key that is a text in any case",
+                )
             holder[key].update(entries)
 
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
