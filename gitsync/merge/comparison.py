@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.merge.equality import same, same_leaf
+from gitsync.merge.equality import same
 from gitsync.merge.fieldset import MEMBER, FieldSet, Node
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import element_of
@@ -85,7 +85,7 @@ def _compare(schema: Schema, before: Any, after: Any, path: tuple[str, ...], fou
         _insert(found.added, path)
     elif after is _ABSENT:
         _insert(found.removed, path)
-    elif not shape and not same_leaf(schema, before, after):
+    elif not shape and not same(before, after):
         _insert(found.modified, path)
 
 

@@ -60,7 +60,7 @@ def apply_object(
     if not managers and live is not None:
         first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, api_version)
         managers = update(
-            schema.empty,
+            _empty(schema, bare),
             bare,
             first,
             schema,
@@ -110,7 +110,7 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
         manager = Manager(write.manager, "Update", write.subresource, api_version)
         try:
             managers = update(
-                bare if live is not None else schema.empty,
+                bare if live is not None else _empty(schema, new),
                 new,
                 manager,
                 schema,
@@ -145,6 +145,19 @@ def _split(live: Manifest | None) -> tuple[Manifest, Managers]:
         return {}, {}
     bare, entries = _detach(live)
     return bare, _decoded_or(entries, {})
+
+
+def _empty(schema: Schema, written: Manifest) -> Manifest:
+    """Return what the object held before anything was set; a null in a built-in object was there as well."""
+    return {} if schema.custom else _with_nulls(schema.empty, written)
+
+
+def _with_nulls(empty: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {name: None for name, value in written.items() if value is None}
+    for name, value in empty.items():
+        below = written.get(name)
+        out[name] = _with_nulls(value, below) if type(value) is dict and type(below) is dict else value
+    return out
 
 
 def _detach(manifest: Manifest) -> tuple[Manifest, Any]:

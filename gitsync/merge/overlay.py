@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-from gitsync.merge.equality import same_leaf
+from gitsync.merge.equality import same
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import TypedError, element_of, go
 
@@ -40,7 +40,7 @@ def merge(schema: Schema, live: Any, applied: Any) -> Any:
             return live
     if kind is not dict and kind is not list and applied is not None and type(live) in (dict, list):
         raise TypedError((f"lhs: expected any scalar, got &{{{go(live)}}}",))
-    return live if same_leaf(schema, live, applied) else applied
+    return live if same(live, applied) else applied
 
 
 def _merge_maps(schema: Schema, ours: dict[str, Any] | None, live: Any, applied: dict[str, Any]) -> Any:

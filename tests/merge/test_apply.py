@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Owned, apply, update
+from gitsync.merge.fieldset import FieldSet
+from gitsync.merge.typed import TypedError, field_set
+from tests.merge.types import ROOT, VALUES
+
+ONE = Manager("one", "Apply")
+TWO = Manager("two", "Apply")
+EDITOR = Manager("editor", "Update", api_version="v1")
+
+
+class Object:
+    """An object with its managers, written to step by step."""
+
+    def __init__(self) -> None:
+        self.value: Any = {}
+        self.managers: Managers = {}
+
+    def apply(self, manager: Manager, value: Any, *, force: bool = False, time: str | None = None) -> Conflicts | None:
+        result = apply(
+            self.value,
+            copy.deepcopy(value),
+            manager,
+            ROOT,
+            api_version="v1",
+            managers=self.managers,
+            force=force,
+            time=time,
+        )
+        if isinstance(result, Conflicts):
+            return result
+        assert isinstance(result, Applied)
+        self.value, self.managers = result.object, result.managers
+        return None
+
+    def update(self, value: Any, manager: Manager = EDITOR, time: str | None = None) -> None:
+        self.managers = update(self.value, value, manager, ROOT, api_version="v1", managers=self.managers, time=time)
+        self.value = value
+
+    def paths(self, manager: Manager) -> set[str]:
+        owned = self.managers.get(manager)
+        return {"/".join(e[2:] for e in path) for path in owned.fields} if owned else set()
+
+
+@pytest.fixture
+def obj() -> Object:
+    return Object()
+
+
+def test_a_value_nobody_applies_any_more_is_removed(obj: Object) -> None:
+    obj.apply(ONE, {"labels": {"a": "x", "b": "y"}, "text": "x"})
+    obj.apply(ONE, {"labels": {"a": "x"}})
+    assert obj.value == {"labels": {"a": "x"}}
+    assert obj.paths(ONE) == {"labels/a"}
+
+
+def test_a_value_somebody_else_owns_stays(obj: Object) -> None:
+    obj.apply(ONE, {"labels": {"a": "x", "b": "y"}})
+    obj.apply(TWO, {"labels": {"b": "y"}})
+    obj.apply(ONE, {"labels": {"a": "x"}})
+    assert obj.value == {"labels": {"a": "x", "b": "y"}}
+
+
+def test_a_value_an_editor_owns_stays_too(obj: Object) -> None:
+    obj.update({"text": "x"})
+    obj.apply(ONE, {"text": "x", "number": 1})
+    obj.apply(ONE, {"number": 1})
+    assert obj.value == {"text": "x", "number": 1}
+    assert obj.paths(EDITOR) == {"text"}
+
+
+def test_an_item_goes_with_what_only_its_owner_set_in_it(obj: Object) -> None:
+    obj.apply(ONE, {"items": [{"name": "a", "value": 1}, {"name": "b"}]})
+    obj.apply(ONE, {"items": [{"name": "b"}]})
+    assert obj.value == {"items": [{"name": "b"}]}
+
+
+def test_an_item_stays_for_another_applier_with_what_it_set(obj: Object) -> None:
+    obj.apply(ONE, {"items": [{"name": "a", "value": 1}]})
+    obj.apply(TWO, {"items": [{"name": "a", "labels": {"x": "y"}}]})
+    obj.apply(ONE, {"number": 1})
+    assert obj.value == {"items": [{"name": "a", "labels": {"x": "y"}}], "number": 1}
+
+
+def test_another_value_conflicts_and_changes_nothing(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x", "labels": {"a": "1"}})
+    before = (obj.value, obj.managers)
+    conflicts = obj.apply(TWO, {"text": "y", "labels": {"a": "2"}})
+    assert conflicts is not None
+    assert [(c.manager, c.field) for c in conflicts.conflicts] == [(ONE, ".labels.a"), (ONE, ".text")]
+    assert (obj.value, obj.managers) == before
+
+
+def test_the_same_value_is_shared(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x"}, time="1")
+    assert obj.apply(TWO, {"text": "x"}, time="2") is None
+    assert obj.paths(ONE) == obj.paths(TWO) == {"text"}
+    assert [obj.managers[m].time for m in (ONE, TWO)] == ["1", None], "only ownership changed"
+
+
+def test_force_takes_the_field(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x", "number": 1})
+    obj.apply(TWO, {"text": "y"}, force=True)
+    assert obj.value == {"text": "y", "number": 1}
+    assert obj.paths(ONE) == {"number"}
+
+
+def test_a_manager_that_lost_everything_is_gone(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x"})
+    obj.apply(TWO, {"text": "y"}, force=True)
+    assert set(obj.managers) == {TWO}
+
+
+def test_applying_nothing_gives_everything_up(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x"})
+    obj.apply(ONE, {})
+    assert obj.managers == {}
+    assert not obj.value
+
+
+def test_an_editor_takes_what_it_changes_from_everybody(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x", "number": 1})
+    obj.update({"text": "y", "number": 1}, time="2")
+    assert obj.paths(ONE) == {"number"}
+    assert obj.paths(EDITOR) == {"text"}
+    obj.update({"text": "x", "number": 1})
+    assert obj.paths(ONE) == {"number"}, "changing it back does not give it back"
+
+
+def test_a_removal_takes_the_field_from_everybody(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x", "number": 1})
+    obj.update({"number": 1})
+    assert set(obj.managers) == {ONE}
+    assert obj.paths(ONE) == {"number"}
+
+
+def test_an_editor_that_changes_nothing_owns_nothing(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x"})
+    before = obj.managers
+    obj.update({"text": "x"})
+    assert obj.managers is before
+
+
+def test_an_applier_that_gives_up_to_an_atomic_value_conflicts_as_a_whole(obj: Object) -> None:
+    obj.apply(ONE, {"whole": {"a": "x"}})
+    conflicts = obj.apply(TWO, {"whole": {"a": "x", "b": "y"}})
+    assert conflicts is not None
+    assert [c.field for c in conflicts.conflicts] == [".whole"]
+
+
+def test_nobody_owns_ignored_paths_and_they_do_not_conflict(obj: Object) -> None:
+    ignored = FieldSet.of([("f:part",)])
+    managers: Managers = {ONE: Owned(FieldSet.of([("f:part", "f:a")]), "v1")}
+    result = apply(
+        {"part": {"a": "x"}},
+        {"part": {"a": "y"}, "text": "x"},
+        TWO,
+        ROOT,
+        api_version="v1",
+        managers=managers,
+        ignored=ignored,
+    )
+    assert isinstance(result, Applied)
+    assert set(result.managers[TWO].fields) == {("f:text",)}
+
+
+def test_what_does_not_fit_is_refused(obj: Object) -> None:
+    with pytest.raises(TypedError, match="field not declared"):
+        obj.apply(ONE, {"foo": 1})
+
+
+def test_a_live_list_with_an_item_that_has_no_place_is_refused_in_words(obj: Object) -> None:
+    obj.value = {"items": [None]}
+    with pytest.raises(TypedError, match="null element"):
+        obj.apply(ONE, {"items": [{"name": "a"}]})
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["one", "two", "edit"]), VALUES), max_size=5)
+
+
+@given(STEPS, VALUES)
+@settings(max_examples=200)
+def test_an_applied_value_is_there_is_owned_exactly_and_stays_put(
+    steps: list[tuple[str, Any]], applied: dict[str, Any]
+) -> None:
+    obj = Object()
+    for who, value in steps:
+        try:
+            if who == "edit":
+                obj.update(value)
+            else:
+                obj.apply(Manager(who, "Apply"), value, force=True)
+        except TypedError:
+            return  # a scalar meets a map of an undeclared type
+    try:
+        obj.apply(ONE, applied, force=True, time="1")
+    except TypedError:
+        return
+    wanted = field_set(ROOT, applied)
+    owned = obj.managers.get(ONE)
+    assert (owned.fields if owned else FieldSet({})) == wanted
+    for _manager, others in obj.managers.items():
+        assert others.fields, "a manager without fields is gone"
+    before = (obj.value, obj.managers)
+    obj.apply(ONE, applied, time="2")
+    assert without_empty(obj.value) == without_empty(before[0])
+    assert {m: o.fields for m, o in obj.managers.items()} == {m: o.fields for m, o in before[1].items()}
+    again = (obj.value, obj.managers)
+    obj.apply(ONE, applied, time="3")
+    assert obj.value is again[0]
+    assert obj.managers is again[1], "applying again changes nothing, not even the time"
+
+
+def without_empty(value: Any) -> Any:
+    """Return a value as a server stores it: removing the last item leaves null behind, which counts as absent."""
+    if isinstance(value, dict):
+        kept = {name: without_empty(member) for name, member in value.items()}
+        return {name: member for name, member in kept.items() if member is not None} or None
+    if isinstance(value, list):
+        return [without_empty(item) for item in value] or None
+    return value
+
+
+@given(VALUES, VALUES)
+def test_giving_up_what_only_we_owned_leaves_the_object_as_it_was(theirs: Any, ours: Any) -> None:
+    obj = Object()
+    obj.apply(TWO, theirs)
+    alone = obj.value
+    try:
+        if obj.apply(ONE, ours) is not None:
+            return
+    except TypedError:
+        return
+    obj.apply(ONE, {})
+    assert ONE not in obj.managers
+    assert set(field_set(ROOT, obj.value)) == set(field_set(ROOT, alone))
