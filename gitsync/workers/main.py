@@ -1,0 +1,87 @@
+"""
+A render process: it reads requests from standard input and answers on standard output until that ends.
+
+It holds no credentials, and sets its limits before it reads the first request. Start it by ``RenderPool``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.render.build import build
+from gitsync.render.files import ParseCache
+from gitsync.workers import wire
+from gitsync.workers.confine import allow_processor_time, confine, memory_in_use
+from gitsync.workers.trees import LastTree
+
+_MAX_REQUESTS: Final = 1_000
+"""After so many, a fresh process takes over: no leak lives long."""
+
+
+class Renderer:
+    """Answer requests, keeping what was parsed, until it has answered many or holds much memory."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._cache = ParseCache()
+        self._trees = LastTree()
+        self._requests = 0
+
+    def answer(self, request: dict[str, Any]) -> bytes:
+        """Return the frame that answers a request; nothing that goes wrong with an input raises."""
+        self._requests += 1
+        try:
+            return self._built(request)
+        except GitsyncError as error:
+            return _refusal(error, is_last=self.is_done)
+        except MemoryError:
+            return wire.frame({"limit": "memory", "is_last": True})
+        except RecursionError:
+            return _refusal(InvalidInput("the manifests are nested too deeply", cure="flatten them"), is_last=True)
+        except Exception as fault:  # a defect of ours must end this render, not the process
+            what = f"the renderer has a defect: {type(fault).__name__}: {fault}"
+            return _refusal(InvalidInput(what, cure="please report it"), is_last=True, trace=traceback.format_exc())
+
+    def _built(self, request: dict[str, Any]) -> bytes:
+        tree = self._trees.open(request["git_dir"], request["commit"])
+        made = build(tree, request["path"], cache=self._cache, renderer=request["renderer"])
+        return wire.frame({"build": wire.of_build(made), "is_last": self.is_done})
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a fresh process should take over."""
+        return self._requests >= _MAX_REQUESTS or memory_in_use() > self._memory // 2
+
+
+def _refusal(error: GitsyncError, *, is_last: bool, trace: str = "") -> bytes:
+    printable = trace.encode("utf-8", "backslashreplace").decode()
+    return wire.frame({"error": wire.of_error(error), "is_last": is_last, "trace": printable})
+
+
+def serve(requests: BinaryIO, replies: BinaryIO, memory: int) -> None:
+    """Answer each request until there are no more, or this process should be replaced."""
+    renderer = Renderer(memory)
+    while length := requests.read(wire.LENGTH_BYTES):
+        request = orjson.loads(requests.read(int.from_bytes(length)))
+        allow_processor_time(request["seconds"])
+        replies.write(renderer.answer(request))
+        replies.flush()
+
+
+def main() -> None:
+    """Serve on standard input and output, with the limit on memory, in bytes, as the one argument."""
+    memory = int(sys.argv[1])
+    confine(memory)
+    with os.fdopen(os.dup(1), "wb") as replies:
+        os.dup2(2, 1)  # so that nothing printed by accident gets between the frames
+        serve(sys.stdin.buffer, replies, memory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""One render process, as the pool holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from gitsync.workers import wire
+
+_ROOT: Final = Path(__file__).resolve().parent.parent.parent
+_CHUNK: Final = 1 << 20
+_GRACE: Final = 1.0
+_PASSED_ON: Final = ("PATH",)
+"""All that a render process sees of our environment."""
+
+
+class Died(Exception):
+    """A process ended before it answered; the text says what of."""
+
+
+class TookTooLong(Exception):
+    """A process did not answer in time."""
+
+
+def render_command(memory: int) -> tuple[str, ...]:
+    """Return the command of a render process that may use so many bytes of memory."""
+    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.main", str(memory))
+
+
+class Process:
+    """
+    A running render process.
+
+    It has a session of its own, an environment without secrets, and no descriptor of ours but its two pipes.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={**env, "PYTHONPATH": str(_ROOT), "LC_ALL": "C.UTF-8", "HOME": os.devnull},
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.last_served = ""
+
+    @property
+    def id(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Return the answer to a request; after Died or TookTooLong, the process is of no more use."""
+        deadline = time.monotonic() + seconds
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(wire.frame(request))
+            length = int.from_bytes(self._read(wire.LENGTH_BYTES, deadline))
+            if length > wire.MAX_FRAME:
+                raise Died("sent an answer that is too large")
+            answer: dict[str, Any] = orjson.loads(self._read(length, deadline))
+        except (OSError, EOFError):
+            raise Died(self._cause()) from None
+        return answer
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        parts: list[bytes] = []
+        while size:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not poll.poll(remaining * 1000):
+                raise TookTooLong
+            part = os.read(descriptor, min(size, _CHUNK))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _cause(self) -> str:
+        """Return what the process died of."""
+        try:
+            code = self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            return "closed its output"
+        return f"was ended by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def interrupt(self) -> None:
+        """Kill the process and its children; whoever waits for its answer gets Died."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill the process and let go of it; only for who holds it alone."""
+        self.interrupt()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()

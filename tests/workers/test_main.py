@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gitsync.workers import wire
+from gitsync.workers.main import Renderer, serve
+from tests.gitrepo import GitRepo
+
+
+def message(frame: bytes) -> dict[str, Any]:
+    assert int.from_bytes(frame[: wire.LENGTH_BYTES]) == len(frame) - wire.LENGTH_BYTES
+    answer: dict[str, Any] = orjson.loads(frame[wire.LENGTH_BYTES :])
+    return answer
+
+
+def request(tmp_path: Path) -> dict[str, Any]:
+    repo = GitRepo(tmp_path / "repo")
+    commit = repo.commit({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"})
+    return {"git_dir": str(repo.origin), "commit": commit, "path": "", "renderer": "Auto", "seconds": 10**7}
+
+
+def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:
+    answer = message(Renderer(1 << 40).answer({}))
+    assert answer["error"]["what"] == "the renderer has a defect: KeyError: 'git_dir'"
+    assert "Traceback" in answer["trace"]
+    assert answer["is_last"]
+
+
+def test_a_process_that_holds_much_memory_asks_to_be_replaced(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    assert message(Renderer(1 << 40).answer(asked))["is_last"] is False
+    assert message(Renderer(1 << 20).answer(asked))["is_last"] is True
+
+
+def test_requests_are_answered_one_after_the_other_until_they_end(tmp_path: Path) -> None:
+    asked = wire.frame(request(tmp_path))
+    replies = io.BytesIO()
+    serve(io.BytesIO(asked * 3), replies, 1 << 40)
+    written = replies.getvalue()
+    assert message(written[: len(written) // 3])["build"]["manifests"][0]["metadata"] == {"name": "a"}
+    assert written[: len(written) // 3] * 3 == written

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.objects.record import Commit
+from gitsync.ports import Snapshot
+from gitsync.source.snapshot import GitTree
+from gitsync.workers.pool import RenderPool
+from tests.gitrepo import GitRepo
+
+HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config\ndata:\n"
+MIB = 1 << 20
+
+
+def kustomization(*resources: str) -> str:
+    return "resources:\n" + "".join(f"- {name}\n" for name in resources)
+
+
+def slow_files(folder: str) -> dict[str, str]:
+    """Return files that take many seconds and much memory to read, each with a quarter of a million lists."""
+    values = "v: [" + "[]," * (MIB // 4) + "[]]\n"
+    files = {f"{folder}/{index}.yaml": HEAD.replace("config", f"c{index}") + f"  k: v\n{values}" for index in range(40)}
+    names = (name.removeprefix(f"{folder}/") for name in files)
+    return {**files, f"{folder}/kustomization.yaml": kustomization(*names)}
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
+    """A repository of good and hostile applications."""
+    repo = GitRepo(tmp_path_factory.mktemp("repo"))
+    commit = repo.commit(
+        {
+            "good/kustomization.yaml": kustomization("config.yaml") + "namePrefix: my-\n",
+            "good/config.yaml": f"{HEAD}  k: v\n",
+            "other/kustomization.yaml": kustomization("../good"),
+            "broken/kustomization.yaml": kustomization("broken.yaml"),
+            "broken/broken.yaml": "a: 1\nb: @\n",
+            "large/kustomization.yaml": kustomization("large.yaml"),
+            "large/large.yaml": f"{HEAD}  k: {'x' * 20 * MIB}\n",
+            "bomb/kustomization.yaml": kustomization("bomb.yaml"),
+            "bomb/bomb.yaml": "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+            + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)),
+            "deep/kustomization.yaml": kustomization("deep.yaml"),
+            "deep/deep.yaml": "[" * 40_000,
+            "environment/kustomization.yaml": "configMapGenerator:\n- name: c\n  envs: [e.env]\n",
+            "environment/e.env": "RENDER_CANARY\nPATH=mine\n",
+            "plain/odd\udcff.yaml": f"{HEAD}  k: v\n",
+            **slow_files("slow"),
+        }
+    )
+    tree = GitTree(repo.origin, commit)
+    yield Snapshot(Commit(commit), tree, str(repo.origin))
+    tree.close()
+
+
+@pytest.fixture
+def make_pool() -> Iterator[Callable[..., RenderPool]]:
+    with contextlib.ExitStack() as stack:
+
+        def make(size: int = 1, seconds: float = 60.0, memory_mib: int = 512) -> RenderPool:
+            pool = RenderPool(size, seconds, memory_mib)
+            stack.callback(pool.close)
+            return pool
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RenderPool]:
+    pool = RenderPool(2, 60.0, 512)
+    yield pool
+    pool.close()
+
+
+def children() -> set[int]:
+    """Return the process ids of our render processes."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            status = (folder / "stat").read_text().rpartition(")")[2].split()
+            is_ours = int(status[1]) == os.getpid() and status[0] != "Z"
+            if is_ours and b"gitsync.workers.main" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+def test_a_path_is_rendered(pool: RenderPool, snapshot: Snapshot) -> None:
+    build = pool.render(snapshot, "good")
+    assert [manifest["metadata"]["name"] for manifest in build.manifests] == ["my-config"]
+    assert {"good/config.yaml", "good/kustomization.yaml"} <= build.files_read
+
+
+def test_the_renderer_is_passed_on(pool: RenderPool, snapshot: Snapshot) -> None:
+    with pytest.raises(InvalidInput, match="kustomization"):
+        pool.render(snapshot, "", "Kustomize")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("broken", "broken/broken.yaml:2: a value cannot begin with the character @"),
+        ("missing", "the path missing does not exist"),
+        ("large", r"large/large\.yaml: .*too large.*limit"),
+        ("bomb", r"bomb/bomb\.yaml:\d+: the aliases expand"),
+        ("deep", r"deep/deep\.yaml:1: nesting is deeper"),
+    ],
+)
+def test_what_is_wrong_with_an_input_comes_back_whole(
+    pool: RenderPool, snapshot: Snapshot, path: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        pool.render(snapshot, path)
+    assert pool.render(snapshot, "good").manifests
+
+
+def test_a_path_that_is_not_utf_8_is_carried(pool: RenderPool, snapshot: Snapshot) -> None:
+    assert "plain/odd\udcff.yaml" in pool.render(snapshot, "plain").files_read
+
+
+def test_an_unknown_commit_is_a_matter_of_the_source(pool: RenderPool, snapshot: Snapshot) -> None:
+    with pytest.raises(SourceUnavailable, match="commit 111111111111 cannot be read"):
+        pool.render(Snapshot(Commit("1" * 40), snapshot.tree, snapshot.git_dir), "good")
+
+
+def test_a_process_stays_for_the_next_render(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
+    before = children()
+    pool = make_pool(size=2)
+    assert children() == before
+    for path in ("good", "other", "broken", "good"):
+        with contextlib.suppress(InvalidInput):
+            pool.render(snapshot, path)
+    assert len(children() - before) == 1
+
+
+def test_renders_run_side_by_side_up_to_the_size(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
+    before = children()
+    pool = make_pool(size=2)
+    with ThreadPoolExecutor(8) as threads:
+        builds = list(threads.map(lambda _: pool.render(snapshot, "good"), range(40)))
+    assert len({build.manifests[0]["metadata"]["name"] for build in builds}) == 1
+    assert 1 <= len(children() - before) <= 2
+
+
+def test_a_render_that_takes_too_long_is_ended(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
+    pool = make_pool(seconds=0.5)
+    start = time.monotonic()
+    with pytest.raises(InvalidInput, match=r"longer than the limit of 0\.5 s"):
+        pool.render(snapshot, "slow")
+    assert time.monotonic() - start < 5
+    assert make_pool().render(snapshot, "good").manifests
+
+
+def test_a_render_that_needs_too_much_memory_is_ended(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
+    before = children()
+    pool = make_pool(memory_mib=128)
+    with pytest.raises(InvalidInput, match="more memory than the limit of 128 MiB"):
+        pool.render(snapshot, "slow")
+    assert children() == before
+    assert pool.render(snapshot, "good").manifests
+
+
+def test_a_process_that_was_killed_is_replaced(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
+    before = children()
+    pool = make_pool()
+    pool.render(snapshot, "good")
+    (process,) = children() - before
+    os.kill(process, signal.SIGKILL)
+    assert pool.render(snapshot, "good").manifests
+    assert children() - before not in ({process}, set())
+
+
+def test_a_process_that_is_killed_again_and_again_is_the_fault_of_the_input(
+    make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    before = children()
+    pool = make_pool()
+    done = threading.Event()
+
+    def kill() -> None:
+        while not done.wait(0.05):
+            for process in children() - before:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGSEGV)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        with pytest.raises(InvalidInput, match="was ended by signal SIGSEGV; its limits are 60 s and 512 MiB"):
+            pool.render(snapshot, "slow")
+    finally:
+        done.set()
+        killer.join()
+    assert pool.render(snapshot, "good").manifests
+
+
+def test_a_process_sees_nothing_of_our_environment(
+    monkeypatch: pytest.MonkeyPatch, make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    monkeypatch.setenv("RENDER_CANARY", "secret-canary")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    before = children()
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    try:
+        build = make_pool().render(snapshot, "environment")
+        (process,) = children() - before
+        environment = Path(f"/proc/{process}/environ").read_bytes()
+        descriptors = {os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()}
+        ours = os.readlink(f"/proc/self/fd/{writer}")
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert build.manifests[0]["data"] == {"RENDER_CANARY": "", "PATH": "mine"}
+    assert b"canary" not in environment
+    assert b"KUBERNETES" not in environment
+    assert ours not in descriptors
+
+
+def test_a_closed_pool_ends_its_processes_and_renders_no_more(
+    make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    before = children()
+    pool = make_pool(size=2)
+    pool.render(snapshot, "good")
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(pool.render, snapshot, "slow")
+        deadline = time.monotonic() + 10
+        while not pool_is_busy(before) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        pool.close()
+        with pytest.raises((SourceUnavailable, InvalidInput)):
+            running.result(timeout=10)
+    assert children() == before
+    with pytest.raises(SourceUnavailable, match="the controller stops"):
+        pool.render(snapshot, "good")
+
+
+def pool_is_busy(before: set[int]) -> bool:
+    return any(
+        Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "R"
+        for process in children() - before
+    )
