@@ -33,7 +33,7 @@ class GarbageCollector(Controller):
         owners = obj["metadata"].get("ownerReferences") or ()
         if event == "DELETED":
             self._places.pop(uid, None)
-            for dependent in self.api.owned_by(uid):
+            for dependent in self._dependents(uid):
                 self._look_at(dependent)
             for owner in owners:
                 if owner["uid"] in self._places:
@@ -44,6 +44,9 @@ class GarbageCollector(Controller):
             changed = old is None or _bonds(obj) != _bonds(old)
             if changed:
                 self._look_at(obj)
+
+    def _dependents(self, uid: str) -> list[Manifest]:
+        return sorted(self.api.owned_by(uid), key=lambda each: (each["kind"], key_of(each)))
 
     def _look_at(self, obj: Manifest) -> None:
         self._places[uid_of(obj)] = (*kind_of(obj), *key_of(obj))
@@ -69,14 +72,14 @@ class GarbageCollector(Controller):
 
     def _orphan_dependents(self, owner: Manifest) -> None:
         uid = uid_of(owner)
-        for dependent in list(self.api.owned_by(uid)):
+        for dependent in self._dependents(uid):
             references = dependent["metadata"]["ownerReferences"]
             self._write_owners(dependent, [each for each in references if each["uid"] != uid])
         self._remove_finalizer(owner, ORPHAN)
 
     def _delete_dependents(self, owner: Manifest) -> None:
         """Delete the dependents of an owner that goes in the foreground; let it go when none of them blocks."""
-        dependents = list(self.api.owned_by(uid_of(owner)))
+        dependents = self._dependents(uid_of(owner))
         blocking = [each for each in dependents if _blocks(each, owner)]
         if not blocking:
             self._remove_finalizer(owner, FOREGROUND)

@@ -127,12 +127,12 @@ def _because(names: Sequence[str], finished: str, reason: str, word: str) -> tup
 def _condition(pod: Manifest, kind: str, holds: bool, reason: str, message: str, now: str) -> Manifest:
     value = "True" if holds else "False"
     known = condition_of(pod, kind)
-    since = known["lastTransitionTime"] if known.get("status") == value else now
+    since = known["lastTransitionTime"] if known.get("status") == value else None
     told = {"reason": reason, "message": message}
     return {
         "type": kind,
         "status": value,
         "lastProbeTime": None,
-        "lastTransitionTime": since,
+        "lastTransitionTime": since or now,
         **{key: text for key, text in told.items() if text},
     }

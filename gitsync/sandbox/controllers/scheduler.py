@@ -117,7 +117,7 @@ class Scheduler(Controller):
     def _bind(self, pod: Manifest, node: str) -> None:
         self._unschedulable.discard(key_of(pod))
         self._usage.take(pod, node)
-        scheduled = self._condition(pod, "True")
+        scheduled = {**self._condition(pod, "True"), "lastTransitionTime": None}  # the kubelet says when
         conditions = [each for each in at(pod, "status", "conditions") or () if each["type"] != "PodScheduled"]
         bound = {
             **pod,
