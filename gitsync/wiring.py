@@ -18,18 +18,23 @@ from gitsync.cluster.live import LiveView
 from gitsync.controllers.application import Applications
 from gitsync.controllers.definitions import Definitions
 from gitsync.gate.policy import Policy
+from gitsync.gate.rules import ManifestRule, parse_rules
 from gitsync.ports import Requests, View
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.render.yaml_reader import read_all
 from gitsync.runtime.leader import Leader
 from gitsync.runtime.manager import Manager, Part
 from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
 from gitsync.source.rules import SAFE_SCHEMES
 from gitsync.sync.converge import Converger
-from gitsync.sync.pipeline import Edges, Pipeline
+from gitsync.sync.fetch import Fetcher
+from gitsync.sync.pipeline import Pipeline
+from gitsync.sync.render import Desire
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
+from gitsync.sync.undo import Undo
 from gitsync.workers.pool import RenderPool
 
 _OTHER_CONNECTIONS = 48
@@ -58,6 +63,7 @@ class Controller:
     records: SqlRecords
     source: Repositories
     cluster: Kubernetes
+    undo: Undo
     clock: SystemClock
 
     def start(self) -> None:
@@ -82,8 +88,10 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     statuses, state = Statuses(cluster, live), State(cluster, live)
     applier = Applier(cluster, live, records, clock, pool)
-    converger = Converger(cluster, live, records, clock, applier, statuses, policy or Policy(), state)
-    pipeline = Pipeline(Edges(source, renderer, cluster, live, clock), converger, statuses, state)
+    converger = Converger(cluster, live, records, clock, applier, statuses, policy or Policy(), _rules(settings), state)
+    fetcher = Fetcher(source, cluster, live, clock)
+    desire = Desire(source, renderer, cluster, fetcher)
+    pipeline = Pipeline(fetcher, desire, converger, statuses, state, clock)
     leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
     applications = Applications(
         pipeline,
@@ -106,7 +114,18 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         *([leader] if settings.leader_election else []),
         applications,
     ]
-    return Controller(Manager(parts), state, applications, records, source, cluster, clock)
+    return Controller(Manager(parts), state, applications, records, source, cluster, Undo(source, cluster, live), clock)
+
+
+def _rules(settings: Settings) -> tuple[ManifestRule, ...]:
+    """Read the operator's rules on manifests."""
+    files = sorted(settings.policies.glob("*.yaml")) if settings.policies else []
+    return tuple(
+        rule
+        for file in files
+        for document in read_all(file.read_bytes(), file.name)
+        for rule in parse_rules(document, file.name)
+    )
 
 
 class _Closing:

@@ -41,8 +41,6 @@ class Applier:
         """
         results: list[Result] = []
         for batch in batches(job.plan.changes):
-            if job.is_superseded():
-                return Round(tuple(results), superseded=True)
             if waiting := waits_for(job, batch, self._cluster, self._live):
                 return Round(tuple(results), waiting=waiting)
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]

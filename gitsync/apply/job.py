@@ -9,7 +9,7 @@ from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.health import HealthStatus
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Held
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
@@ -20,8 +20,7 @@ class Job:
     """
     One sync of one application.
 
-    ``hold`` takes refs into the inventory and returns once that is stored; ``health`` tells how a live object is now;
-    ``is_superseded`` is asked between batches.
+    ``hold`` takes refs into the inventory and returns once that is stored; ``health`` tells how a live object is now.
     """
 
     app: Application
@@ -31,7 +30,6 @@ class Job:
     versions: Mapping[ObjectRef, str]
     hold: Callable[[Mapping[ObjectRef, Held]], None]
     health: Callable[[ObjectRef, Manifest], HealthStatus]
-    is_superseded: Callable[[], bool] = lambda: False
     approver: str = ""
 
 
@@ -57,20 +55,3 @@ class Round:
 
     results: tuple[Result, ...] = ()
     waiting: str = ""
-    superseded: bool = False
-
-    @property
-    def inventory_after(self) -> Callable[[Inventory], Inventory]:
-        """Return how the inventory changes: applied objects have their uid."""
-        entries = {
-            result.change.ref: result.live
-            for result in self.results
-            if result.live is not None and result.error is None
-        }
-        return lambda inventory: inventory.widened(
-            {ref: Held(_version(live), str(live["metadata"].get("uid", ""))) for ref, live in entries.items()}
-        )
-
-
-def _version(manifest: Manifest) -> str:
-    return str(manifest.get("apiVersion") or "").rpartition("/")[2]

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.job import Job, Round
 from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput
 from gitsync.gate.approvals import asks, needs_approval
+from gitsync.gate.checks import check_manifests
 from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy, violations
+from gitsync.gate.rules import ManifestRule, check_rules
+from gitsync.gate.validate import validate
 from gitsync.objects.change import Action, Change, Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.record import Commit, Outcome
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.plan.make import Seen, make_plan, uncertain
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
 from gitsync.sync.attempts import count_failure, count_success
 from gitsync.sync.finish import describe_drift, finish, steps_of
 from gitsync.sync.memory import Memory, Operation
-from gitsync.sync.observe import Observation, health_of, misfit, observe
+from gitsync.sync.observe import Observation, health_of, observe
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
@@ -34,6 +37,8 @@ Place = Callable[[Manifest, str], str]
 
 _SAFETY = 10.0
 """Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
+_APPROVAL_POLL = 5.0
+"""An approval may be given by another process, straight into the database."""
 _HEALS, _HEAL_PERIOD = 5, 60.0
 """So many heals in so many seconds are a fight with another controller, and pause healing."""
 
@@ -50,6 +55,7 @@ class Converger:
         applier: Applier,
         statuses: Statuses,
         policy: Policy,
+        rules: Sequence[ManifestRule],
         state: State,
     ) -> None:
         self._cluster = cluster
@@ -59,6 +65,7 @@ class Converger:
         self._applier = applier
         self._statuses = statuses
         self._policy = policy
+        self._rules = rules
         self._state = state
 
     def converge(self, turn: Turn, memory: Memory, desired: Mapping[ObjectRef, Manifest], place: Place) -> None:
@@ -67,6 +74,7 @@ class Converger:
         self._check(turn, memory, place)
         self._plan(turn, memory)
         turn.drift_seen = _drift(turn)
+        self._supersede(turn, memory)
         self._resolve_interrupted(turn, memory)
         trigger = self._trigger(turn, memory)
         if trigger and self._is_allowed(turn, memory):
@@ -111,13 +119,17 @@ class Converger:
         assert observation is not None
         if memory.checked is observation.desired and memory.checked_by is observation.schemas:
             return
-        found = misfit(observation)
-        if found is not None:
-            manifest, problem = found
-            turn.stage, turn.observation = Stage.RENDER, None
-            raise InvalidInput(
-                problem, where=place(manifest, problem.partition(": ")[0]), subject=str(ref_of(manifest))
-            )
+        turn.stage = Stage.RENDER
+        for ref, manifest in observation.desired.items():
+            schema = observation.schema_of(manifest)
+            for problem in validate(manifest, schema) if schema is not None else ():
+                turn.observation = None
+                raise InvalidInput(
+                    f"{problem.path}: {problem.what}", where=place(manifest, problem.path), subject=str(ref)
+                )
+            for line in check_manifests([manifest]):
+                turn.observation = None
+                raise InvalidInput(line, where=place(manifest, ""))
         memory.checked, memory.checked_by = observation.desired, observation.schemas
 
     def _plan(self, turn: Turn, memory: Memory) -> None:
@@ -135,7 +147,7 @@ class Converger:
         assert turn.observation is not None
         refs = turn.observation.versions
         seen = Seen(turn.observation.live, dry_runs, self._state.claims(turn.app.key, refs))
-        revision = turn.commit.id if turn.commit else ""
+        revision = turn.goal.id if turn.goal else ""
         return make_plan(
             turn.app,
             revision,
@@ -158,6 +170,16 @@ class Converger:
             except GitsyncError as error:
                 answer = error
             memory.dry_runs[ref] = (desired, resource_version_of(live), answer)
+
+    def _supersede(self, turn: Turn, memory: Memory) -> None:
+        """End an operation that still waits when there is a newer commit: what it did stays, the new one goes on."""
+        operation = memory.operation
+        if operation is None or turn.goal is None or operation.commit.id == turn.goal.id:
+            return
+        memory.operation = None
+        took = round((self._clock.monotonic() - operation.began) * 1000)
+        message = f"superseded by {turn.goal.id[:12]} while it waited for {operation.waiting}"
+        turn.record = finish(operation, turn.app, self._records, message, took, superseded=True)
 
     def _trigger(self, turn: Turn, memory: Memory) -> str:
         """Return why to sync now, empty when there is nothing to do or the application does not want it."""
@@ -207,8 +229,11 @@ class Converger:
 
     def _violations(self, turn: Turn, plan: Plan) -> tuple[str, ...]:
         namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
-        refs = [change.ref for change in plan.changes if change.desired is not None]
-        return violations(self._policy, turn.app, refs, lambda of: namespaced[of])
+        desired = {change.ref: change.desired for change in plan.changes if change.desired is not None}
+        return (
+            *violations(self._policy, turn.app, desired, lambda of: namespaced[of]),
+            *check_rules(self._rules, desired.values()),
+        )
 
     def _execute(self, turn: Turn, memory: Memory, trigger: str) -> None:
         turn.stage = Stage.APPLY
@@ -216,9 +241,9 @@ class Converger:
         assert plan is not None
         assert observation is not None
         assert turn.verdict is not None
-        if memory.operation is None:
-            memory.operation = self._begin(turn, memory, plan, trigger)
         operation = memory.operation
+        if operation is None:
+            operation = memory.operation = self._begin(turn, memory, plan, trigger)
         operation.plan = plan
 
         def hold(entries: Mapping[ObjectRef, Held]) -> None:
@@ -249,7 +274,7 @@ class Converger:
     def _begin(self, turn: Turn, memory: Memory, plan: Plan, trigger: str) -> Operation:
         return Operation(
             id=uuid.uuid4().hex[:16],
-            commit=turn.commit or Commit(turn.applied),
+            commit=turn.goal or Commit(turn.applied),
             trigger=trigger,
             initiator=memory.requested_by if trigger == "manual" and memory.requested_by else "automated",
             started=turn.now,
@@ -332,7 +357,7 @@ class Converger:
         elif turn.verdict is not None and turn.verdict.decision is Decision.HELD:
             turn.phase, turn.reason = "AwaitingApproval", "AwaitingApproval"
             turn.message = "; ".join(turn.verdict.reasons)
-            turn.wake_in(30.0)
+            turn.wake_in(_APPROVAL_POLL)
         elif turn.verdict is not None and turn.verdict.decision is Decision.REFUSED:
             turn.phase, turn.reason = "Failed", "Refused"
             turn.message = "; ".join(turn.verdict.reasons)

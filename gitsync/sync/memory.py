@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gitsync.apply.job import Result
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
@@ -46,6 +46,20 @@ class Attempts:
 
 
 @dataclass(slots=True)
+class Rendered:
+    """
+    What a commit renders to, and what that declares for this application.
+
+    ``is_complete`` is False while a kind is not known to the cluster, so that its scope may change.
+    """
+
+    build: Build
+    app: Application | None = None
+    declared: Mapping[ObjectRef, Manifest] | None = None
+    is_complete: bool = False
+
+
+@dataclass(slots=True)
 class Memory:
     """What is remembered of one application; one worker at a time holds it."""
 
@@ -56,9 +70,9 @@ class Memory:
     polled_for: str = ""
     fetched: Commit | None = None
     snapshot: Snapshot | None = None
-    build: Build | None = None
-    built: tuple[tuple[str, str, str], str] = (("", "", ""), "")
-    declared: tuple[Build, Application, dict[ObjectRef, Manifest], bool] | None = None
+    rendered_of: tuple[str, str, str] = ("", "", "")
+    rendered: dict[str, Rendered] = field(default_factory=dict)
+    refused: tuple[str, InvalidInput] | None = None
     checked: Mapping[ObjectRef, Manifest] | None = None
     checked_by: Schemas | None = None
     plan: Plan | None = None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gitsync.health.assess import assess
 from gitsync.merge.schema import Schema, Schemas
-from gitsync.merge.typed import misfits
 from gitsync.objects.application import Application
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import Inventory
@@ -74,15 +73,6 @@ def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster
     return Observation(
         desired, seen, versions, cluster.schemas({(resource.group, resource.version) for resource in followed})
     )
-
-
-def misfit(observation: Observation) -> tuple[Manifest, str] | None:
-    """Return the first declared object that does not fit its schema, and ``path: what``; None when all fit."""
-    for manifest in observation.desired.values():
-        schema = observation.schema_of(manifest)
-        if schema is not None and (problem := next(misfits(schema, manifest), None)) is not None:
-            return manifest, problem
-    return None
 
 
 def health_of(ref: ObjectRef, manifest: Manifest | None, live: Live) -> HealthStatus:

@@ -38,6 +38,7 @@ class Turn:
     """
     What one look saw, decided and did. Times stand in the status only where something changed.
 
+    ``commit`` is the one that Git has; ``goal`` the one converged to, which is an older one while that is unusable.
     ``problems`` are per object, in words; ``drift_objects`` counts what differs though Git did not change.
     """
 
@@ -46,7 +47,9 @@ class Turn:
     app: Application
     stage: Stage = Stage.READ
     commit: Commit | None = None
+    goal: Commit | None = None
     source_error: GitsyncError | None = None
+    render_error: GitsyncError | None = None
     rendered: int | None = None
     warnings: tuple[str, ...] = ()
     observation: Observation | None = None
@@ -114,20 +117,37 @@ class Turn:
         """Ask for another look in so many seconds, or earlier."""
         self.wake = seconds if self.wake is None else min(self.wake, seconds)
 
+    def fail(self, error: GitsyncError) -> None:
+        """Take note of what stopped the look."""
+        self.error = error
+        self.phase, self.reason, self.message = "Failed", self.stage.value, str(error)
+        if self.stage is Stage.RENDER:
+            self.render_error = error
+
+    def suspend(self) -> None:
+        """Do nothing, on request."""
+        self.phase, self.message = "Suspended", "spec.suspend is true"
+
     @property
     def sync(self) -> str:
-        """Synced, OutOfSync, or Unknown when the cluster could not be observed for this commit."""
+        """Synced, OutOfSync (also while Git's newest commit cannot be used), or Unknown when nobody can tell."""
+        if self.phase == "Suspended":
+            return str(self.status_before.get("sync", "Unknown"))
         if self.plan is None:
-            return "Unknown"
-        return "OutOfSync" if self.plan.writes else "Synced"
+            return "OutOfSync" if self.render_error is not None else "Unknown"
+        return "OutOfSync" if self.plan.writes or self.error is not None else "Synced"
 
     @property
     def overall_health(self) -> Health:
         """The worst health of the declared objects; Unknown before anything was observed."""
         if self.observation is None:
-            return Health.UNKNOWN
+            return Health(self.status_before.get("health", "Unknown")) if self._keeps_health else Health.UNKNOWN
         known = [status.health for status in self.health.values() if status.health is not Health.UNKNOWN]
         return worst(known)
+
+    @property
+    def _keeps_health(self) -> bool:
+        return self.phase == "Suspended" or self.render_error is not None
 
     def to_status(self) -> dict[str, Any]:
         """Return the status; equal to the one before when nothing changed."""
@@ -236,8 +256,8 @@ class Turn:
         return [Condition("SourceReady", "True", "Fetched", f"{self.commit.id[:12]} {self.commit.subject}".strip())]
 
     def _render_condition(self) -> list[Condition]:
-        if self.stage is Stage.RENDER and self.error is not None:
-            return [Condition("Rendered", "False", "InvalidManifests", str(self.error))]
+        if self.render_error is not None:
+            return [Condition("Rendered", "False", "InvalidManifests", str(self.render_error))]
         if self.rendered is None:
             return []
         warnings = f"; {self.warnings[0]}" if self.warnings else ""

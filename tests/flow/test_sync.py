@@ -114,6 +114,9 @@ def test_a_broken_commit_leaves_the_cluster_alone_and_names_file_and_line(world:
     found = world.get("ConfigMap", "a")
     assert found is not None
     assert found["data"] == {"x": "1"}
+    assert (world.status()["sync"], world.status()["health"]) == ("OutOfSync", "Healthy")
+    world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+    until(lambda: world.get("ConfigMap", "a") is not None, 3)  # the last good commit is still kept up
     fixed = world.repo.commit("fixed", {"shop/a.yaml": config_map("a", x="2")})
     world.synced(fixed)
     assert world.condition("Rendered")["status"] == "True"

@@ -1,0 +1,73 @@
+"""Fetch: which commit an application follows now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import random
+
+from gitsync.errors import SourceUnavailable
+from gitsync.objects.manifest import at
+from gitsync.objects.record import Commit
+from gitsync.ports import Clock, Cluster, Credentials, Live, Snapshot, Source
+from gitsync.sync.credentials import credentials_of
+from gitsync.sync.memory import Memory
+from gitsync.sync.turn import Stage, Turn
+
+_NOW = float("-inf")
+_RETRY = 30.0
+
+
+class Fetcher:
+    """Ask the Git server when a poll is due or a person asks, and remember the answer until then."""
+
+    def __init__(
+        self, source: Source, cluster: Cluster, live: Live, clock: Clock, *, random: Callable[[], float] = random
+    ) -> None:
+        self._source = source
+        self._cluster = cluster
+        self._live = live
+        self._clock = clock
+        self._random = random
+
+    def fetch(self, turn: Turn, memory: Memory) -> Commit:
+        """Return the commit that the application follows; the last good one while the Git server is away."""
+        turn.stage = Stage.SOURCE
+        source = turn.app.source
+        self._source.check(source)
+        if memory.source != source:
+            memory.source, memory.fetched, memory.next_poll = source, None, _NOW
+        now = self._clock.monotonic()
+        if now >= memory.next_poll or (turn.is_requested and turn.app.requested_sync != memory.polled_for):
+            self._poll(turn, memory, now)
+        turn.source_error = memory.poll_error
+        turn.wake_in(max(memory.next_poll - now, 0.05))
+        if memory.fetched is None or memory.fetched.id != memory.commit:
+            memory.fetched = self.snapshot(turn, memory, memory.commit).commit
+        turn.commit = turn.goal = memory.fetched
+        return memory.fetched
+
+    def snapshot(self, turn: Turn, memory: Memory, commit: str) -> Snapshot:
+        """Return the files of a commit; the last one asked for is kept until it was rendered."""
+        if memory.snapshot is None or memory.snapshot.commit.id != commit:
+            memory.snapshot = self._source.snapshot(turn.app.source, self._credentials(turn), commit)
+        return memory.snapshot
+
+    def _poll(self, turn: Turn, memory: Memory, now: float) -> None:
+        interval = turn.app.sync.interval
+        is_asked = memory.next_poll == _NOW or turn.is_requested
+        memory.polled_for = turn.app.requested_sync
+        try:
+            # applications of one repository share a poll: what another one heard lately is as good
+            age = 0.0 if is_asked else interval / 2
+            memory.commit = self._source.resolve(turn.app.source, self._credentials(turn), max_age=age)
+            memory.poll_error = None
+            memory.next_poll = now + interval * (0.9 + 0.1 * self._random())
+        except SourceUnavailable as error:
+            memory.commit = memory.commit or str(at(turn.manifest, "status", "revision", "fetched", default=""))
+            if not memory.commit:
+                raise
+            memory.poll_error = error
+            memory.next_poll = now + min(interval, _RETRY)
+
+    def _credentials(self, turn: Turn) -> Credentials:
+        return credentials_of(turn.app, self._cluster, self._live)

@@ -1,0 +1,93 @@
+"""Render: what a commit declares, rendered at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Cluster, Renderer, Source
+from gitsync.render.build import Build
+from gitsync.sync.fetch import Fetcher
+from gitsync.sync.memory import Memory, Rendered
+from gitsync.sync.observe import declare
+from gitsync.sync.places import place_of
+from gitsync.sync.turn import Stage, Turn
+
+_KEPT = 2
+"""The commit that is followed, and the last good one."""
+
+
+class Desire:
+    """Know what commits declare for an application."""
+
+    def __init__(self, source: Source, renderer: Renderer, cluster: Cluster, fetcher: Fetcher) -> None:
+        self._source = source
+        self._renderer = renderer
+        self._cluster = cluster
+        self._fetcher = fetcher
+
+    def of(self, turn: Turn, memory: Memory, commit: Commit) -> Mapping[ObjectRef, Manifest]:
+        """
+        Return the objects that a commit declares, as they are applied; the very same ones while nothing changed.
+
+        A commit that touches no file of an earlier render costs nothing. Raise InvalidInput with ``file:line``; the
+        same commit is not rendered again to say so again.
+        """
+        turn.stage = Stage.RENDER
+        rendered = self._rendered(turn, memory, commit)
+        turn.rendered = len(rendered.build.manifests)
+        turn.warnings = rendered.build.warnings
+        if rendered.declared is None or rendered.app != turn.app or not rendered.is_complete:
+            rendered.declared, rendered.is_complete = declare(turn.app, rendered.build.manifests, self._cluster)
+            rendered.app = turn.app
+        return rendered.declared
+
+    def place(self, turn: Turn, memory: Memory, manifest: Manifest, field: str) -> str:
+        """Return where a field of a rendered object was written, by reading the files of the commit again."""
+        assert turn.goal is not None
+        tree = self._fetcher.snapshot(turn, memory, turn.goal.id).tree
+        memory.snapshot = None
+        return place_of(tree, sorted(memory.rendered[turn.goal.id].build.files_read), manifest, field)
+
+    def _rendered(self, turn: Turn, memory: Memory, commit: Commit) -> Rendered:
+        source = turn.app.source
+        key = (source.repo_url, source.path, source.renderer)
+        if memory.rendered_of != key:
+            memory.rendered_of, memory.rendered, memory.refused = key, {}, None
+        if turn.is_requested:
+            memory.refused = None
+        known = memory.rendered.get(commit.id)
+        if known is not None:
+            return known
+        if memory.refused is not None and memory.refused[0] == commit.id:
+            raise memory.refused[1]
+        made = self._same_as_before(turn, memory, commit) or Rendered(self._render(turn, memory, commit))
+        memory.rendered = {**dict(list(memory.rendered.items())[1 - _KEPT :]), commit.id: made}
+        return made
+
+    def _render(self, turn: Turn, memory: Memory, commit: Commit) -> Build:
+        source = turn.app.source
+        snapshot = self._fetcher.snapshot(turn, memory, commit.id)
+        memory.snapshot = None  # its files are not needed any more
+        try:
+            return self._renderer.render(snapshot, source.path, source.renderer)
+        except InvalidInput as error:
+            memory.refused = (commit.id, error)
+            raise
+
+    def _same_as_before(self, turn: Turn, memory: Memory, commit: Commit) -> Rendered | None:
+        """Return an earlier render when nothing that it read has changed since."""
+        for before, rendered in memory.rendered.items():
+            changed = self._source.changed_paths(turn.app.source, before, commit.id)
+            if changed is not None and not _touches(changed, rendered.build.files_read):
+                return rendered
+        return None
+
+
+def _touches(changed: Iterable[str], read: frozenset[str]) -> bool:
+    """Whether a changed path is one that was read, or lies below a folder that was."""
+    folders = tuple(path for path in read if path.endswith("/"))
+    return any(path in read or path.startswith(folders) for path in changed)

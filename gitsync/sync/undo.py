@@ -1,0 +1,53 @@
+"""Undo: from "take this back" to a revert commit in Git, which the controller then follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import Application
+from gitsync.objects.record import Commit
+from gitsync.ports import Cluster, Live, Reverted, Source
+from gitsync.sync.credentials import credentials_of
+
+_LOOK_BACK = 200
+_SHORTEST = 7
+
+
+class Undo:
+    """Work out which commits an undo takes back, and push it."""
+
+    def __init__(self, source: Source, cluster: Cluster, live: Live) -> None:
+        self._source = source
+        self._cluster = cluster
+        self._live = live
+
+    def commits(self, app: Application, after: str = "") -> Sequence[Commit]:
+        """
+        Return what would be undone, newest first: everything after a commit, or only the newest one.
+
+        ``after`` is a full id or its beginning, at least 7 characters. Raise InvalidInput when it is not among the
+        latest commits of the branch, or is the newest itself.
+        """
+        credentials = credentials_of(app, self._cluster, self._live)
+        head = self._source.resolve(app.source, credentials)
+        self._source.snapshot(app.source, credentials, head)
+        latest = self._source.commits(app.source, head, limit=_LOOK_BACK)
+        if not after:
+            return latest[:1]
+        for index, commit in enumerate(latest):
+            if len(after) >= _SHORTEST and commit.id.startswith(after):
+                if index == 0:
+                    raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to undo")
+                return latest[:index]
+        raise InvalidInput(
+            f"{after[:60]!r} is not among the last {len(latest)} commits of {app.source.revision}",
+            cure=f"give at least {_SHORTEST} characters of a commit id, or the number of a sync in the history",
+        )
+
+    def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> Reverted:
+        """Push one commit that undoes these, to the tracked branch or to another one for review."""
+        credentials = credentials_of(app, self._cluster, self._live)
+        return self._source.revert(
+            app.source, credentials, [commit.id for commit in commits], author=author, branch=branch
+        )
