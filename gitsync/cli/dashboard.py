@@ -28,7 +28,7 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         controller.start()
         host, port = listener.getsockname()[:2]
         config = uvicorn.Config(
-            create_app(controller, settings),
+            create_app(controller),
             log_level=logging.WARNING,
             access_log=False,
             server_header=False,

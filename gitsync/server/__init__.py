@@ -1,0 +1,1 @@
+"""The dashboard and the probes. Reads what the engine knows, stores approvals, asks for syncs; never applies."""

@@ -1,0 +1,52 @@
+"""Text for people: hostile characters made visible, ages, links."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
+
+from gitsync.objects.change import ABSENT
+
+_KEPT = frozenset("\n\t")
+
+
+def visible(text: object) -> str:
+    """Return the text with control, bidirectional and other invisible characters escaped, so that it cannot mislead."""
+    return "".join(
+        char
+        if char in _KEPT or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+        else f"\\u{ord(char):04x}"
+        for char in str(text)
+    )
+
+
+def value(item: Any) -> str:
+    """Return a value of a manifest as one readable text; nothing for one that is absent."""
+    import orjson
+
+    if item is ABSENT:
+        return ""
+    if isinstance(item, str):
+        return visible(item)
+    return visible(orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode())
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Return the time of an RFC 3339 text, None when it is none."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def age(since: datetime | str | None, now: datetime | None = None) -> str:
+    """Return how long ago something was: ``12s``, ``5m``, ``3h``, ``9d``; empty when unknown."""
+    start = parse_time(since) if isinstance(since, str) else since
+    if start is None:
+        return ""
+    seconds = max(int(((now or datetime.now(UTC)) - start).total_seconds()), 0)
+    for limit, divisor, unit in ((120, 1, "s"), (7200, 60, "m"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds // divisor}{unit}"
+    return f"{seconds // 86400}d"
