@@ -351,8 +351,8 @@ class _Target:
     def _legacy_merge(self, index: int, item: str) -> Patch:
         where = self._file.where("patchesStrategicMerge", index)
         if "\n" in item:
-            return read_patch(item, where, {}, where)
-        return read_patch(self._loader.read(item, where), join(self._file.folder, item), {}, where)
+            return read_patch(item, where, {}, where, is_legacy=True)
+        return read_patch(self._loader.read(item, where), join(self._file.folder, item), {}, where, is_legacy=True)
 
     def _patch(self, field_name: str, index: int, item: dict[str, Any]) -> Patch:
         where = self._file.where(field_name, index)

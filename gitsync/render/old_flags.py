@@ -22,7 +22,8 @@ def with_old_flags(value: Any, text: bytes) -> Any:
     """Return the value of a text that was read by newer rules, with these words as flags."""
     if not _MAYBE.search(text):
         return value
-    return _flagged(value, yaml.CBaseLoader(text).get_node())
+    loader = yaml.CBaseLoader(text)
+    return _flagged(value, loader.get_node() if loader.check_node() else None)
 
 
 def _flagged(value: Any, node: yaml.Node | None) -> Any:

@@ -27,9 +27,10 @@ class Patch:
     may_rename: bool
     may_change_kind: bool
     where: str
+    is_legacy: bool = False
 
 
-def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str) -> Patch:
+def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
     """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
     documents = read_all(text, file)
     operations = json_patch.check_operations(documents[0]) if documents else None  # Kustomize reads only the first
@@ -57,6 +58,7 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
         bool(options.get("allowNameChange")),
         bool(options.get("allowKindChange")),
         where,
+        is_legacy,
     )
 
 
@@ -123,10 +125,8 @@ class Patcher:
         name, namespace, kind = target.name, target.namespace, text_of(target.manifest.get("kind"))
         if patch.may_rename or patch.may_change_kind:
             self._scopes.remember(target)
-        if patch.target is not None:
-            merge = {**merge, "apiVersion": target.manifest.get("apiVersion")}
-            if merge["apiVersion"] is None:
-                del merge["apiVersion"]
+        if patch.target is not None or patch.is_legacy:
+            merge = _retargeted(merge, target.manifest)
         try:
             merged = strategic.merge(target.editable, merge, self._schema)
         except InvalidInput as error:
@@ -141,3 +141,17 @@ class Patcher:
         target.set_meta("namespace", namespace)
         if patch.may_rename or patch.may_change_kind:
             self._by_id = None
+
+
+def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:
+    """Return a patch for another object: of its version, and with labels and annotations as texts."""
+    meta = dict(merge.get("metadata") or {})
+    for member in ("labels", "annotations"):
+        values = meta.get(member)
+        if isinstance(values, dict):
+            meta[member] = {key: "null" if value is None else text_of(value) for key, value in values.items()}
+    changed = {**merge, "metadata": meta}
+    changed.pop("apiVersion", None)
+    if manifest.get("apiVersion") is not None:
+        changed["apiVersion"] = manifest["apiVersion"]
+    return changed

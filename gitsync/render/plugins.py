@@ -130,10 +130,10 @@ def _merge_patches(config: Mapping[str, Any], scene: Scene) -> None:
         entries.append({"patch": config["patches"]})
     if not entries:
         raise InvalidInput("neither paths nor patches are set", cure="add one of them")
-    _apply_patches(entries, scene)
+    _apply_patches(entries, scene, is_legacy=True)
 
 
-def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene) -> None:
+def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene, *, is_legacy: bool = False) -> None:
     patcher = Patcher(scene.resources, scene.scopes, scene.schema)
     for entry in entries:
         path, inline = entry.get("path"), (entry.get("patch") or "").strip()
@@ -141,7 +141,7 @@ def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene) -> None:
             what = "path and patch are both set" if path else "neither path nor patch is set"
             raise InvalidInput(what, cure="set one of them")
         text: bytes | str = scene.read(path) if path else inline
-        patcher.apply(read_patch(text, path or scene.where, entry, scene.where))
+        patcher.apply(read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy))
 
 
 def _replacements(config: Mapping[str, Any], scene: Scene) -> None:

@@ -217,27 +217,27 @@ def _find(items: Any, keys: tuple[str, ...], values: tuple[str, ...]) -> Any:
 
 
 def _put(items: list[Any], keys: tuple[str, ...], values: tuple[str, ...], item: Any) -> None:
-    """Replace the items with these key values, or append; None removes them."""
+    """
+    Replace the items with these key values, or append; None removes them.
+
+    Without values nothing is the same and nothing is kept, which is what Kustomize does.
+    """
     kept: list[Any] = []
     is_found = False
     for present in items:
         if present is None or present == {}:
             continue
-        if isinstance(present, dict):
-            is_same = all(
-                key in present and (not text or _key_text(present, key) == text)
-                for key, text in zip(keys, values, strict=False)
-            )
-            if len(values) < len(keys):
-                if not values:
-                    continue
-                is_same = False
-            if is_same:
-                is_found = True
-                if item is not None:
-                    kept.append(item)
-                continue
-        kept.append(present)
+        if not isinstance(present, dict):
+            kept.append(present)
+        elif values and all(
+            key in present and (not text or _key_text(present, key) == text)
+            for key, text in zip(keys, values, strict=False)
+        ):
+            is_found = True
+            if item is not None:
+                kept.append(item)
+        elif values:
+            kept.append(present)
     if item is not None and not is_found:
         kept.append(item)
     items[:] = kept
