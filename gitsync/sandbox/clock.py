@@ -6,7 +6,10 @@ import heapq
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Protocol
+
+_SLICE = 0.005
 
 
 class Scheduler(Protocol):
@@ -95,9 +98,11 @@ class Clock:
             self._wakeup = self._scheduler.call_later(delay, self._run)
 
     def _run(self) -> None:
+        """Run what is due, for a few milliseconds at most, so that requests are answered in between."""
         self._wakeup = None
+        end = perf_counter() + _SLICE
         try:
-            while self._timers and self._timers[0][0] <= self.now() + 1e-4:
+            while self._timers and self._timers[0][0] <= self.now() + 1e-4 and perf_counter() < end:
                 cell = heapq.heappop(self._timers)[2]
                 for action in cell:
                     action()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Protocol
@@ -10,7 +11,7 @@ from gitsync.sandbox.api import Timers
 from gitsync.sandbox.controllers.meta import Key
 from gitsync.sandbox.status import ApiError
 
-_TURN = 50
+_TURN = 10
 _FIRST_RETRY = 0.05
 _LAST_RETRY = 30.0
 
@@ -38,7 +39,7 @@ class Queue:
     def __init__(self, timers: Timers) -> None:
         self.paused: set[str] = set()
         self._timers = timers
-        self._dirty: dict[tuple[Reconciler, Key], None] = {}
+        self._dirty: OrderedDict[tuple[Reconciler, Key], None] = OrderedDict()
         self._appointments: dict[tuple[Reconciler, Key], tuple[float, Callable[[], None]]] = {}
         self._failures: dict[tuple[Reconciler, Key], int] = {}
         self._scheduled = False
