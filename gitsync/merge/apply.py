@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from gitsync.merge import fieldset
 from gitsync.merge.comparison import Comparison, compare
-from gitsync.merge.equality import same
 from gitsync.merge.fieldset import FieldSet, Node
 from gitsync.merge.overlay import merge
 from gitsync.merge.removal import reconciled, remove, with_named_fields
@@ -118,8 +117,6 @@ def apply(
         return Conflicts(tuple(sorted(conflicts, key=lambda conflict: (conflict.manager, conflict.field))))
     if not fields:
         del owners[manager]
-    if merged is not live and same(live, merged):
-        merged = live
     if merged is not live and manager in owners:
         owners[manager] = Owned(fields, api_version, time)
     return Applied(merged, managers if owners == managers else owners)
@@ -140,12 +137,11 @@ def update(
     """
     Return the managers after any write that is not an apply: it takes what it changed, from everybody.
 
-    Raise TypedError when one of the two values does not fit the schema.
+    Raise TypedError when the written value does not fit the schema.
     """
     if live is written:
         return managers
-    for value in (live, written):
-        field_set(schema, value, duplicates=True)
+    field_set(schema, written, duplicates=True)
     change = compare(schema, live, written)
     if ignored:
         change = change.less(ignored)

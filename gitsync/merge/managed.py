@@ -123,8 +123,3 @@ def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
         out[bucket] = Owned(out[bucket].fields | owned.fields, version, owned.time)
         excess -= 1
     return out
-
-
-def without_times(entries: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    """Return the entries without their times, to see whether a write changed anything but those."""
-    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]

@@ -43,8 +43,7 @@ def field_set(schema: Schema, value: Any, *, duplicates: bool = False) -> FieldS
     try:
         return FieldSet(collect(schema, value, duplicates) or {})
     except (_Misfit, TypedError):
-        problems = tuple(misfits(schema, value, duplicates=duplicates))
-        raise TypedError(problems or (": invalid value",)) from None
+        raise TypedError(tuple(misfits(schema, value, duplicates=duplicates))) from None
 
 
 def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:

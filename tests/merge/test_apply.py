@@ -172,6 +172,20 @@ def test_nobody_owns_ignored_paths_and_they_do_not_conflict(obj: Object) -> None
     assert set(result.managers[TWO].fields) == {("f:text",)}
 
 
+def test_an_editor_takes_no_ignored_path(obj: Object) -> None:
+    value = {"part": {"a": "x"}, "text": "x"}
+    ignored = FieldSet.of([("f:part",)])
+    managers = update({}, value, EDITOR, ROOT, api_version="v1", managers={}, ignored=ignored)
+    assert set(managers[EDITOR].fields) == {("f:text",)}
+
+
+def test_a_write_of_the_very_object_changes_nothing(obj: Object) -> None:
+    obj.apply(ONE, {"text": "x"})
+    before = obj.managers
+    obj.update(obj.value)
+    assert obj.managers is before
+
+
 def test_what_does_not_fit_is_refused(obj: Object) -> None:
     with pytest.raises(TypedError, match="field not declared"):
         obj.apply(ONE, {"foo": 1})

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from gitsync.merge.builtin import builtin
 from gitsync.merge.fieldset import FieldSet
-from gitsync.merge.schema import DEDUCED
-from gitsync.merge.typed import TypedError, field_set
+from gitsync.merge.schema import DEDUCED, Schemas
+from gitsync.merge.typed import TypedError, field_set, misfits
 from tests.merge.types import ROOT, VALUES
 
 
@@ -88,25 +88,27 @@ def test_says_all_that_does_not_fit() -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_an_item_without_any_key_has_no_place() -> None:
-    env = builtin().named("io.k8s.api.core.v1.HostAlias")
-    assert env.fields["hostnames"]
-    pods = builtin().named("io.k8s.api.core.v1.PodSpec")
-    with pytest.raises(TypedError, match="omits all key fields"):
-        field_set(
-            _keyed_without_default(),
-            {"items": [{"value": 1}]},
-        )
-    assert set(field_set(pods, {"hostAliases": [{"ip": "::1"}]}))
+KEYED = Schemas(
+    {
+        "t": {
+            "type": "object",
+            "properties": {
+                "items": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": {"id": {"type": "string"}, "at": {"type": "integer"}}},
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["id", "at"],
+                }
+            },
+        },
+    }
+).named("t")
 
 
-def _keyed_without_default() -> Any:
-    from gitsync.merge.schema import Schemas
-
-    item = {"type": "object", "properties": {"id": {"type": "string"}, "value": {"type": "integer"}}}
-    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]}
-    items = {"type": "array", "items": item, **keyed}
-    return Schemas({"t": {"type": "object", "properties": {"items": items}}}).named("t")
+def test_a_key_without_default_may_be_left_out_but_not_all_of_them() -> None:
+    assert ("f:items", 'k:{"id":"a"}') in field_set(KEYED, {"items": [{"id": "a"}, {"id": "a", "at": 1}]})
+    with pytest.raises(TypedError, match=r'element 1: .* omits all key fields \["id" "at"\]'):
+        field_set(KEYED, {"items": [{"id": "a"}, {}]})
 
 
 def test_a_live_list_may_hold_a_key_twice() -> None:
@@ -127,3 +129,25 @@ def test_any_value_of_the_type_fits(value: dict[str, Any]) -> None:
     fields = field_set(ROOT, value)
     assert FieldSet.from_v1(fields.to_v1()) == fields
     assert {path[0][2:] for path in fields} <= value.keys()
+
+
+JSON = st.recursive(
+    st.sampled_from([0, 1.5, "x", True, None, 2**70, "\ud800"]),
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "name", "items", "set", "labels", "whole", "part", "any"]), below)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(ROOT.declared)), JSON))
+def test_any_value_fits_or_is_refused_with_a_reason(value: dict[str, Any]) -> None:
+    problems = list(misfits(ROOT, value))
+    if problems:
+        assert all(problem.startswith(".") for problem in problems)
+        with pytest.raises(TypedError) as raised:
+            field_set(ROOT, value)
+        assert list(raised.value.problems) == problems
+    else:
+        assert field_set(ROOT, value, duplicates=True) == field_set(ROOT, value)
