@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.sandbox.kinds.selectors import validate_selector
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
     forbidden,
@@ -15,6 +14,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import label_value, qualified_name
+from gitsync.sandbox.validation.selectors import validate_selector
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -8,7 +8,6 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
 from gitsync.sandbox.kinds.pods import validate_template
-from gitsync.sandbox.kinds.selectors import matches, validate_selector
 from gitsync.sandbox.kinds.workloads import MISMATCH
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
@@ -20,6 +19,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import dns_subdomain, longer_than
+from gitsync.sandbox.validation.selectors import matches, validate_selector
 
 _COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 _MODES = ("Indexed", "NonIndexed")

@@ -9,7 +9,6 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.containers import PROTOCOLS
 from gitsync.sandbox.kinds.probes import validate_port_or_name
-from gitsync.sandbox.kinds.selectors import validate_selector
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
@@ -30,6 +29,7 @@ from gitsync.sandbox.validation.names import (
     port_name,
     wildcard_subdomain,
 )
+from gitsync.sandbox.validation.selectors import validate_selector
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_PARTS = ("//", "/./", "/../", "%2f", "%2F")

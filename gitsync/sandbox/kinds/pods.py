@@ -8,8 +8,6 @@ from typing import Any
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.kinds.affinity import validate_affinity, validate_spread
 from gitsync.sandbox.kinds.containers import validate_containers, validate_seccomp
-from gitsync.sandbox.kinds.metadata import validate_annotations
-from gitsync.sandbox.kinds.selectors import validate_labels
 from gitsync.sandbox.kinds.volumes import validate_volumes
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
@@ -21,7 +19,9 @@ from gitsync.sandbox.validation.causes import (
     one_of,
     required,
 )
+from gitsync.sandbox.validation.metadata import validate_annotations
 from gitsync.sandbox.validation.names import dns_label, dns_subdomain, ip_address, label_value, qualified_name
+from gitsync.sandbox.validation.selectors import validate_labels
 
 _NONE: frozenset[str] = frozenset()
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")

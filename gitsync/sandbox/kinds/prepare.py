@@ -99,6 +99,15 @@ def prepare_namespace(new: Manifest, old: Manifest | None, env: Environment) -> 
     return {**new, "spec": {"finalizers": wanted}}
 
 
+def prepare_definition(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Remember the version that objects are stored at, from when a definition first names it."""
+    if old is None or not new.get("status"):
+        return new
+    stored = new["status"].get("storedVersions") or []
+    added = [v["name"] for v in new["spec"].get("versions") or () if v.get("storage") and v["name"] not in stored]
+    return {**new, "status": {**new["status"], "storedVersions": [*stored, *added]}} if added else new
+
+
 def first_pod_status(pod: Manifest) -> dict[str, Any]:
     """Return the status of a new pod."""
     return {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}

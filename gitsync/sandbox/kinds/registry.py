@@ -6,6 +6,7 @@ import functools
 
 from gitsync.merge.builtin import ResourceType, openapi_schemas, resources
 from gitsync.sandbox.api import Strategy
+from gitsync.sandbox.crd.definition import validate_definition
 from gitsync.sandbox.kinds import (
     cluster,
     config,
@@ -126,7 +127,11 @@ _RULES: RuleTable = {
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
     (_ADMISSION, "MutatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
-        small.default_definition, first_status=prepare.first_definition_status, generation=True
+        small.default_definition,
+        prepare.prepare_definition,
+        validate_definition,
+        first_status=prepare.first_definition_status,
+        generation=True,
     ),
 }
 

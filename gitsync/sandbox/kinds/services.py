@@ -8,7 +8,6 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.containers import PROTOCOLS
 from gitsync.sandbox.kinds.probes import validate_port_or_name
-from gitsync.sandbox.kinds.selectors import validate_labels
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
@@ -21,6 +20,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import cidr, dns_label, dns_subdomain, ip_address, port_name, qualified_name
+from gitsync.sandbox.validation.selectors import validate_labels
 
 Spec = Mapping[str, Any]
 

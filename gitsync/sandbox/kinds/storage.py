@@ -8,7 +8,6 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.affinity import validate_node_selector
 from gitsync.sandbox.kinds.resources import amount, non_negative
-from gitsync.sandbox.kinds.selectors import validate_selector
 from gitsync.sandbox.kinds.volumes import validate_source
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
@@ -20,6 +19,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import dns_subdomain, qualified_name
+from gitsync.sandbox.validation.selectors import validate_selector
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")

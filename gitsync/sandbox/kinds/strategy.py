@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.api import Environment
 from gitsync.sandbox.kinds.decode import Codec, DecodeError
-from gitsync.sandbox.kinds.metadata import validate_metadata
 from gitsync.sandbox.kinds.rules import Rules
 from gitsync.sandbox.status import ApiError, Cause
+from gitsync.sandbox.validation.metadata import validate_metadata
 
 
 @dataclass(frozen=True, slots=True)

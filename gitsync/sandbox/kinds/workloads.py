@@ -7,7 +7,6 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods import validate_template
-from gitsync.sandbox.kinds.selectors import is_empty, matches, validate_selector
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import (
     forbidden,
@@ -19,6 +18,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import PERCENT_TEXT, is_percent
+from gitsync.sandbox.validation.selectors import is_empty, matches, validate_selector
 
 Spec = Mapping[str, Any]
 

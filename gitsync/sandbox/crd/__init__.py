@@ -1,0 +1,12 @@
+"""
+Custom resources: the definition itself, and what it makes of its objects.
+
+``strategy`` gives the strategy of one version of a definition, ``columns`` its printer columns, ``status_of``
+the status that says whether its names were accepted. The definition as an object is a built-in kind.
+"""
+
+from gitsync.sandbox.crd.columns import columns
+from gitsync.sandbox.crd.naming import status_of
+from gitsync.sandbox.crd.strategy import strategy
+
+__all__ = ["columns", "status_of", "strategy"]

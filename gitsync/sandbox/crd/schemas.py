@@ -1,0 +1,211 @@
+"""What is wrong with the schema in a definition: the rules of structural schemas, defaults, CEL rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import re2
+
+from gitsync.sandbox.crd.rules import compiled
+from gitsync.sandbox.crd.structural import compile_schema
+from gitsync.sandbox.crd.values import validate_value
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
+from gitsync.sandbox.validation.cel import CompileError, compile_expression
+
+Schema = Mapping[str, Any]
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_VALUE_ONLY = ("description", "type", "default", "additionalProperties", "nullable")
+_COMBINATIONS = ("allOf", "anyOf", "oneOf")
+
+
+def validate_schema(schema: Schema, field: str) -> list[Cause]:
+    """Check the root schema of a version."""
+    causes: list[Cause] = []
+    if not schema.get("type"):
+        causes.append(required(f"{field}.type", "must not be empty at the root"))
+    elif schema["type"] != "object":
+        causes.append(invalid(f"{field}.type", schema["type"], "must be object at the root"))
+    if schema.get("nullable"):
+        causes.append(forbidden(f"{field}.nullable", "nullable cannot be true at the root"))
+    _level(schema, field, causes)
+    return causes
+
+
+def _level(schema: Schema, field: str, causes: list[Cause]) -> None:
+    _keywords(schema, field, causes)
+    _list_rules(schema, field, causes)
+    _default(schema, field, causes)
+    _expressions(schema, field, causes)
+    for member in _COMBINATIONS:
+        for index, part in enumerate(schema.get(member) or ()):
+            _value_part(part, f"{field}.{member}[{index}]", causes)
+    if "not" in schema:
+        _value_part(schema["not"], f"{field}.not", causes)
+    for name, child in (schema.get("properties") or {}).items():
+        path = f"{field}.properties[{name}]"
+        _typed(child, path, "specified object fields", causes)
+        _level(child, path, causes)
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        _typed(additional, f"{field}.additionalProperties", "additional properties", causes)
+        _level(additional, f"{field}.additionalProperties", causes)
+    items = schema.get("items")
+    if isinstance(items, dict):
+        _typed(items, f"{field}.items", "specified array items", causes)
+        _level(items, f"{field}.items", causes)
+
+
+def _typed(schema: Schema, field: str, what: str, causes: list[Cause]) -> None:
+    if schema.get("type") or schema.get("x-kubernetes-int-or-string"):
+        return
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    causes.append(required(f"{field}.type", f"must not be empty for {what}"))
+
+
+def _keywords(schema: Schema, field: str, causes: list[Cause]) -> None:
+    kind = schema.get("type", "")
+    if kind and kind not in _TYPES:
+        causes.append(not_supported(f"{field}.type", kind, _TYPES))
+    if schema.get("x-kubernetes-int-or-string") and kind:
+        text = "must be empty if x-kubernetes-int-or-string is true"
+        causes.append(invalid(f"{field}.type", kind, text))
+    if schema.get("uniqueItems"):
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        causes.append(forbidden(f"{field}.uniqueItems", text))
+    additional = schema.get("additionalProperties")
+    if additional is False:
+        causes.append(forbidden(f"{field}.additionalProperties", "additionalProperties cannot be set to false"))
+    if schema.get("properties") and additional not in (None, False):
+        text = "additionalProperties and properties are mutual exclusive"
+        causes.append(forbidden(f"{field}.additionalProperties", text))
+    if kind == "array" and "items" not in schema:
+        causes.append(required(f"{field}.items", "must be specified"))
+    if isinstance(schema.get("items"), list):
+        text = "items must be a schema object and not an array"
+        causes.append(forbidden(f"{field}.items", text))
+    for member in ("definitions", "dependencies", "patternProperties", "id", "$ref"):
+        if schema.get(member):
+            name = "$ref" if member == "$ref" else member
+            causes.append(forbidden(f"{field}.{name}", f"{name} is not supported"))
+    pattern = schema.get("pattern")
+    if pattern:
+        try:
+            re2.compile(pattern)
+        except re2.error as error:
+            causes.append(
+                invalid(f"{field}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
+            )
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        path = f"{field}.x-kubernetes-preserve-unknown-fields"
+        causes.append(invalid(path, False, "must be true or undefined"))
+    if schema.get("x-kubernetes-embedded-resource"):
+        _embedded(schema, field, causes)
+
+
+def _embedded(schema: Schema, field: str, causes: list[Cause]) -> None:
+    if schema.get("type") != "object":
+        text = "must be object if x-kubernetes-embedded-resource is true"
+        causes.append(invalid(f"{field}.type", schema.get("type", ""), text))
+    if not schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        text = (
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        )
+        causes.append(required(f"{field}.properties", text))
+
+
+def _list_rules(schema: Schema, field: str, causes: list[Cause]) -> None:
+    kind = schema.get("x-kubernetes-list-type")
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if kind is not None and schema.get("type") != "array":
+        text = "must be array if x-kubernetes-list-type is specified"
+        causes.append(invalid(f"{field}.type", schema.get("type", ""), text))
+    if kind is not None and kind not in ("atomic", "map", "set"):
+        causes.append(not_supported(f"{field}.x-kubernetes-list-type", kind, ("atomic", "map", "set")))
+    if keys and kind != "map":
+        text = "must be map if x-kubernetes-list-map-keys is non-empty"
+        causes.append(invalid(f"{field}.x-kubernetes-list-type", kind, text))
+    if kind == "map":
+        _map_keys(schema, keys, field, causes)
+    map_type = schema.get("x-kubernetes-map-type")
+    if map_type is not None and map_type not in ("atomic", "granular"):
+        path = f"{field}.x-kubernetes-map-type"
+        causes.append(not_supported(path, map_type, ("atomic", "granular")))
+
+
+def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> None:
+    path = f"{field}.x-kubernetes-list-map-keys"
+    if not keys:
+        causes.append(required(path, "must not be empty if x-kubernetes-list-type is map"))
+        return
+    items = schema.get("items") or {}
+    for index, key in enumerate(keys):
+        if key not in (items.get("properties") or {}):
+            text = "entries must all be names of item properties"
+            causes.append(invalid(f"{path}[{index}]", key, text))
+        elif key not in (items.get("required") or ()) and "default" not in items["properties"][key]:
+            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            causes.append(required(f"{field}.items.properties[{key}].default", text))
+
+
+def _default(schema: Schema, field: str, causes: list[Cause]) -> None:
+    if "default" not in schema:
+        return
+    node = compile_schema(schema)
+    node.embedded = False
+    value = schema["default"]
+    if value is None and not node.nullable:
+        causes.append(invalid(f"{field}.default", None, f'{field}.default in body must be of type {node.type}: "null"'))
+        return
+    causes += validate_value(node, value, f"{field}.default")
+
+
+def _expressions(schema: Schema, field: str, causes: list[Cause]) -> None:
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        path = f"{field}.x-kubernetes-validations[{index}]"
+        expression = (rule.get("rule") or "").strip()
+        if not expression:
+            causes.append(required(f"{path}.rule", "rule is not specified"))
+            continue
+        try:
+            compiled(rule)
+        except CompileError as error:
+            causes.append(invalid(f"{path}.rule", rule["rule"], str(error)))
+        reason = rule.get("reason")
+        if reason is not None and reason not in _REASONS:
+            causes.append(not_supported(f"{path}.reason", reason, _REASONS))
+        message = rule.get("message")
+        if message is not None and not message.strip():
+            text = "message must be non-empty if specified"
+            causes.append(invalid(f"{path}.message", message, text))
+        if message and "\n" in message:
+            causes.append(invalid(f"{path}.message", message, "message must not contain line breaks"))
+        if rule.get("messageExpression"):
+            try:
+                compile_expression(rule["messageExpression"].strip(), ("self", "oldSelf"))
+            except CompileError as error:
+                text = f"messageExpression {error}"
+                causes.append(invalid(f"{path}.messageExpression", rule["messageExpression"], text))
+
+
+def _value_part(schema: Schema, field: str, causes: list[Cause]) -> None:
+    """Inside a combination only the rules for values may stand."""
+    for member in _VALUE_ONLY:
+        if schema.get(member) and not _is_int_or_string_part(schema, member):
+            text = f"must be {'empty' if member != 'default' else 'undefined'} to be structural"
+            causes.append(forbidden(f"{field}.{member}", text))
+    for name, child in (schema.get("properties") or {}).items():
+        _value_part(child, f"{field}.properties[{name}]", causes)
+    if isinstance(schema.get("items"), dict):
+        _value_part(schema["items"], f"{field}.items", causes)
+    for member in _COMBINATIONS:
+        for index, part in enumerate(schema.get(member) or ()):
+            _value_part(part, f"{field}.{member}[{index}]", causes)
+
+
+def _is_int_or_string_part(schema: Schema, member: str) -> bool:
+    return member == "type" and schema in ({"type": "integer"}, {"type": "string"})

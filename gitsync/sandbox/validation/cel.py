@@ -1,0 +1,197 @@
+"""CEL expressions as the API server runs them: its libraries, its words for what fails."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import re2
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
+
+from gitsync.merge.quantity import parse
+
+_T = cel.Type
+_MISSING_KEY = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"')
+_NO_OVERLOAD = re.compile(r"UNKNOWN: No matching overloads found")
+_NANO = 10**9
+
+
+class CompileError(ValueError):
+    """An expression that cannot be compiled."""
+
+
+class EvaluationError(ValueError):
+    """An expression that has no value for this data."""
+
+
+class Program:
+    """A compiled expression."""
+
+    def __init__(self, expression: Any) -> None:
+        self._expression = expression
+
+    def evaluate(self, data: Mapping[str, Any]) -> Any:
+        """Return the value as plain data; raise EvaluationError where there is none."""
+        try:
+            value = self._expression.eval(data=dict(data))
+        except (RuntimeError, TypeError) as error:
+            raise EvaluationError(_worded(str(error))) from None
+        if value.type() == _T.ERROR:
+            raise EvaluationError(_worded(str(value.value())))
+        return value.plain_value()
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_expression(expression: str, variables: tuple[str, ...]) -> Program:
+    """Compile an expression over variables of any type; raise CompileError."""
+    try:
+        return Program(_environment(variables).compile(expression))
+    except RuntimeError as error:
+        text = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
+        raise CompileError(f"compilation failed: {text}") from None
+
+
+def _worded(text: str) -> str:
+    found = _MISSING_KEY.search(text)
+    if found:
+        return f"no such key: {found[1]}"
+    return "no such overload" if _NO_OVERLOAD.search(text) else text
+
+
+@functools.lru_cache(maxsize=64)
+def _environment(variables: tuple[str, ...]) -> Any:
+    extensions = [
+        ext_strings.ExtStrings(),
+        ext_math.ExtMath(),
+        ext_bindings.ExtBindings(),
+        ext_encoders.ExtEncoders(),
+        ext_optional.ExtOptional(),
+    ]
+    return cel.NewEnv(
+        variables=dict.fromkeys(variables, _T.DYN), extensions=extensions, functions=list(_declarations())
+    )
+
+
+def _declarations() -> Iterator[Any]:
+    """Declare the libraries; overloads are chosen by the types of values, which ``DYN`` does not match."""
+    for name, overloads in _FUNCTIONS.items():
+        yield cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(
+                    id=f"{name}_{index}",
+                    return_type=_T.DYN,
+                    parameters=list(parameters),
+                    is_member=is_member,
+                    impl=implementation,
+                )
+                for index, (is_member, parameters, implementation) in enumerate(overloads)
+            ],
+        )
+
+
+def _quantity(text: str) -> dict[str, Any]:
+    """A quantity is a map in CEL: equal amounts are equal maps."""
+    return {"quantity": parse(text).nanos}
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _nanos(quantity: Any) -> int:
+    return int(quantity["quantity"] if isinstance(quantity, dict) else quantity * _NANO)
+
+
+def _compare(a: Any, b: Any) -> int:
+    return (_nanos(a) > _nanos(b)) - (_nanos(a) < _nanos(b))
+
+
+def _find(text: str, pattern: str) -> str:
+    found = re2.search(pattern, text)
+    return found[0] if found else ""
+
+
+def _find_all(text: str, pattern: str) -> list[str]:
+    return [found[0] for found in re2.finditer(pattern, text)]
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return all(a <= b for a, b in itertools.pairwise(items))
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.netloc)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+_Overload = tuple[bool, tuple[Any, ...], Callable[..., Any]]
+_TEXT, _LIST, _AMOUNT = (_T.STRING,), (_T.LIST,), (_T.MAP,)
+
+
+def _member(parameters: tuple[Any, ...], implementation: Callable[..., Any]) -> list[_Overload]:
+    return [(True, parameters, implementation)]
+
+
+def _global(implementation: Callable[..., Any]) -> list[_Overload]:
+    return [(False, _TEXT, implementation)]
+
+
+def _arithmetic(sign: int) -> list[_Overload]:
+    def combine(a: Any, b: Any) -> dict[str, int]:
+        return {"quantity": _nanos(a) + sign * _nanos(b)}
+
+    return [(True, (_T.MAP, _T.MAP), combine), (True, (_T.MAP, _T.INT), combine)]
+
+
+_FUNCTIONS: dict[str, list[_Overload]] = {
+    "quantity": _global(_quantity),
+    "isQuantity": _global(_is_quantity),
+    "isGreaterThan": _member(_AMOUNT * 2, lambda a, b: _compare(a, b) > 0),
+    "isLessThan": _member(_AMOUNT * 2, lambda a, b: _compare(a, b) < 0),
+    "compareTo": _member(_AMOUNT * 2, _compare),
+    "isInteger": _member(_AMOUNT, lambda a: _nanos(a) % _NANO == 0),
+    "asInteger": _member(_AMOUNT, lambda a: _nanos(a) // _NANO),
+    "asApproximateFloat": _member(_AMOUNT, lambda a: _nanos(a) / _NANO),
+    "sign": _member(_AMOUNT, lambda a: _compare(a, 0)),
+    "add": _arithmetic(1),
+    "sub": _arithmetic(-1),
+    "find": _member(_TEXT * 2, _find),
+    "findAll": _member(_TEXT * 2, _find_all),
+    "isSorted": _member(_LIST, _is_sorted),
+    "sum": _member(_LIST, sum),
+    "min": _member(_LIST, min),
+    "max": _member(_LIST, max),
+    "isURL": _global(_is_url),
+    "isIP": _global(_is_ip),
+    "isCIDR": _global(_is_cidr),
+}

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gitsync.sandbox.crd.definition import validate_definition
+from tests.sandbox.crd.definitions import definition, spec_schema
+
+ROOT = "spec.validation.openAPIV3Schema"
+
+
+def changed(**spec: Any) -> dict[str, Any]:
+    crd = definition()
+    return {**crd, "spec": {**crd["spec"], **spec}}
+
+
+def causes_of(crd: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    return [(cause.field, cause.message) for cause in validate_definition(crd, old)]
+
+
+def test_a_good_definition_has_no_causes() -> None:
+    assert causes_of(definition()) == []
+    assert causes_of(definition(spec_schema(a={"type": "string", "default": "x"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("crd", "cause"),
+    [
+        (
+            changed(group="other.com"),
+            ("metadata.name", 'Invalid value: "widgets.example.com": must be spec.names.plural+"."+spec.group'),
+        ),
+        (
+            changed(scope="Galaxy"),
+            ("spec.scope", 'Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"'),
+        ),
+        (
+            changed(versions=[]),
+            ("spec.versions", "Invalid value: null: must have exactly one version marked as storage version"),
+        ),
+    ],
+)
+def test_what_a_definition_says_of_itself_is_checked(crd: dict[str, Any], cause: tuple[str, str]) -> None:
+    assert cause in causes_of(crd)
+
+
+@pytest.mark.parametrize(
+    ("schema", "field", "message"),
+    [
+        ({}, f"{ROOT}.type", "Required value: must not be empty at the root"),
+        ({"type": "string"}, f"{ROOT}.type", 'Invalid value: "string": must be object at the root'),
+        (
+            spec_schema(a={}),
+            f"{ROOT}.properties[spec].properties[a].type",
+            "Required value: must not be empty for specified object fields",
+        ),
+        (
+            spec_schema(a={"type": "array"}),
+            f"{ROOT}.properties[spec].properties[a].items",
+            "Required value: must be specified",
+        ),
+        (
+            spec_schema(a={"type": "integer", "default": "x"}),
+            f"{ROOT}.properties[spec].properties[a].default",
+            f'Invalid value: "string": {ROOT}.properties[spec].properties[a].default in body must be of '
+            'type integer: "string"',
+        ),
+        (
+            spec_schema(a={"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "map"}),
+            f"{ROOT}.properties[spec].properties[a].x-kubernetes-list-map-keys",
+            "Required value: must not be empty if x-kubernetes-list-type is map",
+        ),
+        (
+            spec_schema(
+                a={
+                    "type": "object",
+                    "properties": {"b": {"type": "string"}},
+                    "additionalProperties": {"type": "string"},
+                }
+            ),
+            f"{ROOT}.properties[spec].properties[a].additionalProperties",
+            "Forbidden: additionalProperties and properties are mutual exclusive",
+        ),
+    ],
+)
+def test_a_schema_that_is_not_structural_is_refused(schema: Any, field: str, message: str) -> None:
+    crd = definition()
+    crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    assert (field, message) in causes_of(crd)
+
+
+def test_a_rule_that_does_not_compile_is_refused() -> None:
+    rules = [{"rule": "self.a >"}, {"rule": "other == 1"}, {"rule": ""}]
+    schema = spec_schema(a={"type": "string", "x-kubernetes-validations": rules})
+    fields = [field for field, _ in causes_of(definition(schema))]
+    prefix = f"{ROOT}.properties[spec].properties[a].x-kubernetes-validations"
+    assert fields == [f"{prefix}[{index}].rule" for index in range(3)]
+
+
+def test_what_others_rely_on_may_not_change() -> None:
+    old = definition()
+    old["status"] = {
+        "conditions": [{"type": "Established", "status": "True"}],
+        "storedVersions": ["v1"],
+    }
+    new = copy.deepcopy(old)
+    new["spec"]["scope"] = "Cluster"
+    new["spec"]["names"]["kind"] = "Gadget"
+    new["spec"]["versions"][0]["name"] = "v2"
+    fields = [field for field, _ in causes_of(new, old)]
+    assert fields == ["spec.scope", "spec.names.kind", "status.storedVersions[0]"]
