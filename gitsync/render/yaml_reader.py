@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
@@ -15,6 +16,7 @@ from gitsync.render.yaml_composer import LIMITS, Limits, compose
 from gitsync.render.yaml_places import Path, places
 
 _SEPARATOR: Final = re.compile(r"\n---(.*)\n")
+_LENIENT: Final = Limits(duplicates=True)
 _EMPTY: Final[tuple[Any, ...]] = (None, {}, [])
 
 
@@ -43,10 +45,14 @@ def locations(text: bytes | str, document: int) -> dict[Path, int]:
 
     A member of a mapping stands where its key does. What an alias or a merge key brings in has no line.
     """
-    pieces = _pieces(_decode(text, "", LIMITS), "")
-    kept = [(line, piece) for line, piece in pieces if compose(piece, "", line) not in _EMPTY]
-    first_line, piece = kept[document]
+    first_line, piece = _kept(text)[document]
     return {path: line + first_line for path, line in places(piece)}
+
+
+@lru_cache(maxsize=4)  # the places of many documents of one file are asked for one after the other
+def _kept(text: bytes | str) -> tuple[tuple[int, str], ...]:
+    pieces = _pieces(_decode(text, "", LIMITS), "")
+    return tuple((line, piece) for line, piece in pieces if compose(piece, "", line, _LENIENT) not in _EMPTY)
 
 
 def _decode(text: bytes | str, name: str, limits: Limits) -> str:

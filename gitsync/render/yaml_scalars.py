@@ -2,7 +2,7 @@
 The value of a YAML scalar, as Kustomize 5.5 sees it: go-yaml v3 rules, then JSON.
 
 ``yes``, ``no``, ``on`` and ``y`` are strings; ``0755`` is 493; ``1e3`` is 1000, because JSON has no floats;
-a date becomes an RFC 3339 string; ``.inf`` and ``.nan`` have no JSON form and raise ValueError.
+a date becomes an RFC 3339 string (``Date``); ``.inf`` and ``.nan`` have no JSON form and raise ValueError.
 """
 
 from __future__ import annotations
@@ -40,6 +40,23 @@ _TIMESTAMP: Final = re.compile(
 _MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
+class Date(str):
+    """A date as Kustomize prints it, in RFC 3339, that knows how it was written."""
+
+    __slots__ = ("written",)
+    written: str
+
+    def __new__(cls, moment: str, written: str) -> Date:
+        """Make a date of its RFC 3339 form and of the form in the file."""
+        date = super().__new__(cls, moment)
+        date.written = written
+        return date
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        """Return what makes a copy."""
+        return str(self), self.written
+
+
 def resolve(text: str) -> Any:
     """Return the value of a plain scalar; raise ValueError for infinity and not-a-number."""
     if text in _WORDS:
@@ -50,7 +67,7 @@ def resolve(text: str) -> Any:
         raise ValueError(f"{text} is not a number that JSON can hold")
     moment = _timestamp(text)
     if moment is not None:
-        return moment
+        return Date(moment, text)
     number = _number(text)
     return text if number is None else number
 

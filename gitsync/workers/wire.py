@@ -1,7 +1,8 @@
 """
 What the pool and its processes say to each other: frames of JSON, each after its length in four bytes.
 
-Paths in Git need not be UTF-8; such bytes are carried as the characters that Python reads them as.
+Paths in Git need not be UTF-8; such bytes are carried as the characters that Python reads them as. A date without
+quotes arrives as it was written: Kustomize would rewrite it, but a cluster must get what Git says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import orjson
 
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.render.build import Build
+from gitsync.render.yaml_scalars import Date
 
 LENGTH_BYTES: Final = 4
 MAX_FRAME: Final = 64 << 20
@@ -21,7 +23,7 @@ _ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, SourceUnavailab
 def frame(message: dict[str, Any]) -> bytes:
     """Return a message as it travels; raise InvalidInput when it has no JSON form or is too large."""
     try:
-        body = orjson.dumps(message)
+        body = orjson.dumps(message, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     except orjson.JSONEncodeError as error:
         raise InvalidInput(f"the manifests cannot be written as JSON: {error}", cure="flatten them") from error
     if len(body) > MAX_FRAME:
@@ -30,6 +32,12 @@ def frame(message: dict[str, Any]) -> bytes:
             cure="divide them between several applications",
         )
     return len(body).to_bytes(LENGTH_BYTES) + body
+
+
+def _as_written(value: Any) -> str:
+    if isinstance(value, Date):
+        return value.written
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def of_build(build: Build) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml_composer import Limits
 from gitsync.render.yaml_reader import locate, locations, read_all
+from gitsync.render.yaml_scalars import Date
 
 
 def value_of(scalar: str) -> Any:
@@ -76,6 +78,12 @@ def test_numbers_are_what_kustomize_makes_of_them(scalar: str, value: Any) -> No
 )
 def test_dates_become_rfc_3339_texts(scalar: str, value: str) -> None:
     assert value_of(scalar) == value
+
+
+def test_a_date_knows_how_it_was_written() -> None:
+    date = copy.deepcopy(value_of("2001-1-2 # day"))
+    assert isinstance(date, Date)
+    assert (date, date.written) == ("2001-01-02T00:00:00Z", "2001-1-2")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +229,11 @@ def test_a_line_counts_from_the_start_of_the_file() -> None:
 def test_a_duplicate_key_is_refused_with_both_lines(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"f:5: the key [a1] is a duplicate, line 3 has it already"):
         read_all("x: y\n---\n" + text, "f")
+
+
+def test_duplicates_may_be_allowed_and_the_last_one_counts() -> None:
+    assert read_all("a: 1\nb: 2\na: 3\n", limits=Limits(duplicates=True)) == [{"a": 3, "b": 2}]
+    assert locate("a: 1\nb: 2\na: 3\n", 0, ["a"]) == 3
 
 
 def test_a_duplicate_of_a_key_that_comes_from_an_alias_is_refused() -> None:

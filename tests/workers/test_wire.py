@@ -4,12 +4,21 @@ import pytest
 
 from gitsync.errors import Conflict, GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.render.build import Build
+from gitsync.render.yaml_reader import read_all
 from gitsync.workers import wire
 
 
 def test_a_build_arrives_as_it_was_sent() -> None:
     build = Build(({"kind": "A", "data": {"é": "\u2028"}},), frozenset({"a/b.yaml", "odd\udcff", "é"}), ("careful",))
     assert wire.to_build(wire.of_build(build)) == build
+
+
+def test_a_date_arrives_as_it_was_written() -> None:
+    manifests = tuple(read_all("d: 2001-01-01\ne: '2001-01-02'\nf: [2001-01-01 01:02:03]\n"))
+    sent = wire.frame({"manifests": manifests})
+    assert (
+        sent[wire.LENGTH_BYTES :] == b'{"manifests":[{"d":"2001-01-01","e":"2001-01-02","f":["2001-01-01 01:02:03"]}]}'
+    )
 
 
 @pytest.mark.parametrize("kind", [InvalidInput, SourceUnavailable])
