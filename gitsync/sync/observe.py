@@ -82,11 +82,8 @@ def health_of(ref: ObjectRef, manifest: Manifest | None, live: Live) -> HealthSt
     if (ref.group, ref.kind) not in _WORKLOADS:
         return assess(manifest)
     children = live.dependents(uid_of(manifest))
-    pods = [child for child in children if child["kind"] == "Pod"]
-    for child in children:
-        if child["kind"] == "ReplicaSet":
-            pods += live.dependents(uid_of(child))
-    return assess(manifest, related=pods)
+    grandchildren = [part for child in children for part in live.dependents(uid_of(child))]
+    return assess(manifest, related=(*children, *grandchildren))
 
 
 def _resources(manifests: Iterable[Manifest], cluster: Cluster) -> dict[tuple[str, str], Resource]:

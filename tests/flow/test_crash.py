@@ -62,14 +62,14 @@ def test_a_controller_killed_while_it_prunes_leaves_no_orphan(world: World) -> N
         until(lambda: world.cluster.resource("gitsync.dev", "v1alpha1", "Application"), 20)
         world.application(risk={"maxDeletes": 100, "approval": "Never"})
         world.synced(first, timeout=20)
-        second = world.repo.commit("few", {f"shop/c{n}.yaml": None for n in range(5, OBJECTS)})
-        until(lambda: len(names(world)) < OBJECTS - 3, 20)
+        second = world.repo.commit("fewer", {f"shop/c{n}.yaml": None for n in range(35, OBJECTS)})
+        until(lambda: len(names(world)) < OBJECTS - 3, 20, world.status)
     finally:
         running.kill()
         running.wait()
     world.start()
     world.synced(second, timeout=20)
-    assert names(world) == inventory(world) == {f"c{n}" for n in range(5)}
+    assert names(world) == inventory(world) == {f"c{n}" for n in range(35)}
     assert world.controller.records.unfinished() == ()
     assert world.controller.records.verify() == ()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.controllers.definitions import Definitions
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
@@ -78,6 +79,7 @@ class World:
         self._settings = settings
         self._controller: Controller | None = None
         self.namespace(NAMESPACE)
+        Definitions(self.cluster, install=True).start()
 
     @property
     def controller(self) -> Controller:
