@@ -22,12 +22,14 @@ from gitsync.sandbox.deletion import DeleteOptions, Deleter
 from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
 from gitsync.sandbox.rbac import Authorizer
 from gitsync.sandbox.resources import Registry, Resource, builtin_resource
-from gitsync.sandbox.scale import with_replicas
+from gitsync.sandbox.scale import ScalePaths, with_replicas
+from gitsync.sandbox.schemaless import Schemaless
 from gitsync.sandbox.status import ApiError
 from gitsync.sandbox.store import Event, Store
 from gitsync.sandbox.users import MASTERS, User
 from gitsync.sandbox.writes import Writer
 
+_SCHEMALESS = {has_status: Schemaless(has_status) for has_status in (False, True)}
 _SYSTEM = User("system:apiserver", (MASTERS,))
 
 
@@ -53,10 +55,18 @@ class Cluster:
             random.Random(uuid.uuid4().int),
         )
         self.deleter = Deleter(store, clock)
+        self.scale_paths: Callable[[Resource], ScalePaths | None] = lambda resource: None
+        """Where a custom resource keeps its scale; the definitions know."""
 
     def strategy(self, resource: Resource) -> Strategy:
         """Return what the resource's kind contributes to a write."""
-        return self.registry.strategy(resource) or kinds.strategy_for(resource.group, resource.version, resource.kind)
+        found = self.registry.strategy(resource)
+        if found is not None:
+            return found
+        try:
+            return kinds.strategy_for(resource.group, resource.version, resource.kind)
+        except KeyError:
+            return _SCHEMALESS[resource.subresource("status") is not None]
 
     # Api
 
@@ -200,10 +210,6 @@ class Cluster:
         if changed == live:
             return live
         return self.store.write(resource.storage, f"{meta['namespace']}/{meta['name']}", changed).obj
-
-    def scale_paths(self, resource: Resource) -> tuple[str, str, str] | None:
-        """Return where a custom resource keeps its scale, None for a built-in kind."""
-        return None
 
     # helpers
 

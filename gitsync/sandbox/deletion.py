@@ -138,15 +138,16 @@ class Deleter:
         of = (resource.group, resource.kind)
         if of == ("", "Namespace"):
             after = self._namespace(obj)
-        elif of == ("apiextensions.k8s.io", "CustomResourceDefinition") and _first_cleanup(obj):
+        elif of == ("apiextensions.k8s.io", "CustomResourceDefinition") and not obj["metadata"].get(
+            "deletionTimestamp"
+        ):
             after = self._definition(obj)
         else:
             after = self._ordinary(resource, obj, options)
         if after is obj or ctx.dry_run:
             return (obj if after is None else after), after is None
         if after is None:
-            self._store.remove(resource.storage, key)
-            return obj, True
+            return convert(self._store.remove(resource.storage, key).obj, resource), True
         after["metadata"] = dict(after["metadata"])
         written = self._store.write(resource.storage, key, convert(after, resource, to_storage=True))
         return convert(written.obj, resource), False
@@ -205,9 +206,11 @@ class Deleter:
             "reason": "InstanceDeletionPending",
             "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
         }
+        meta = obj["metadata"]
+        finalizers = list(dict.fromkeys([*(meta.get("finalizers") or []), CRD_CLEANUP]))
         return {
             **obj,
-            "metadata": {**obj["metadata"], "deletionTimestamp": self._clock.timestamp()},
+            "metadata": {**meta, "deletionTimestamp": self._clock.timestamp(), "finalizers": finalizers},
             "status": {**status, "conditions": [*(status.get("conditions") or []), terminating]},
         }
 
@@ -240,11 +243,6 @@ class Deleter:
         due = datetime.fromtimestamp(int(self._clock.now()) + grace, UTC)
         meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
         meta["deletionGracePeriodSeconds"] = grace
-
-
-def _first_cleanup(obj: Manifest) -> bool:
-    meta = obj["metadata"]
-    return not meta.get("deletionTimestamp") and CRD_CLEANUP in (meta.get("finalizers") or [])
 
 
 def _finalizers(resource: Resource, present: list[str], options: DeleteOptions) -> list[str]:

@@ -123,11 +123,10 @@ def _new_finalizers(new: list[str], old: list[str]) -> list[Cause]:
     if not added:
         return []
     listed = ", ".join(f'"{name}"' for name in added)
-    return [
-        Cause(
-            "FieldValueForbidden",
-            "Forbidden: no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers []string{{{listed}}}",
-            "metadata.finalizers",
-        )
-    ]
+    cause = Cause(
+        "FieldValueForbidden",
+        "Forbidden: no new finalizers can be added if the object is being deleted, "
+        f"found new finalizers []string{{{listed}}}",
+        "metadata.finalizers",
+    )
+    return [cause, cause]  # the generic and the kind\'s own validation both report it

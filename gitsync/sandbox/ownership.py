@@ -30,7 +30,16 @@ def updated(live: Manifest, obj: Manifest, schema: Schema, ctx: Context, now: st
 
 def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manifest:
     """Return an object scaled through its subresource: whoever scales owns the replicas, without a time."""
-    return update_object(live, obj, schema, Write(ctx.manager, None, "scale"))
+    written = update_object(live, obj, schema, Write(ctx.manager, None, "scale"))
+    if (obj.get("spec") or {}).get("replicas"):
+        return written
+    # a Scale of zero does not carry the replicas, so nobody owns them then
+    entries = [entry for entry in written["metadata"].get("managedFields", []) if not _is_scale(entry, ctx.manager)]
+    return {**written, "metadata": {**written["metadata"], "managedFields": entries}}
+
+
+def _is_scale(entry: Manifest, manager: str) -> bool:
+    return entry.get("subresource") == "scale" and entry.get("manager") == manager
 
 
 def applied(
@@ -45,7 +54,7 @@ def applied(
     has_status: bool,
 ) -> Manifest:
     """Return the object with the body laid over it; the very live one when nothing changes."""
-    body = _part(body, resource, subresource, has_status=has_status)
+    body = _part(body, resource, subresource)
     write = Write(ctx.manager, now, subresource, _NO_STATUS if has_status and not subresource else FieldSet({}))
     try:
         result = apply_object(live, body, schema, write, force=ctx.force)
@@ -55,7 +64,7 @@ def applied(
             500,
             "",
             f"failed to create typed patch object ({meta.get('namespace') or ''}/{meta['name']}; "
-            f"{resource.api_version}, Kind={resource.kind}): {error.upstream()}",
+            f"{resource.group}/{resource.version}, Kind={resource.kind}): {error.upstream()}",
         ) from None
     except InvalidInput as error:
         raise refusals.bad_request(error.what) from None
@@ -64,7 +73,7 @@ def applied(
     return result
 
 
-def _part(body: Manifest, resource: Resource, subresource: str, *, has_status: bool) -> Manifest:
+def _part(body: Manifest, resource: Resource, subresource: str) -> Manifest:
     """Return what of the body an apply takes through the main resource, or through its status."""
     if subresource == "status":
         kept = set(_STATUS_METADATA)
@@ -74,8 +83,6 @@ def _part(body: Manifest, resource: Resource, subresource: str, *, has_status: b
             kept.discard("labels")
         part: Manifest = {key: body[key] for key in ("apiVersion", "kind", "status") if key in body}
         return {**part, "metadata": {key: value for key, value in body["metadata"].items() if key in kept}}
-    if has_status and "status" in body:
-        return {key: value for key, value in body.items() if key != "status"}
     return body
 
 

@@ -35,6 +35,8 @@ class Resource:
     storage: str
     storage_version: str
     custom: bool = False
+    deprecation: str = ""
+    """What every answer warns of."""
 
     @property
     def api_version(self) -> str:
@@ -126,6 +128,11 @@ _SHARED_STORAGE = {
     ("events.k8s.io", "events"): ("/events", "v1"),
 }
 
+_DEPRECATIONS = {
+    ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ("", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
+}
+
 
 def builtin_resource(given: ResourceType) -> Resource:
     """Return a built-in resource as the sandbox serves it."""
@@ -146,4 +153,5 @@ def builtin_resource(given: ResourceType) -> Resource:
         subresources=given.subresources,
         storage=storage,
         storage_version=version,
+        deprecation=_DEPRECATIONS.get((given.group, given.plural), ""),
     )

@@ -6,10 +6,13 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
 
-_PATHS = ("spec.replicas", "status.replicas", "status.selector")
+ScalePaths = tuple[str, str, str]
+"""Dotted paths of the wanted replicas, the actual ones, and the selector."""
+
+_PATHS: ScalePaths = ("spec.replicas", "status.replicas", "status.selector")
 
 
-def scale_of(obj: Manifest, paths: tuple[str, str, str] | None = None) -> Manifest:
+def scale_of(obj: Manifest, paths: ScalePaths | None = None) -> Manifest:
     """
     Return the Scale of an object.
 

@@ -28,14 +28,15 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import bootstrap
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.columns import columns_of
 from gitsync.sandbox.controllers import Controllers
+from gitsync.sandbox.definitions import Definitions
 from gitsync.sandbox.http.app import Application
 from gitsync.sandbox.http.listener import Listener
 from gitsync.sandbox.http.openapi import OpenApi
 from gitsync.sandbox.http.protocol import Connection, serve_on
 from gitsync.sandbox.journal import SqliteJournal
-from gitsync.sandbox.printing import Printer
+from gitsync.sandbox.printers import columns_of
+from gitsync.sandbox.printers.table import Printer
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.store import Store
 from gitsync.sandbox.tls import Certificate, make_certificate
@@ -189,16 +190,19 @@ class Sandbox:
         self.token = token
         clock = Clock(loop, time.time())
         self.cluster = Cluster(store, clock, lambda cluster: AdmitAll())
+        self.definitions = Definitions(self.cluster)
+        self.cluster.scale_paths = self.definitions.scale_paths
         bootstrap.fill(self.cluster)
+        self.definitions.start()
         if self._run_controllers:
             self.controllers = Controllers(self.cluster, clock, workloads=self._workloads)
             self.controllers.start()
 
         def printer(resource: Resource) -> Printer:
-            return Printer(columns_of(resource), clock.now())
+            return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())
 
-        openapi = OpenApi(self.cluster.registry, lambda resource: {})
-        self.application = Application(self.cluster, Tokens(token), openapi, printer)
+        openapi = OpenApi(self.cluster.registry, self.definitions.schema_of)
+        self.application = Application(self.cluster, Tokens(token), openapi, printer, self.definitions.selectable)
         return self.application
 
     def _ask_to_stop(self) -> None:

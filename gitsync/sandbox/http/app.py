@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.context import Context
 from gitsync.sandbox.conversion import convert
 from gitsync.sandbox.deletion import DeleteOptions, read_options
-from gitsync.sandbox.http import discovery, listing, views, watching
+from gitsync.sandbox.http import checks, discovery, listing, views, watching
 from gitsync.sandbox.http.message import (
     Answer,
     Reply,
@@ -34,17 +35,18 @@ from gitsync.sandbox.http.route import Route, route
 from gitsync.sandbox.http.subresources import Subresources
 from gitsync.sandbox.http.watching import Watch
 from gitsync.sandbox.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
-from gitsync.sandbox.printing import Printer
+from gitsync.sandbox.printers.table import Printer
 from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.status import ApiError, Cause
 from gitsync.sandbox.users import Tokens, User, impersonated
 
+_log = logging.getLogger(__name__)
+
 MAX_WAIT = 3.0
 """How long a list waits for a resourceVersion that is still to come."""
 
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
-_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _YAML_TYPES = frozenset({"application/yaml", "application/json", ""})
 
 
@@ -52,7 +54,12 @@ class Application:
     """Answer requests to one cluster. ``address`` is where it is served, as discovery tells it."""
 
     def __init__(
-        self, cluster: Cluster, tokens: Tokens, openapi: OpenApi, printer: Callable[[Resource], Printer]
+        self,
+        cluster: Cluster,
+        tokens: Tokens,
+        openapi: OpenApi,
+        printer: Callable[[Resource], Printer],
+        selectable: Callable[[Resource], tuple[str, ...]],
     ) -> None:
         self.cluster = cluster
         self.address = ""
@@ -60,6 +67,7 @@ class Application:
         self._tokens = tokens
         self._openapi = openapi
         self._printer = printer
+        self._selectable = selectable
         self.subresources = Subresources(cluster, tokens)
 
     def handle(self, request: Request) -> Reply:
@@ -70,6 +78,9 @@ class Application:
             return text_response("404 page not found\n", 404)
         except ApiError as error:
             return error_response(error)
+        except Exception:
+            _log.exception("sandbox: %s %s failed", request.method, request.path)
+            return error_response(refusals.internal("the sandbox failed: see its log"))
 
     def _handle(self, request: Request) -> Reply:
         user = self._authenticate(request)
@@ -83,6 +94,14 @@ class Application:
             raise self._unknown(where)
         if request.oversized:
             raise refusals.too_large(MAX_BODY)
+        reply = self._answer(request, where, resource, user)
+        if resource.deprecation and isinstance(reply, Response):
+            others = reply.headers.get("Warning")
+            warning = f"299 - {_warning(resource.deprecation)}"
+            reply.headers["Warning"] = f"{warning}, {others}" if others else warning
+        return reply
+
+    def _answer(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
         if where.subresource:
             return self._subresource(request, where, resource, user)
         self._check_allowed(request, where, resource)
@@ -135,15 +154,14 @@ class Application:
     def _plain(self, request: Request, where: Route | None) -> Response:
         path = request.path
         registry = self.cluster.registry
-        if path in _HEALTH:
+        if path in checks.PATHS:
             self._require_get(request)
-            return text_response("ok")
+            return text_response(checks.verbose(path) if "verbose" in request.query else "ok")
         if path.rstrip("/") == "/version":
             self._require_get(request)
             return json_response(VERSION)
         wants = discovery_version(request.headers.get("accept", ""))
         if path.rstrip("/") in ("/api", "/apis"):
-            self._require_get(request)
             core = path.rstrip("/") == "/api"
             if wants:
                 document = discovery.aggregated(registry, wants, core=core)
@@ -268,7 +286,7 @@ class Application:
         return Stream(open_watch)
 
     def _select(self, request: Request, where: Route, resource: Resource) -> listing.Selection:
-        return listing.selection(request, resource, where.namespace)
+        return listing.selection(request, resource, where.namespace, self._selectable(resource))
 
     # writing
 
@@ -325,12 +343,13 @@ class Application:
                 "error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}"
             )
         if ctx.duplicates:
-            listed = "\n  ".join(ctx.duplicates)
-            text = f"error converting YAML to JSON: yaml: unmarshal errors:\n  {listed}"
             if ctx.validation == "Strict":
-                raise refusals.bad_request(f"error strict decoding YAML: {text}")
+                listed = "\n  ".join(ctx.duplicates)
+                raise refusals.bad_request(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + listed
+                )
             if ctx.validation == "Warn":
-                ctx.warnings.append(text)
+                ctx.warnings.extend(ctx.duplicates)
             ctx.duplicates = []
         return body
 

@@ -6,8 +6,25 @@ import base64
 import hashlib
 from typing import Any
 
+from gitsync.sandbox.http import checks
 from gitsync.sandbox.resources import Registry, Resource
 
+_PATHS = (
+    "/.well-known/openid-configuration",
+    "/api",
+    "/api/v1",
+    "/apis",
+    "/apis/",
+    "/flagz",
+    "/metrics",
+    "/metrics/slis",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/statusz",
+    "/version",
+)
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 Document = dict[str, Any]
@@ -39,7 +56,7 @@ def _aggregated_resources(registry: Registry, group: str, version: str) -> list[
 def _aggregated_resource(resource: Resource) -> Document:
     entry: Document = {
         "resource": resource.plural,
-        "responseKind": _kind(resource.group, resource.version, resource.kind),
+        "responseKind": _own_kind(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
@@ -54,6 +71,13 @@ def _aggregated_resource(resource: Resource) -> Document:
             for sub in resource.subresources
         ]
     return entry
+
+
+def _own_kind(resource: Resource) -> Document:
+    """Return a resource's kind; built-in ones leave group and version to the place they stand in."""
+    if resource.custom:
+        return _kind(resource.group, resource.version, resource.kind)
+    return _kind("", "", resource.kind)
 
 
 def _kind(group: str, version: str, kind: str) -> Document:
@@ -139,10 +163,9 @@ def _subresources(resource: Resource) -> list[Document]:
 
 def paths(registry: Registry) -> Document:
     """Return the list of paths of ``/``."""
-    found = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"]
+    found = [*_PATHS, *checks.PATHS]
     for name, versions in registry.group_versions().items():
         if name:
             found.append(f"/apis/{name}")
             found.extend(f"/apis/{name}/{version}" for version in versions)
-    found += ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"]
     return {"paths": sorted(found)}

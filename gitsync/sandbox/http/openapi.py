@@ -34,7 +34,7 @@ class OpenApi:
 
     def index(self) -> Document:
         """Return the index: each path with the URL, and the hash, of its document."""
-        paths = [".well-known/openid-configuration", "api", "apis", "version"]
+        paths = [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"]
         for group, versions in self._registry.group_versions().items():
             if group:
                 paths.append(f"apis/{group}")

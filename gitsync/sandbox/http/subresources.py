@@ -10,6 +10,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import refusals
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.context import Context
+from gitsync.sandbox.controllers.logs import log_of, waiting_reason
 from gitsync.sandbox.deletion import read_options
 from gitsync.sandbox.http.message import TEXT, Request, Response
 from gitsync.sandbox.http.route import Route
@@ -18,9 +19,6 @@ from gitsync.sandbox.scale import scale_of, with_replicas
 from gitsync.sandbox.status import ApiError, Cause
 from gitsync.sandbox.users import Tokens
 
-LogReader = Callable[[Manifest, str], str]
-"""The log of a container of a pod."""
-
 
 class Subresources:
     """Answer requests to subresources; each returns the object, or the whole response."""
@@ -28,7 +26,6 @@ class Subresources:
     def __init__(self, cluster: Cluster, tokens: Tokens) -> None:
         self._cluster = cluster
         self._tokens = tokens
-        self.read_log: LogReader = lambda pod, container: ""
 
     def read_scale(self, resource: Resource, where: Route) -> Manifest:
         """Return the Scale of an object."""
@@ -72,7 +69,14 @@ class Subresources:
             container = names[0]
         elif container not in names + [c["name"] for c in at(pod, "spec", "initContainers", default=[]) or []]:
             raise refusals.bad_request(f"container {container} is not valid for pod {where.name}")
-        lines = self.read_log(pod, container).splitlines(keepends=True)
+        previous = request.flag("previous")
+        text = log_of(pod, container, previous=previous)
+        if text is None and previous:
+            raise refusals.bad_request(f'previous terminated container "{container}" in pod "{where.name}" not found')
+        if text is None:
+            reason = waiting_reason(pod, container)
+            raise refusals.bad_request(f'container "{container}" in pod "{where.name}" is waiting to start: {reason}')
+        lines = text.splitlines(keepends=True)
         tail = request.query.get("tailLines", "")
         if tail.isdigit():
             lines = lines[-int(tail) :] if int(tail) else []

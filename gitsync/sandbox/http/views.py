@@ -13,7 +13,7 @@ from gitsync.sandbox.conversion import convert
 from gitsync.sandbox.http.listing import Page, item_json
 from gitsync.sandbox.http.message import JSON, Response
 from gitsync.sandbox.http.negotiation import YAML, Accepted
-from gitsync.sandbox.printing import Printer
+from gitsync.sandbox.printers.table import Printer
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.store import Stored
 
@@ -112,4 +112,4 @@ _Dumper.add_representer(str, _text)
 
 
 def _yaml(value: Any) -> bytes:
-    return yaml.dump(value, Dumper=_Dumper, encoding="utf-8", sort_keys=True, width=2**31, allow_unicode=True)
+    return yaml.dump(value, Dumper=_Dumper, encoding="utf-8", sort_keys=True, width=2**30, allow_unicode=True)

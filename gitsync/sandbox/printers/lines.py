@@ -1,0 +1,341 @@
+"""What is said in one line of Services, Ingresses, Jobs, autoscalers, events, nodes, storage and RBAC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox.printers.cells import (
+    NONE,
+    UNKNOWN,
+    human_duration,
+    joined,
+    seconds_of,
+    since,
+)
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_ROLE_LABEL = "node-role.kubernetes.io/"
+
+
+def cluster_ip(service: Manifest, now: float) -> str:
+    """Return the first cluster address."""
+    ips = at(service, "spec", "clusterIPs") or []
+    return str(ips[0] if ips else at(service, "spec", "clusterIP") or NONE)
+
+
+def external_ip(service: Manifest, now: float) -> str:
+    """Return where a Service is reached from outside."""
+    spec = service["spec"]
+    given = list(spec.get("externalIPs") or [])
+    kind = spec.get("type", "ClusterIP")
+    if kind == "ExternalName":
+        return str(spec.get("externalName", ""))
+    if kind == "LoadBalancer":
+        balanced = _ingress_points(service)
+        return joined(balanced + given) if balanced or given else "<pending>"
+    return joined(given)
+
+
+def service_ports(service: Manifest, now: float) -> str:
+    """Return the ports of a Service with node ports and protocols."""
+    return joined(
+        [
+            f"{port['port']}:{port['nodePort']}/{port['protocol']}"
+            if port.get("nodePort")
+            else f"{port['port']}/{port['protocol']}"
+            for port in at(service, "spec", "ports") or []
+        ]
+    )
+
+
+def ingress_hosts(ingress: Manifest, now: float) -> str:
+    """Return the first hosts of an Ingress."""
+    hosts = [rule["host"] for rule in at(ingress, "spec", "rules") or [] if rule.get("host")]
+    return _some(hosts) if hosts else "*"
+
+
+def ingress_address(ingress: Manifest, now: float) -> str:
+    """Return where an Ingress is reached."""
+    return ",".join(_ingress_points(ingress))
+
+
+def ingress_ports(ingress: Manifest, now: float) -> str:
+    """Return the ports an Ingress opens."""
+    return "80, 443" if at(ingress, "spec", "tls") else "80"
+
+
+def ingress_parameters(ingress_class: Manifest, now: float) -> str:
+    """Return what an IngressClass refers to."""
+    found = at(ingress_class, "spec", "parameters")
+    if not found:
+        return NONE
+    group = f".{found['apiGroup']}" if found.get("apiGroup") else ""
+    return f"{found['kind']}{group}/{found['name']}"
+
+
+def endpoints(obj: Manifest, now: float) -> str:
+    """Return the addresses of an Endpoints object."""
+    found: list[str] = []
+    for subset in obj.get("subsets") or []:
+        ports = subset.get("ports") or []
+        for address in subset.get("addresses") or []:
+            ip = f"[{address['ip']}]" if ":" in address["ip"] else address["ip"]
+            found.extend(f"{ip}:{port['port']}" for port in ports)
+            if not ports:
+                found.append(ip)
+    return _some(found) if found else NONE
+
+
+def slice_ports(obj: Manifest, now: float) -> str:
+    """Return the ports of an EndpointSlice."""
+    ports = obj.get("ports") or []
+    return _some([str(port.get("port", "*")) for port in ports]) if ports else "<unset>"
+
+
+def slice_endpoints(obj: Manifest, now: float) -> str:
+    """Return the addresses of an EndpointSlice."""
+    found = [address for endpoint in obj.get("endpoints") or [] for address in endpoint.get("addresses") or []]
+    return _some(found) if found else "<unset>"
+
+
+def job_status(job: Manifest, now: float) -> str:
+    """Return what a Job is at."""
+    for condition in at(job, "status", "conditions") or []:
+        if condition.get("status") == "True":
+            kind = condition["type"]
+            if kind in ("Complete", "Failed", "Suspended", "SuccessCriteriaMet", "FailureTarget"):
+                return str(kind)
+    return "Terminating" if job["metadata"].get("deletionTimestamp") else "Running"
+
+
+def job_completions(job: Manifest, now: float) -> str:
+    """Return how many pods of a Job succeeded, of how many."""
+    done = at(job, "status", "succeeded") or 0
+    wanted = at(job, "spec", "completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallel = at(job, "spec", "parallelism") or 0
+    return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
+
+
+def job_duration(job: Manifest, now: float) -> str:
+    """Return how long a Job took, or has been running."""
+    start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
+    if not start:
+        return ""
+    for condition in at(job, "status", "conditions") or []:
+        if not end and condition.get("type") == "Failed" and condition.get("status") == "True":
+            end = condition.get("lastTransitionTime")
+    return human_duration((seconds_of(end) if end else now) - seconds_of(start))
+
+
+def suspended(obj: Manifest, now: float) -> str:
+    """Return whether a CronJob is suspended."""
+    return "True" if at(obj, "spec", "suspend") else "False"
+
+
+def last_schedule(obj: Manifest, now: float) -> str:
+    """Return when a CronJob was last started."""
+    found = at(obj, "status", "lastScheduleTime")
+    return since(found, now) if found else NONE
+
+
+def scale_target(autoscaler: Manifest, now: float) -> str:
+    """Return what an autoscaler scales."""
+    target = at(autoscaler, "spec", "scaleTargetRef", default={})
+    return f"{target.get('kind', '')}/{target.get('name', '')}"
+
+
+def scale_metrics(autoscaler: Manifest, now: float) -> str:
+    """Return what an autoscaler measures, and what it wants."""
+    spec, status = autoscaler["spec"], autoscaler.get("status") or {}
+    metrics = spec.get("metrics")
+    if metrics is None and "targetCPUUtilizationPercentage" in spec:
+        current = status.get("currentCPUUtilizationPercentage")
+        shown = f"{current}%" if current is not None else UNKNOWN
+        return f"cpu: {shown}/{spec['targetCPUUtilizationPercentage']}%"
+    if not metrics:
+        return NONE
+    seen = status.get("currentMetrics") or []
+    shown_metrics = [_metric(metric, seen[i] if i < len(seen) else {}) for i, metric in enumerate(metrics)]
+    more = len(shown_metrics) - 2
+    return ", ".join(shown_metrics[:2]) + (f" + {more} more..." if more > 0 else "")
+
+
+def _metric(metric: Manifest, current: Manifest) -> str:
+    kind = metric["type"]
+    member = kind[0].lower() + kind[1:]
+    wanted, found = metric.get(member) or {}, current.get(member) or {}
+    target, seen = wanted.get("target") or {}, found.get("current") or {}
+    label = f"{wanted.get('name')}: " if kind in ("Resource", "ContainerResource") else ""
+    if "averageUtilization" in target:
+        value = seen.get("averageUtilization")
+        return f"{label}{f'{value}%' if value is not None else UNKNOWN}/{target['averageUtilization']}%"
+    if "averageValue" in target:
+        suffix = "" if label or kind == "Pods" else " (avg)"
+        return f"{label}{seen.get('averageValue') or UNKNOWN}/{target['averageValue']}{suffix}"
+    return f"{label}{seen.get('value') or UNKNOWN}/{target.get('value')}"
+
+
+def event_last_seen(event: Manifest, now: float) -> str:
+    """Return when an event was last seen."""
+    series = at(event, "series", "lastObservedTime")
+    return since(series or event.get("lastTimestamp") or event.get("eventTime"), now)
+
+
+def event_first_seen(event: Manifest, now: float) -> str:
+    """Return when an event was first seen."""
+    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
+
+
+def event_object(event: Manifest, now: float) -> str:
+    """Return what an event is about."""
+    about = event.get("involvedObject") or event.get("regarding") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def event_source(event: Manifest, now: float) -> str:
+    """Return who wrote an event."""
+    source = event.get("source") or event.get("deprecatedSource") or {}
+    component = source.get("component") or event.get("reportingComponent") or event.get("reportingController") or ""
+    host = source.get("host") or event.get("reportingInstance") or ""
+    return ", ".join(part for part in (component, host) if part)
+
+
+def event_count(event: Manifest, now: float) -> int:
+    """Return how often an event was seen."""
+    return int(at(event, "series", "count") or event.get("count") or event.get("deprecatedCount") or 1)
+
+
+def node_status(node: Manifest, now: float) -> str:
+    """Return whether a node is ready."""
+    ready = [item for item in at(node, "status", "conditions") or [] if item.get("type") == "Ready"]
+    text = "Unknown"
+    if ready:
+        text = "Ready" if ready[0].get("status") == "True" else "NotReady"
+    return f"{text},SchedulingDisabled" if at(node, "spec", "unschedulable") else text
+
+
+def node_roles(node: Manifest, now: float) -> str:
+    """Return the roles in a node's labels."""
+    labels = node["metadata"].get("labels") or {}
+    roles = {key.removeprefix(_ROLE_LABEL) for key in labels if key.startswith(_ROLE_LABEL)}
+    if labels.get("kubernetes.io/role"):
+        roles.add(labels["kubernetes.io/role"])
+    return joined(sorted(roles))
+
+
+def node_address(kind: str) -> Any:
+    """Return a cell of a node's address of a kind."""
+
+    def cell(node: Manifest, now: float) -> str:
+        for address in at(node, "status", "addresses") or []:
+            if address.get("type") == kind:
+                return str(address["address"])
+        return NONE
+
+    return cell
+
+
+def claim(volume: Manifest, now: float) -> str:
+    """Return the claim a volume is bound to."""
+    found = at(volume, "spec", "claimRef")
+    return f"{found.get('namespace', '')}/{found.get('name', '')}" if found else ""
+
+
+def phase(obj: Manifest, now: float) -> str:
+    """Return the phase of a volume or claim."""
+    return "Terminating" if obj["metadata"].get("deletionTimestamp") else str(at(obj, "status", "phase", default=""))
+
+
+def bound_capacity(obj: Manifest, now: float) -> str:
+    """Return the capacity of a claim that is bound."""
+    return str(at(obj, "status", "capacity", "storage", default="")) if at(obj, "spec", "volumeName") else ""
+
+
+def class_name(obj: Manifest, now: float) -> str:
+    """Return the name of a StorageClass, and whether it is the default."""
+    default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+    return f"{obj['metadata']['name']} (default)" if default else str(obj["metadata"]["name"])
+
+
+def role(binding: Manifest, now: float) -> str:
+    """Return what a binding grants."""
+    found = binding.get("roleRef") or {}
+    return f"{found.get('kind', '')}/{found.get('name', '')}"
+
+
+def subjects(kind: str) -> Any:
+    """Return a cell of the subjects of a kind that a binding names."""
+
+    def cell(binding: Manifest, now: float) -> str:
+        found = [item for item in binding.get("subjects") or [] if item.get("kind") == kind]
+        if kind == "ServiceAccount":
+            return ", ".join(f"{item.get('namespace', '')}/{item['name']}" for item in found)
+        return ", ".join(item["name"] for item in found)
+
+    return cell
+
+
+def quota(prefixes: tuple[str, ...], others: bool) -> Any:
+    """Return a cell of a quota's used and hard amounts, of limits or of everything else."""
+
+    def cell(obj: Manifest, now: float) -> str:
+        hard, used = at(obj, "status", "hard") or {}, at(obj, "status", "used") or {}
+        names = [name for name in sorted(hard) if name.startswith(prefixes) is not others]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return cell
+
+
+def budget(*path: str) -> Any:
+    """Return a cell of a disruption budget's bound."""
+
+    def cell(obj: Manifest, now: float) -> str:
+        value = at(obj, *path)
+        return "N/A" if value is None else str(value)
+
+    return cell
+
+
+def data_count(obj: Manifest, now: float) -> int:
+    """Return how many keys a ConfigMap or Secret has."""
+    return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})
+
+
+def controller_of(obj: Manifest, now: float) -> str:
+    """Return the controller among the owners."""
+    for owner in obj["metadata"].get("ownerReferences") or []:
+        if owner.get("controller"):
+            group = owner["apiVersion"].rpartition("/")[0]
+            kind = owner["kind"].lower()
+            return f"{kind}.{group}/{owner['name']}" if group else f"{kind}/{owner['name']}"
+    return NONE
+
+
+def param_kind(obj: Manifest, now: float) -> str:
+    """Return the kind that parameterises a policy."""
+    found = at(obj, "spec", "paramKind")
+    return f"{found['apiVersion']}/{found['kind']}" if found else "<unset>"
+
+
+def param_ref(obj: Manifest, now: float) -> str:
+    """Return the object that parameterises a policy binding."""
+    found = at(obj, "spec", "paramRef")
+    if not found:
+        return "<unset>"
+    name = found.get("name", "*")
+    return f"{found['namespace']}/{name}" if found.get("namespace") else str(name)
+
+
+def _ingress_points(obj: Manifest) -> list[str]:
+    return [
+        str(point.get("ip") or point.get("hostname") or "")
+        for point in at(obj, "status", "loadBalancer", "ingress") or []
+    ]
+
+
+def _some(values: list[str], most: int = 3) -> str:
+    shown = ",".join(values[:most])
+    return f"{shown} + {len(values) - most} more..." if len(values) > most else shown

@@ -1,0 +1,37 @@
+"""
+Write the words that the sandbox's table columns borrow from the documentation of API fields.
+
+Usage: ``python tools/make_column_docs.py CONFORMANCE_DIR``. The recorded OpenAPI documents are the source; run
+this again when a column refers to another field, and never edit the result.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+from gitsync.sandbox.printers.columns import documented_fields
+
+TARGET = Path(__file__).resolve().parent.parent / "gitsync" / "sandbox" / "data" / "column_docs.json"
+
+
+def main(conformance: Path) -> None:
+    """Write the documentation of every field that a column names."""
+    wanted = documented_fields()
+    found: dict[str, str] = {}
+    for file in sorted((conformance / "apiserver" / "openapi").glob("*.json.gz")):
+        document = json.loads(gzip.decompress(file.read_bytes()))
+        for name, schema in document["components"]["schemas"].items():
+            short = ".".join(name.split(".")[-3:])
+            for member, value in (schema.get("properties") or {}).items():
+                if f"{short}.{member}" in wanted:
+                    found[f"{short}.{member}"] = value["description"].partition("\n\nPossible enum values")[0]
+    for missing in sorted(wanted - found.keys()):
+        print(f"no documentation for {missing}", file=sys.stderr)
+    TARGET.write_text(json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
