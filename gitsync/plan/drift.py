@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.merge.fieldset import MEMBER, Node, human, union
+from gitsync.merge.fieldset import MEMBER, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, element_of, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.plan.owners import Owners, applied_fields, node_at, owners_of
+from gitsync.plan.settled import is_settled
 from gitsync.plan.values import is_empty, same_value
 
 Path = tuple[str, ...]
@@ -69,10 +70,10 @@ def find_drift(
     applied before is read from ``managedFields``; ``three_way``: from the annotation that ``kubectl apply`` leaves.
     """
     known = schema or DEDUCED
-    declared = declared_fields(desired, known)
     applied = _last_applied(live, known) if three_way else applied_fields(live, manager)
-    if applied is not None and applied == declared and _holds(known, desired, live):
+    if applied is not None and is_settled(known, desired, live, applied):
         return IN_SYNC
+    declared = declared_fields(desired, known)
     owners = owners_of(live, manager)
     walk = _Walk(replace(owners, ours=applied or MEMBER, others=MEMBER) if three_way else owners)
     walk.object(known, desired, live)
@@ -132,48 +133,6 @@ def declared_fields(desired: Manifest, schema: Schema) -> Node | None:
     metadata = kept.pop("f:metadata", MEMBER)
     metadata = {element: below for element, below in metadata.items() if element not in _UNOWNED_METADATA}
     return {**kept, "f:metadata": metadata} if metadata else kept
-
-
-def _holds(schema: Schema, desired: Manifest, live: Manifest) -> bool:
-    """Tell quickly whether the live object has every declared value; False means that it must be looked at closely."""
-    for name, value in desired.items():
-        if name in _SKIPPED:
-            continue
-        there = live.get(name)
-        if there is None:
-            return False
-        below = schema.fields[name]
-        if below is None or not _subset(below, value, there):
-            return False
-    return True
-
-
-def _subset(schema: Schema, desired: Any, live: Any) -> bool:
-    if type(desired) is not type(live):
-        return False
-    if type(desired) is dict and not schema.map_atomic:
-        fields = schema.fields
-        for name, value in desired.items():
-            there = live.get(name)
-            if there == value and type(there) is type(value):
-                continue
-            if there is None:
-                return False
-            below = fields[name]
-            if below is None or not _subset(below, value, there):
-                return False
-        return True
-    if type(desired) is list and schema.keys and schema.items is not None:
-        if len(desired) == len(live):
-            items = schema.items
-            return all(
-                all(want.get(key) == have.get(key) or key not in want for key in schema.keys)
-                and _subset(items, want, have)
-                for want, have in zip(desired, live, strict=True)
-                if type(want) is dict and type(have) is dict
-            )
-        return False
-    return bool(desired == live)
 
 
 class _Walk:
@@ -246,9 +205,8 @@ class _Walk:
         if is_empty(live) and (schema.elements is not None or type(live) is not dict):
             return
         ours, others = node_at(self.owners.ours, path), node_at(self.owners.others, path)
-        if self.whole or others is None:
-            if self.whole or ours is not None:
-                self.differ(Difference.EXTRA, path, pointer, ABSENT, live)
+        if self.whole or (others is None and ours is not None and _is_all_ours(ours, live)):
+            self.differ(Difference.EXTRA, path, pointer, ABSENT, live)
             return
         if type(live) is dict and not schema.map_atomic:
             self.map(schema, {}, live, path, pointer)
@@ -263,6 +221,15 @@ class _Walk:
             self.certain = False
         self.found.append(FieldDifference(human(path), pointer, kind, desired, live, owners))
         self.paths.append(path)
+
+
+def _is_all_ours(node: Node, live: Any) -> bool:
+    """Tell whether a set covers everything in a value: then the value goes as a whole."""
+    if is_member(node):
+        return True
+    if type(live) is dict:
+        return all(f"f:{name}" in node and _is_all_ours(node[f"f:{name}"], member) for name, member in live.items())
+    return type(live) is list and len(live) <= len(node)
 
 
 def _compared_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _at(value: Any, path: Concrete) -> Any:
 
 def _refusal(expression: str) -> InvalidInput:
     return InvalidInput(
-        f"the path {expression!r} is not understood",
+        f"the path {expression[:80]!r} is not understood",
         where="spec.sync.ignoreDifferences",
         cure='use members, [], [0] and select(.name == "text")',
     )

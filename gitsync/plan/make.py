@@ -18,7 +18,7 @@ from gitsync.plan.ignore import without_ignored
 from gitsync.plan.options import Options, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.prune import prune_changes
-from gitsync.plan.risk import classify, plan_risk
+from gitsync.plan.risk import NOTHING, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
 
 SchemaOf = Callable[[Manifest], Schema | None]
@@ -159,7 +159,9 @@ def _steps(
                 live=live,
             )
         return
-    step = Change(ref, Action.NOTHING, stage=stage_of(ref.of), wave=options.wave, desired=manifest, live=live)
+    step = Change(
+        ref, Action.NOTHING, rule=NOTHING, stage=stage_of(ref.of), wave=options.wave, desired=manifest, live=live
+    )
     if options.reconcile is Reconcile.NEVER:
         yield replace(step, reason="its annotation says not to reconcile")
     elif live is None:
@@ -193,7 +195,8 @@ def _update(
         drift = find_drift(step.desired, live, schema)
     ignored = without_ignored(app.sync.ignore, options.ignore, step.desired, live, schema, drift)
     drift = ignored.drift
-    step = replace(step, differences=drift.differences)
+    if drift.differences:
+        step = replace(step, differences=drift.differences)
     if drift.in_sync and drift.owned:
         return step
     adopts = not is_owned(app, live) and step.ref not in inventory

@@ -25,9 +25,9 @@ def desired_objects(
     """
     Return what the Application declares, by ref, ready to be compared and applied.
 
-    Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and what only the server
-    may say are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise InvalidInput when an object has
-    no name or kind, or stands twice.
+    Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and
+    what only the server may say are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise InvalidInput
+    when an object has no name or kind, or stands twice.
     """
     objects: dict[ObjectRef, Manifest] = {}
     for manifest in _unpacked(manifests, 0):
@@ -103,12 +103,3 @@ def without_nulls(value: Any) -> Any:
         members = [without_nulls(member) for member in value]
         return value if all(new is old for new, old in zip(members, value, strict=True)) else members
     return value
-
-
-def comparable(live: Manifest) -> Manifest:
-    """Return a live object without what only the server says: ``status`` and server metadata."""
-    metadata = metadata_of(live)
-    return {
-        **{key: value for key, value in live.items() if key != "status"},
-        "metadata": {key: value for key, value in metadata.items() if key not in _SERVER_METADATA},
-    }

@@ -63,11 +63,6 @@ _POD_SECURITY = "pod-security.kubernetes.io/enforce"
 _POD_SECURITY_LEVELS = {"privileged": 0, "baseline": 1, "restricted": 2}
 
 
-def writes_nothing(change: Change) -> str | None:
-    """Match a step that changes nothing in the cluster."""
-    return None if change.is_write else ""
-
-
 def deletes_data(change: Change) -> str | None:
     """Match the delete of a kind whose content cannot be applied again."""
     return "" if _deletes(change) and change.ref.of in _DATA_KINDS else None
@@ -226,7 +221,7 @@ def creates(change: Change) -> str | None:
 
 def updates(change: Change) -> str | None:
     """Match everything else."""
-    return "" if change.is_write else None
+    return ""
 
 
 def _deletes(change: Change) -> bool:

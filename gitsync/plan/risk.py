@@ -24,8 +24,10 @@ class Rule:
     finds: Callable[[Change], Finding]
 
 
+NOTHING = "nothing"
+"""Stands for a rule where nothing is written."""
+
 RULES = (  # the first match decides
-    Rule(Risk.SAFE, "nothing", "nothing is written", object_risk.writes_nothing),
     Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", object_risk.deletes_data),
     Rule(Risk.DANGEROUS, "deletes-guard", "deletes what protects others", object_risk.deletes_guard),
     Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", object_risk.asks_to_confirm),
@@ -66,15 +68,17 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = ()) -> Change:
 
     A step that already has a reason keeps it in front. A user's rule raises a class and never lowers one.
     """
+    if not change.is_write:
+        return change if change.rule == NOTHING else replace(change, rule=NOTHING)
     rule, found = next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
     reason = f"{rule.reason}: {found}" if found else rule.reason
     risk, name = rule.risk, rule.name
     for index, user_rule in enumerate(user_rules):
-        if change.is_write and user_rule.risk.level > risk.level and _matches(user_rule, change):
+        if user_rule.risk.level > risk.level and _matches(user_rule, change):
             risk, name = user_rule.risk, f"spec.risk.rules[{index}]"
             reason = f"{reason}; raised by {name}"
     if change.reason:
-        reason = change.reason if rule.name == "nothing" else f"{change.reason}; {reason}"
+        reason = f"{change.reason}; {reason}"
     return replace(change, risk=risk, rule=name, reason=reason)
 
 

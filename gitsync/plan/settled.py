@@ -1,0 +1,84 @@
+"""The quick look: whether a live object certainly holds, and we own, exactly what is declared."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gitsync.merge.fieldset import SELF, Node
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.typed import element_of
+from gitsync.objects.manifest import Manifest
+
+_PLAIN: Final = frozenset({str, int, float, bool})
+_NOT_OWNED: Final = frozenset({"name", "namespace"})
+
+
+def is_settled(schema: Schema, desired: Manifest, live: Manifest, applied: Node) -> bool:
+    """
+    Tell whether nothing has to be looked at closely: one pass over what is declared, and no list or set is built.
+
+    True is certain: every declared value lives as it is spelled, and ``applied``, what we own, is exactly that. False
+    means no more than that the slow comparison has to decide.
+    """
+    owned = len(applied)
+    for name, value in desired.items():
+        if name in ("apiVersion", "kind"):
+            continue
+        there, node, below = live.get(name), applied.get(f"f:{name}"), schema.fields[name]
+        if name == "metadata":
+            value = {key: member for key, member in value.items() if key not in _NOT_OWNED}
+            if not value and node is None:
+                continue
+        if node is None or below is None or not _value(below, value, there, node):
+            return False
+        owned -= 1
+    return owned == 0
+
+
+def _value(schema: Schema, desired: Any, live: Any, node: Node) -> bool:
+    kind = type(desired)
+    if kind is not type(live):
+        return False
+    if kind is dict and not schema.map_atomic:
+        return bool(desired) and _map(schema, desired, live, node)
+    if kind is list and schema.list_type != "atomic" and schema.items is not None:
+        return bool(desired) and _list(schema, desired, live, node)
+    return not node and bool(desired == live)
+
+
+def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: Node) -> bool:
+    fields, owned = schema.fields, len(node)
+    for name, value in desired.items():
+        below = node.get(f"f:{name}")
+        if below is None:
+            return False
+        there = live.get(name)
+        kind = type(value)
+        if kind in _PLAIN:
+            if below or there != value or type(there) is not kind:
+                return False
+        elif not _value(fields[name] or DEDUCED, value, there, below):
+            return False
+        owned -= 1
+    return owned == 0 or (owned == 1 and SELF in node)
+
+
+def _list(schema: Schema, desired: list[Any], live: list[Any], node: Node) -> bool:
+    """Compare items in the same order only; items that others put between ours are for the slow comparison."""
+    items = schema.items or DEDUCED
+    if len(desired) != len(live) or len(desired) != len(node):
+        return False
+    for want, have in zip(desired, live, strict=True):
+        if not schema.keys:
+            if want != have or type(want) not in _PLAIN or element_of(schema, want) not in node:
+                return False
+            continue
+        if type(want) is not dict or type(have) is not dict:
+            return False
+        element = element_of(schema, want)
+        below = node.get(element)
+        if below is None or (not all(key in want for key in schema.keys) and element_of(schema, have) != element):
+            return False
+        if not _map(items, want, have, below):
+            return False
+    return True
