@@ -33,6 +33,7 @@ class Recorder:
         self._timers = timers
         self._series: OrderedDict[str, tuple[float, _Series]] = OrderedDict()
         self._sweeping = False
+        self._moment = 0  # nanoseconds; names in order of time list events in the order they happened
 
     def normal(self, obj: Manifest, reason: str, message: str, source: Source) -> None:
         """Record an event of type Normal."""
@@ -74,7 +75,8 @@ class Recorder:
     def _create(self, digest: str, involved: Manifest, text: Manifest, source: Source) -> None:
         now = self._now()
         namespace = involved.get("namespace") or "default"
-        name = f"{involved['name']}.{digest}"
+        self._moment = max(int(self._timers.now() * 1e9), self._moment + 1)
+        name = f"{involved['name']}.{self._moment:x}"
         event = {
             "apiVersion": "v1",
             "kind": "Event",

@@ -38,6 +38,11 @@ def log_of(pod: Manifest, container: str, *, previous: bool = False) -> str | No
     return "\n".join(lines) + "\n"
 
 
+def waiting_reason(pod: Manifest, container: str) -> str:
+    """Return why a container has no log yet."""
+    return str(at(_status_of(pod, container), "state", "waiting", "reason", default="ContainerCreating"))
+
+
 def _status_of(pod: Manifest, container: str) -> Manifest | None:
     members = ("containerStatuses", "initContainerStatuses")
     statuses = [each for member in members for each in at(pod, "status", member) or ()]
