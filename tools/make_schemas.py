@@ -11,9 +11,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from more_schemas import documents as documents_to_add
 
 TARGET = Path(__file__).resolve().parent.parent / "gitsync" / "merge" / "data"
 PREFIX = "#/components/schemas/"
@@ -38,6 +41,10 @@ def main(conformance: Path) -> None:
             "own": own,
         }
 
+    for path, more in documents_to_add().items():
+        schemas.update(more)
+        documents[path] = {"schemas": sorted(closure(set(more), schemas)), "own": {}}
+
     discovery = conformance / "apiserver" / "discovery.json"
     sources[discovery.name] = hashlib.sha256(discovery.read_bytes()).hexdigest()
     data = {
@@ -51,6 +58,18 @@ def main(conformance: Path) -> None:
     target = TARGET / f"kubernetes-{version}.json.gz"
     target.write_bytes(gzip.compress(text, 9, mtime=0))
     print(f"{target.name}: {len(schemas)} types, {len(data['resources'])} resources, {len(text)} bytes")
+
+
+def closure(names: set[str], schemas: dict[str, Any]) -> set[str]:
+    """Return the names with all that they refer to."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += re.findall(f'"{PREFIX}([^"]+)"', json.dumps(schemas[name]))
+    return found
 
 
 def trim(schema: Any) -> Any:

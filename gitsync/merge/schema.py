@@ -98,14 +98,18 @@ class Schema:
         return self._empty
 
     def _zero_members(self) -> Iterator[tuple[str, Any]]:
-        for name in sorted(self.declared):
-            child = self.fields[name]
-            if child is None:
-                continue
+        """Yield what an unset value of the type still shows: members of structs, zeros, and nulls for lists."""
+        members = [(name, child) for name in sorted(self.declared) if (child := self.fields[name]) is not None]
+        # Older types show their required members when these are unset; newer ones leave them out, which
+        # tells itself by a required scalar that has no zero for its default.
+        omits = any(name in self.required and child.scalar and child.default is None for name, child in members)
+        for name, child in members:
             if child.default == {} and child.declared:
                 yield name, child.empty
-            elif name in self.required or child.default in ("", 0, False):
+            elif child.default in ("", 0, False):
                 yield name, child.default
+            elif name in self.required and not child.scalar and not omits:
+                yield name, None
 
     def __repr__(self) -> str:
         return f"Schema({self.name or self.scalar or ('list' if self.is_list else 'map')!r})"
