@@ -102,6 +102,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         is_leading=(lambda: leader.is_leading) if settings.leader_election else (lambda: True),
         workers=settings.workers,
     )
+    converger.nudge = applications.look_at_git
     leader.on_change = lambda leading: applications.look_at_all()
     live.subscribe(applications.saw, applications.look_at_all)
     parts: list[Part] = [

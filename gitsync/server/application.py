@@ -1,7 +1,5 @@
 """The pages of one application: resources, differences, history, events; and what may be asked of it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 from urllib.parse import quote
 
