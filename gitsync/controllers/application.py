@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import GROUP, VERSION
@@ -97,6 +97,14 @@ class Applications:
         self._queue.add(key)
         return True
 
+    def look_at_git(self, keys: Iterable[str]) -> None:
+        """Look at applications now and ask Git anew, because another one needs to know."""
+        for key in keys:
+            manifest = self._get(key)
+            if manifest is not None:
+                self._pipeline.poll_now(uid_of(manifest))
+                self._queue.add(key)
+
     def queue_length(self) -> int:
         """Return how many applications wait for a worker."""
         return len(self._queue)
@@ -108,6 +116,7 @@ class Applications:
                 "the cluster does not serve Application", cure="install the CRDs (gitsync run does when allowed)"
             )
         self._live.follow([self._resource], _FIRST_LIST)
+        self._state.expect(_key(manifest) for manifest in self._live.all(self._resource))
 
     def _get(self, key: str) -> Manifest | None:
         assert self._resource is not None

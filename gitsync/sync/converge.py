@@ -39,6 +39,8 @@ _SAFETY = 10.0
 """Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
 _APPROVAL_POLL = 5.0
 """An approval may be given by another process, straight into the database."""
+_PEERS_TIME, _PEERS_LOOK = 10.0, 0.2
+"""So long a prune waits for other applications of the repository, looking so often."""
 _HEALS, _HEAL_PERIOD = 5, 60.0
 """So many heals in so many seconds are a fight with another controller, and pause healing."""
 
@@ -67,6 +69,8 @@ class Converger:
         self._policy = policy
         self._rules = rules
         self._state = state
+        self.nudge: Callable[[Sequence[str]], None] = lambda keys: None
+        """Called with applications that should look at Git now; set once, before the start."""
 
     def converge(self, turn: Turn, memory: Memory, desired: Mapping[ObjectRef, Manifest], place: Place) -> None:
         """Look, plan, and carry out what may be carried out now; the turn holds all that was found."""
@@ -256,10 +260,11 @@ class Converger:
         if turn.verdict.approver:
             operation.approver, operation.approved = turn.verdict.approver, plan
             self._records.use_approval(turn.app.key, plan.digest)
+        lagging = self._wait_for_peers(turn, operation)
         done = self._applier.execute(
             Job(
                 turn.app,
-                replace(plan, changes=tuple(change for change in plan.changes if not _is_terminating(change))),
+                replace(plan, changes=tuple(change for change in plan.changes if _is_due(change, lagging))),
                 operation.commit,
                 operation.id,
                 observation.versions,
@@ -269,7 +274,24 @@ class Converger:
             )
         )
         operation.steps.update(steps_of(done.results))
+        if lagging and not done.waiting:
+            done = replace(done, waiting=lagging)
+            turn.wake_in(_PEERS_LOOK)
         self._account(turn, memory, operation, done)
+
+    def _wait_for_peers(self, turn: Turn, operation: Operation) -> str:
+        """
+        Return what a prune waits for: applications that may have taken over what left this one.
+
+        They are asked to look at Git at once; one that does not in time is waited for no longer.
+        """
+        if turn.goal is None or all(change.action is not Action.PRUNE for change in operation.plan.writes):
+            return ""
+        lagging = self._state.lagging(turn.app.key, turn.app.source.repo_url, turn.goal.id)
+        if not lagging or self._clock.monotonic() - operation.began > _PEERS_TIME:
+            return ""
+        self.nudge(lagging)
+        return f"{lagging[0]} to look at commit {turn.goal.id[:12]}, since it may declare what would be pruned"
 
     def _begin(self, turn: Turn, memory: Memory, plan: Plan, trigger: str) -> Operation:
         return Operation(
@@ -417,6 +439,11 @@ def _goes_on(approved: Plan | None, plan: Plan) -> bool:
         (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
         for change in plan.writes
     )
+
+
+def _is_due(change: Change, lagging: str) -> bool:
+    """Whether the step may be carried out now."""
+    return not _is_terminating(change) and not (lagging and change.action is Action.PRUNE)
 
 
 def _is_terminating(change: Change) -> bool:

@@ -57,6 +57,7 @@ class Pipeline:
             else:
                 turn.manifest = self._statuses.set_finalizer(manifest, turn.app.sync.prune)
                 commit = self._fetcher.fetch(turn, memory)
+                self._state.follow(turn.app.key, turn.app.source.repo_url, commit.id)
                 self._follow(turn, memory, commit)
         except GitsyncError as error:
             turn.fail(error)

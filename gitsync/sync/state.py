@@ -36,6 +36,7 @@ class State:
         self._last = 0
         self._interest: dict[ObjectRef, frozenset[str]] = {}
         self._refs: dict[str, frozenset[ObjectRef]] = {}
+        self._follows: dict[str, tuple[str, str]] = {}
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
 
@@ -54,6 +55,7 @@ class State:
     def remove(self, key: str, now: datetime) -> None:
         """Forget an application that is gone."""
         with self._changed:
+            self._follows.pop(key, None)
             if self._views.pop(key, None) is not None:
                 self._emit(now, key, "removed", "is gone", "")
         self.set_interest(key, frozenset())
@@ -70,6 +72,31 @@ class State:
         with self._changed:
             _index(self._declared, key, self._declares.get(key, frozenset()), refs)
             self._declares[key] = refs
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Say which applications there are, before any was looked at."""
+        with self._changed:
+            for key in keys:
+                self._follows.setdefault(key, ("", ""))
+
+    def follow(self, key: str, repository: str, commit: str) -> None:
+        """Say which commit of which repository an application follows now."""
+        with self._changed:
+            self._follows[key] = (repository, commit)
+
+    def lagging(self, key: str, repository: str, commit: str) -> tuple[str, ...]:
+        """
+        Return the other applications of a repository that have not looked at this commit yet.
+
+        Until they have, nobody knows whether an object that left this application went to one of them. Applications
+        that were never looked at count, since their repository is not known.
+        """
+        with self._changed:
+            return tuple(
+                other
+                for other, (followed, seen) in sorted(self._follows.items())
+                if other != key and followed in ("", repository) and seen != commit
+            )
 
     def set_interest(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """Say which objects concern an application."""
