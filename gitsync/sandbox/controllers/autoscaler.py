@@ -63,7 +63,7 @@ class Autoscalers(Controller):
         current = at(target, "spec", "replicas", default=1)
         low, high = autoscaler["spec"].get("minReplicas", 1), autoscaler["spec"]["maxReplicas"]
         if current == 0 and low:
-            self._report(autoscaler, {"currentReplicas": 0, "desiredReplicas": 0}, [_DISABLED])
+            self._report(autoscaler, {}, [_GOT_SCALE, _DISABLED])
         elif not low <= current <= high:
             bound = min(max(current, low), high)
             above = current > high
@@ -127,24 +127,19 @@ class Autoscalers(Controller):
         resource = ".".join(filter(None, (found[0] if found else kind.lower(), group)))
         message = f'the HPA controller was unable to get the target\'s current scale: {resource} "{name}" not found'
         self.context.recorder.warning(autoscaler, "FailedGetScale", f'{resource} "{name}" not found', _SOURCE)
-        status = {"currentReplicas": 0, "desiredReplicas": 0}
-        self._report(autoscaler, status, [_condition("AbleToScale", False, "FailedGetScale", message)])
+        self._report(autoscaler, {}, [_condition("AbleToScale", False, "FailedGetScale", message)])
 
     def _report(self, autoscaler: Manifest, status: Manifest, conditions: list[Manifest]) -> None:
-        """Write the status; a condition of the same status keeps its transition time."""
+        """Write the status; a condition of the same status keeps its transition time, others stay as they are."""
         before = autoscaler.get("status") or {}
-        known = {each["type"]: each for each in before.get("conditions") or ()}
-        timed = []
+        merged = {each["type"]: each for each in before.get("conditions") or ()}
         for condition in conditions:
-            same = known.get(condition["type"], {}).get("status") == condition["status"]
-            since = known[condition["type"]]["lastTransitionTime"] if same else self.context.now()
-            timed.append({**condition, "lastTransitionTime": since})
-        rest = [each for each in known.values() if each["type"] not in {one["type"] for one in conditions}]
-        if "lastScaleTime" in before:
-            status = {"lastScaleTime": before["lastScaleTime"], **status}
-        fresh = {**status, "conditions": timed + rest if timed[0]["status"] == "True" and len(timed) == 1 else timed}
-        if "currentMetrics" not in fresh:
-            fresh["currentMetrics"] = None
+            known = merged.get(condition["type"], {})
+            same = known.get("status") == condition["status"]
+            since = known["lastTransitionTime"] if same else self.context.now()
+            merged[condition["type"]] = {**condition, "lastTransitionTime": since}
+        kept = {key: before[key] for key in ("lastScaleTime",) if key in before}
+        fresh = {"desiredReplicas": 0, "currentMetrics": None, **kept, **status, "conditions": list(merged.values())}
         self.write_status(autoscaler, fresh)
 
 

@@ -37,9 +37,10 @@ class DisruptionBudgets(Controller):
         selected = [
             pod for pod in self.api.list("", "Pod", key[0]) if matches(selector, labels_of(pod)) and pods.is_active(pod)
         ]
-        expected = self._expected(selected)
+        by_number = isinstance(budget["spec"].get("minAvailable"), int)
+        expected = len(selected) if by_number else self._expected(selected)
         healthy = sum(pods.is_ready(pod) for pod in selected)
-        desired = _desired(budget["spec"], expected, len(selected))
+        desired = _desired(budget["spec"], expected)
         spare = max(0, healthy - desired) if expected else 0
         self.write_status(
             budget,
@@ -84,7 +85,7 @@ def _health(pod: Manifest) -> tuple[bool, bool, bool, dict[str, str]]:
     return pods.is_ready(pod), pods.is_finished(pod), is_deleting(pod), labels_of(pod)
 
 
-def _desired(spec: Manifest, expected: int, selected: int) -> int:
+def _desired(spec: Manifest, expected: int) -> int:
     """Return how many pods have to stay healthy."""
     if "maxUnavailable" in spec:
         return max(0, expected - resolve(spec["maxUnavailable"], expected, round_up=True))

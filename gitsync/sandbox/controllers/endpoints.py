@@ -9,6 +9,8 @@ from gitsync.sandbox.controllers.meta import MANAGER, Key, is_deleting, key_of, 
 
 _NAME = "kubernetes.io/service-name"
 _MANAGED = "endpointslice.kubernetes.io/managed-by"
+_HEADLESS = "service.kubernetes.io/headless"
+_TRIGGERED = "endpoints.kubernetes.io/last-change-trigger-time"
 _CONTROLLER = "endpointslice-controller.k8s.io"
 
 
@@ -52,20 +54,18 @@ class Endpoints(Controller):
         subsets = _subsets(service, [pod for pod in answering if not is_deleting(pod)])
         known = self.api.get("", "Endpoints", namespace, name)
         if known is None:
-            labels = {**labels_of(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-            metadata = {"name": name, "namespace": namespace, "labels": labels}
+            labels = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+            metadata = {"name": name, "namespace": namespace, **self._marks(service, labels)}
             created = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets}
             self.api.create(without_empty(created), manager=MANAGER)
         elif (known.get("subsets") or []) != subsets:
-            changed = {**known, "subsets": subsets}
+            changed = {**known, "metadata": {**known["metadata"], **self._marks(known, {})}, "subsets": subsets}
             self.api.update(without_empty(changed), manager=MANAGER)
 
     def _write_slice(self, service: Manifest, answering: list[Manifest]) -> None:
         namespace, name = key_of(service)
         endpoints = [_endpoint(pod) for pod in answering]
-        ports = [
-            _port(each, answering[0] if answering else None, named=True) for each in service["spec"].get("ports") or ()
-        ]
+        ports = [_port(each, answering[0], named=True) for each in service["spec"].get("ports") or () if answering]
         known = next(
             (
                 each
@@ -78,7 +78,7 @@ class Endpoints(Controller):
             metadata = {
                 "generateName": f"{name}-",
                 "namespace": namespace,
-                "labels": {**labels_of(service), _MANAGED: _CONTROLLER, _NAME: name},
+                **self._marks(service, {_MANAGED: _CONTROLLER, _NAME: name}),
                 "ownerReferences": [owner_reference(service)],
             }
             created = {
@@ -91,7 +91,17 @@ class Endpoints(Controller):
             }
             self.api.create(created, manager=MANAGER)
         elif (known.get("endpoints") or [], known.get("ports") or []) != (endpoints, ports):
-            self.api.update({**known, "endpoints": endpoints, "ports": ports}, manager=MANAGER)
+            metadata = {**known["metadata"], **self._marks(known, {})}
+            changed = {**known, "metadata": metadata, "endpoints": endpoints, "ports": ports}
+            self.api.update(changed, manager=MANAGER)
+
+    def _marks(self, source: Manifest, labels: dict[str, str]) -> Manifest:
+        """Return the labels and annotations of an object that is made for a Service or changed."""
+        headless = {_HEADLESS: ""} if at(source, "spec", "clusterIP") == "None" else {}
+        return {
+            "labels": {**labels_of(source), **labels, **headless},
+            "annotations": {_TRIGGERED: self.context.now()},
+        }
 
 
 def _selects(service: Manifest, pod: Manifest) -> bool:
@@ -110,7 +120,7 @@ def _answer(pod: Manifest) -> tuple[object, ...]:
     )
 
 
-def _port(port: Manifest, pod: Manifest | None, *, named: bool) -> Manifest:
+def _port(port: Manifest, pod: Manifest, *, named: bool) -> Manifest:
     """Return a port of the Service as its pods answer it; ``named`` keeps an empty name."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, str):
@@ -124,14 +134,12 @@ def _port(port: Manifest, pod: Manifest | None, *, named: bool) -> Manifest:
 
 
 def _subsets(service: Manifest, answering: list[Manifest]) -> list[Manifest]:
-    ports = [
-        _port(each, answering[0] if answering else None, named=False) for each in service["spec"].get("ports") or ()
-    ]
+    if not answering:
+        return []
+    ports = [_port(each, answering[0], named=False) for each in service["spec"].get("ports") or ()]
     unready_too = bool(service["spec"].get("publishNotReadyAddresses"))
     ready = [_address(pod) for pod in answering if unready_too or pods.is_ready(pod)]
     waiting = [_address(pod) for pod in answering if not (unready_too or pods.is_ready(pod))]
-    if not ready and not waiting:
-        return []
     return [without_empty({"addresses": ready, "notReadyAddresses": waiting, "ports": ports})]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.api import Api
 
-NODES = ("node-1", "node-2")
+NODES = ("node-a", "node-b")
 _FIRST_ADDRESS = 10
 _CAPACITY = {"cpu": "128", "memory": "512Gi", "ephemeral-storage": "2Ti", "pods": "5000"}
 
@@ -26,7 +26,6 @@ def _node(name: str, index: int) -> Manifest:
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "topology.kubernetes.io/zone": f"zone-{index + 1}",
     }
     return {
         "apiVersion": "v1",

@@ -32,13 +32,13 @@ def test_statuses_count_nodes(world: World) -> None:
     }
     assert seen[1] == {**base, "numberReady": 0, "numberUnavailable": 2}
     assert seen[-1] == {**base, "numberReady": 2, "numberAvailable": 2}
-    assert sorted(images(world)) == ["node-1", "node-2"]
+    assert sorted(images(world)) == ["node-a", "node-b"]
 
 
 def test_node_selector_limits_the_nodes(world: World) -> None:
-    world.create(daemon_set(pod={"nodeSelector": {"kubernetes.io/hostname": "node-2"}}))
+    world.create(daemon_set(pod={"nodeSelector": {"kubernetes.io/hostname": "node-b"}}))
     world.advance(2)
-    assert sorted(images(world)) == ["node-2"]
+    assert sorted(images(world)) == ["node-b"]
 
 
 def test_a_new_node_gets_a_pod_and_a_tainted_one_none(world: World) -> None:
@@ -50,7 +50,7 @@ def test_a_new_node_gets_a_pod_and_a_tainted_one_none(world: World) -> None:
         status = {"allocatable": {"pods": "10", "cpu": "1", "memory": "1Gi"}}
         world.api.update({**created, "status": status}, manager="test", subresource="status")
     world.advance(2)
-    assert sorted(images(world)) == ["node-1", "node-2", "node-3"]
+    assert sorted(images(world)) == ["node-a", "node-b", "node-3"]
 
 
 def test_update_replaces_one_pod_at_a_time(world: World) -> None:
@@ -75,10 +75,10 @@ def test_surge_starts_the_new_pod_first(world: World) -> None:
 def test_a_deleted_pod_comes_back_on_its_node(world: World) -> None:
     world.create(daemon_set())
     world.advance(2)
-    name = next(pod["metadata"]["name"] for pod in world.pods() if pod["spec"]["nodeName"] == "node-2")
+    name = next(pod["metadata"]["name"] for pod in world.pods() if pod["spec"]["nodeName"] == "node-b")
     world.delete("", "Pod", name)
     world.advance(2)
-    assert sorted(images(world)) == ["node-1", "node-2"]
+    assert sorted(images(world)) == ["node-a", "node-b"]
 
 
 def test_nothing_is_written_while_nothing_changes(world: World) -> None:

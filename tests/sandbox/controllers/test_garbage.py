@@ -106,7 +106,7 @@ def test_an_owner_in_another_namespace_counts_as_absent(world: World) -> None:
 
 
 def test_a_cluster_scoped_owner_keeps_a_namespaced_dependent(world: World) -> None:
-    node = world.get("", "Node", "node-1", namespace="")
+    node = world.get("", "Node", "node-a", namespace="")
     world.create(config_map("child", ownerReferences=owned_by(node)))
     world.advance(0.1)
     assert not world.absent("", "ConfigMap", "child")

@@ -167,9 +167,9 @@ def test_scale_and_pause(web: Kubectl) -> None:
 
 def test_drain_moves_the_pods(web: Kubectl) -> None:
     try:
-        web("drain", "node-1", "--ignore-daemonsets", "--timeout=20s")
+        web("drain", "node-a", "--ignore-daemonsets", "--timeout=20s")
         web("rollout", "status", "deployment/web", "--timeout=20s")
         nodes = set(web("get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}").split())
-        assert nodes == {"node-2"}
+        assert nodes == {"node-b"}
     finally:
-        web("uncordon", "node-1")
+        web("uncordon", "node-a")

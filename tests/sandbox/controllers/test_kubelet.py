@@ -35,7 +35,7 @@ def test_a_pod_is_created_scheduled_started_and_ready(world: World) -> None:
     ]
     assert {status for _, status, _ in conditions(seen[-1])} == {"True"}
     running = world.get("", "Pod", "p")
-    assert running["spec"]["nodeName"] == "node-1"
+    assert running["spec"]["nodeName"] == "node-a"
     assert running["status"]["podIP"].startswith("10.244.")
     assert running["status"]["hostIP"] == "192.168.0.10"
 
@@ -44,7 +44,7 @@ def test_its_story_is_told_as_events(world: World) -> None:
     world.create(pod())
     world.advance(1)
     assert dict(world.events("Pod")) == {
-        "Scheduled": f"Successfully assigned {NAMESPACE}/p to node-1",
+        "Scheduled": f"Successfully assigned {NAMESPACE}/p to node-a",
         "Pulled": 'Container image "web:1" already present on machine',
         "Created": "Created container: main",
         "Started": "Started container main",

@@ -41,7 +41,7 @@ def test_a_pod_moves_in_when_another_leaves(world: World) -> None:
     assert refusal(world, "c").startswith("0/2 nodes are available: 2 Insufficient memory.")
     world.delete("", "Pod", "a")
     world.advance(2)
-    assert world.get("", "Pod", "c")["spec"]["nodeName"] == "node-1"
+    assert world.get("", "Pod", "c")["spec"]["nodeName"] == "node-a"
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,15 @@ def test_selectors_that_no_node_meets(world: World, spec: Manifest) -> None:
     world.create(pod(**spec))
     world.advance(1)
     assert refusal(world).startswith("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.")
-    world.patch("", "Node", "node-2", {"metadata": {"labels": {"disk": "ssd"}}}, namespace="")
+    world.patch("", "Node", "node-b", {"metadata": {"labels": {"disk": "ssd"}}}, namespace="")
     world.advance(1)
-    assert world.get("", "Pod", "p")["spec"]["nodeName"] == "node-2"
+    assert world.get("", "Pod", "p")["spec"]["nodeName"] == "node-b"
 
 
 def test_cordoned_and_tainted_nodes_are_left_out(world: World) -> None:
-    world.patch("", "Node", "node-1", {"spec": {"unschedulable": True}}, namespace="")
+    world.patch("", "Node", "node-a", {"spec": {"unschedulable": True}}, namespace="")
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-    world.patch("", "Node", "node-2", {"spec": {"taints": [taint]}}, namespace="")
+    world.patch("", "Node", "node-b", {"spec": {"taints": [taint]}}, namespace="")
     world.create(pod())
     tolerance = [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]
     world.create(pod(name="tolerant", tolerations=tolerance))
@@ -79,7 +79,7 @@ def test_cordoned_and_tainted_nodes_are_left_out(world: World) -> None:
     assert refusal(world).startswith(
         "0/2 nodes are available: 1 node(s) had untolerated taint(s) {gpu: yes}, 1 node(s) were unschedulable."
     ) or "untolerated" in refusal(world)
-    assert world.get("", "Pod", "tolerant")["spec"]["nodeName"] == "node-2"
+    assert world.get("", "Pod", "tolerant")["spec"]["nodeName"] == "node-b"
 
 
 def test_an_unbound_immediate_claim_is_waited_for(world: World) -> None:
@@ -103,4 +103,4 @@ def test_gated_pods_and_those_of_other_schedulers_are_left_alone(world: World) -
     assert all("nodeName" not in world.get("", "Pod", name)["spec"] for name in ("gated", "other"))
     world.patch("", "Pod", "gated", {"spec": {"schedulingGates": None}})
     world.advance(1)
-    assert world.get("", "Pod", "gated")["spec"]["nodeName"] == "node-1"
+    assert world.get("", "Pod", "gated")["spec"]["nodeName"] == "node-a"
