@@ -211,7 +211,7 @@ class _Target:
                 except InvalidInput as error:
                     what = f"{field_name} {item.get('name') or ''}: {error.what}"
                     raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
-                made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "")
+                made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
                 made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
                 self._absorb(made, where, Step(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):

@@ -22,7 +22,9 @@ from gitsync.render.order import in_order
 from gitsync.render.origins import MANAGED_BY, ORIGIN, TRANSFORMATIONS, annotate
 from gitsync.render.plain import plain_resources
 from gitsync.render.references import fix_references
-from gitsync.render.resource import Resource
+from gitsync.render.resource import Id, Resource
+from gitsync.render.scopes import Scopes
+from gitsync.render.styles import has_spelling, plain
 from gitsync.render.variables import resolve_variables
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
@@ -95,12 +97,39 @@ def build(
     transformers.add_hashes(resources, builder.scopes)
     fix_references(resources, made.config.name_reference, builder.scopes)
     unused = resolve_variables(resources, made.variables, made.config.var_reference)
+    _refuse_nameless(resources)
+    _refuse_twins(resources, builder.scopes)
     resources = [one for one in resources if not _is_local(one)]
     resources = in_order(resources, kustomization.fields.get("sortOptions"), kustomization.where("sortOptions"))
     if "managedByLabel" in builder.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
     manifests = _finished(resources, builder.build_metadata)
     return Build(manifests, frozenset(files.looked_at), (*builder.warnings, *unused))
+
+
+def _refuse_nameless(resources: Sequence[Resource]) -> None:
+    for resource in resources:
+        if not resource.name or not resource.gvk.kind:
+            raise InvalidInput(
+                "after all patches the object has no kind or no name",
+                where=resource.origin.file,
+                subject=f"{resource.gvk.kind} {resource.name}".strip(),
+                cure="correct the patch that removes it",
+            )
+
+
+def _refuse_twins(resources: Sequence[Resource], scopes: Scopes) -> None:
+    seen: dict[Id, Resource] = {}
+    for resource in resources:
+        one = scopes.id_of(resource)
+        other = seen.setdefault(one, resource)
+        if other is not resource:
+            raise InvalidInput(
+                f"two objects have become the same: one from {other.origin.file}, one from {resource.origin.file}",
+                where=resource.origin.file,
+                subject=str(one),
+                cure="correct the patch or transformer that renames one of them",
+            )
 
 
 def _is_local(resource: Resource) -> bool:
@@ -121,4 +150,6 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> Manifest:
         if not kept:
             del resource.editable["metadata"]["annotations"]
     annotate(resource, wanted)
+    if has_spelling(resource.manifest):
+        resource.manifest = plain(resource.manifest)
     return resource.manifest

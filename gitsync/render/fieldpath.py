@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldspec import split_path
-from gitsync.render.resource import text_of
 from gitsync.render.selectors import compile_pattern
+from gitsync.render.styles import text_of
 
 _MISSING: Final = object()
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.resource import Resource, text_of
+from gitsync.render.resource import Resource
+from gitsync.render.styles import text_of
 
 _BASE64_LINE: Final = 70
 BEHAVIORS: Final = ("", "create", "replace", "merge")

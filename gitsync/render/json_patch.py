@@ -37,10 +37,57 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
     for number, operation in enumerate(operations):
         name, path = operation.get("op"), operation.get("path")
         try:
-            manifest = jsonpatch.JsonPatch([copy_value(operation)]).apply(manifest, in_place=True)
+            one = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
+            manifest = one.apply(manifest, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as error:
             raise InvalidInput(
                 f"operation {number} of the JSON patch ({name} {path}) failed: {error}",
                 cure="correct the path or the object",
             ) from None
     return manifest
+
+
+def _lenient(operation: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
+    """Return an operation as the library takes it: Kustomize counts from the end, and replaces what is absent."""
+    for member in ("path", "from"):
+        if isinstance(operation.get(member), str) and "/-" in operation[member]:
+            inserts = member == "path" and operation.get("op") in ("add", "copy", "move")
+            operation[member] = _from_start(operation[member], manifest, inserts)
+    if operation.get("op") == "replace" and isinstance(operation.get("path"), str):
+        *parents, last = [_unescaped(part) for part in operation["path"].split("/")[1:]] or [""]
+        holder = _at(manifest, parents)
+        if isinstance(holder, dict) and last not in holder:
+            operation["op"] = "add"
+    if operation.get("op") == "copy" and isinstance(operation.get("from"), str):
+        *parents, last = [_unescaped(part) for part in operation["from"].split("/")[1:]] or [""]
+        holder = _at(manifest, parents)
+        if isinstance(holder, dict) and last not in holder:
+            return {"op": "add", "path": operation.get("path"), "value": None}
+    return operation
+
+
+def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:
+    """Return a pointer with indexes that count from the end turned round; an inserted item may follow the last."""
+    parts = pointer.split("/")
+    for index, part in enumerate(parts):
+        if part.startswith("-") and part[1:].isdigit():
+            holder = _at(manifest, [_unescaped(one) for one in parts[1:index]])
+            length = len(holder) + (inserts and index == len(parts) - 1) if isinstance(holder, list) else 0
+            if int(part) + length >= 0:
+                parts[index] = str(int(part) + length)
+    return "/".join(parts)
+
+
+def _at(value: Any, parts: Sequence[str]) -> Any:
+    for part in parts:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")

@@ -12,9 +12,11 @@ from gitsync.objects.tree import Entry
 from gitsync.render.files import Files, is_below, join
 from gitsync.render.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
 from gitsync.render.resource import Origin, Resource
+from gitsync.render.yaml_composer import Limits
 from gitsync.render.yaml_reader import read_all
 
 _REMOTE: Final = re.compile(r"[a-z0-9+.-]+://|[a-z0-9]+::|[^/]+@[^/]+:", re.IGNORECASE)
+_STYLED: Final = Limits(styles=True)
 _MAYBE_REMOTE: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+[:/]|.*//|.*\?ref=", re.IGNORECASE)
 
 
@@ -121,7 +123,7 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
 
     Raise InvalidInput with ``file:line`` for an object without a kind or a name.
     """
-    documents = read_all(text, file)
+    documents = read_all(text, file, limits=_STYLED)
     found: list[tuple[int, Manifest]] = []
     waiting: list[tuple[int, tuple[str | int, ...], Any]] = [
         (index, (), document) for index, document in enumerate(documents)

@@ -11,9 +11,10 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render import json_patch, strategic
 from gitsync.render.loader import objects_in
 from gitsync.render.merge_keys import Schema
-from gitsync.render.resource import Id, Resource, gvk_of, text_of
+from gitsync.render.resource import Id, Resource, gvk_of
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import select
+from gitsync.render.styles import text_of
 from gitsync.render.yaml_reader import read_all
 
 
@@ -94,6 +95,10 @@ class Patcher:
 
     def operate(self, target: Resource, operations: Sequence[dict[str, Any]]) -> None:
         """Apply the operations of a JSON patch to one resource."""
+        if target.previous or target.behavior:  # Kustomize then has notes of its own in the annotations
+            meta = target.editable.get("metadata")
+            if isinstance(meta, dict) and meta.get("annotations") is None:
+                meta["annotations"] = {}
         try:
             target.manifest = json_patch.apply(target.editable, operations)
         except InvalidInput as error:

@@ -30,10 +30,11 @@ from gitsync.render.kustomization import (
 from gitsync.render.loader import Loader
 from gitsync.render.merge_keys import Schema
 from gitsync.render.patches import Patcher, read_patch
-from gitsync.render.resource import Resource, text_of
+from gitsync.render.resource import Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import select
 from gitsync.render.shapes import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
+from gitsync.render.styles import text_of
 from gitsync.render.yaml_reader import read_all
 
 _FUNCTION: Final = ("config.kubernetes.io/function", "config.k8s.io/function")
@@ -275,7 +276,7 @@ def generate(plugin: Resource, scene: Scene) -> Resource:
         return Resource(
             make(arguments, scene.read),
             plugin.origin,
-            behavior=arguments.get("behavior") or "",
+            behavior=arguments.get("behavior") or "create",
             needs_hash=not options.get("disableNameSuffixHash"),
         )
     except InvalidInput as error:

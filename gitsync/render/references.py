@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldspec import FieldSpec, NameReference, visit
-from gitsync.render.resource import NOT_NAMESPACED, Gvk, Id, Resource, text_of
+from gitsync.render.resource import NOT_NAMESPACED, Gvk, Id, Resource
 from gitsync.render.scopes import Scopes
+from gitsync.render.styles import text_of
 
 _ROLE_REF: Final = "roleRef/name"
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldpath import Slot, lookup, slots, split
-from gitsync.render.resource import Resource, copy_value, text_of
+from gitsync.render.resource import Resource, copy_value
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import has_labels, is_selected
+from gitsync.render.styles import text_of
 from gitsync.render.yaml_scalars import resolve
 
 _NAME: Final = "metadata.name"

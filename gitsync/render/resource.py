@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gitsync.objects.manifest import Manifest
+from gitsync.render.styles import text_of
 
 NOT_NAMESPACED: Final = "_non_namespaceable_"
 """The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
@@ -67,17 +68,6 @@ def gvk_of(manifest: Manifest) -> Gvk:
     group, slash, version = api_version.partition("/")
     kind = text_of(manifest.get("kind"))
     return Gvk(group, version, kind) if slash else Gvk("", api_version, kind)
-
-
-def text_of(value: Any) -> str:
-    """Return the text of a scalar as YAML would show it; None and collections are empty."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, dict | list):
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def copy_value(value: Any) -> Any:
@@ -158,4 +148,6 @@ class Resource:
     def labels(self, member: str = "labels") -> dict[str, str]:
         """Return the labels (or annotations) with their values as text."""
         values = (self.manifest.get("metadata") or {}).get(member)
-        return {key: text_of(value) for key, value in values.items()} if isinstance(values, dict) else {}
+        if not isinstance(values, dict):
+            return {}
+        return {key: "null" if value is None else text_of(value) for key, value in values.items()}

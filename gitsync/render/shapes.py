@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from gitsync.errors import InvalidInput
-from gitsync.render.resource import text_of
+from gitsync.render.styles import text_of
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.merge_keys import UNKNOWN, Schema
-from gitsync.render.resource import copy_value, gvk_of, text_of
+from gitsync.render.resource import copy_value, gvk_of
+from gitsync.render.styles import styled, text_of
 
 _DIRECTIVE: Final = "$patch"
 
@@ -59,7 +60,9 @@ class _Merger:
             return self._keyed_list(old, new, type_, path, keys)
         if new is None:
             return _ABSENT
-        return old if new is _ABSENT else new
+        if new is _ABSENT:
+            return old
+        return new if old is None or old is _ABSENT or isinstance(new, list) else styled(new, old)
 
     def _mapping(self, old: Any, new: Any, type_: Any, path: tuple[str, ...]) -> Any:
         if old is None or old is _ABSENT:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldspec import FieldSpec, visit
 from gitsync.render.generators import name_hash
-from gitsync.render.resource import Gvk, Resource, text_of
+from gitsync.render.resource import Gvk, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
+from gitsync.render.styles import text_of
 from gitsync.render.yaml_scalars import resolve
 
 _BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
@@ -149,23 +151,21 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
             by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
         if by_gvk[gvk]:
             manifest = resource.editable
-            for spec in by_gvk[gvk]:
-                with_place(resource, lambda spec=spec, manifest=manifest: visit(manifest, spec, put, dict))  # type: ignore[misc]
+            with _placed(resource):
+                for spec in by_gvk[gvk]:
+                    visit(manifest, spec, put, dict)
 
 
-def with_place(resource: Resource, act: Callable[[], None]) -> None:
-    """Run what may refuse a resource, and say which file it is in."""
+@contextmanager
+def _placed(resource: Resource) -> Iterator[None]:
+    """Say which file the resource is in, where something in it is refused."""
     try:
-        act()
+        yield
     except InvalidInput as error:
         if error.where:
             raise
-        raise InvalidInput(
-            error.what,
-            where=resource.origin.file,
-            subject=error.subject or f"{resource.gvk.kind} {resource.name}",
-            cure=error.cure,
-        ) from None
+        subject = error.subject or f"{resource.gvk.kind} {resource.name}"
+        raise InvalidInput(error.what, where=resource.origin.file, subject=subject, cure=error.cure) from None
 
 
 def add_hashes(resources: Iterable[Resource], scopes: Scopes) -> None:
@@ -203,18 +203,25 @@ def set_replicas(
 
 def set_images(resources: Iterable[Resource], images: Sequence[tuple[Mapping[str, str], Sequence[FieldSpec]]]) -> None:
     """Change name, tag or digest of the images of containers, in any kind, and in the fields of the specs."""
-    rules = [(_image_matcher(image.get("name") or ""), image, specs) for image, specs in images]
+    rules = [(_image_setter(image, _image_matcher(image.get("name") or "")), specs) for image, specs in images]
     for resource in resources:
         gvk = resource.gvk
         manifest = resource.editable
         holders = [] if gvk.kind == "CustomResourceDefinition" else list(_container_images(manifest))
-        for matches, image, specs in rules:
-            put = _image_setter(image, matches)
-            for holder in holders:
-                put(holder, "image")
-            for spec in specs:
-                if spec.gvk.selects(gvk):
-                    visit(manifest, spec, put)
+        with _placed(resource):
+            _put_images(manifest, gvk, holders, rules)
+
+
+_ImageRule: TypeAlias = tuple[Callable[[Any, Any], None], Sequence[FieldSpec]]
+
+
+def _put_images(manifest: Manifest, gvk: Gvk, holders: Iterable[dict[str, Any]], rules: Iterable[_ImageRule]) -> None:
+    for put, specs in rules:
+        for holder in holders:
+            put(holder, "image")
+        for spec in specs:
+            if spec.gvk.selects(gvk):
+                visit(manifest, spec, put)
 
 
 def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
@@ -234,6 +241,8 @@ def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
 
 def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> Callable[[Any, Any], None]:
     def put(holder: Any, key: Any) -> None:
+        if isinstance(holder[key], dict | list):
+            raise InvalidInput(f"the image in {key} is not a text", cure="correct the field")
         value = text_of(holder[key])
         if not matches(value):
             return

@@ -9,8 +9,9 @@ from typing import Any, Final, TypeAlias
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldpath import lookup, split
 from gitsync.render.fieldspec import FieldSpec, visit
-from gitsync.render.resource import NOT_NAMESPACED, Gvk, Resource, text_of
+from gitsync.render.resource import NOT_NAMESPACED, Gvk, Resource
 from gitsync.render.scopes import Scopes
+from gitsync.render.styles import text_of
 
 _MISSING: Final = object()
 Scalar: TypeAlias = "str | int | float | bool"

@@ -24,7 +24,8 @@ from yaml.events import (
 )
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml_faults import duplicate_key, explain
+from gitsync.render.styles import Quoted, spelled
+from gitsync.render.yaml_faults import duplicate_key, explain, field_at
 from gitsync.render.yaml_folding import refolded
 from gitsync.render.yaml_scalars import CORE, TAGGED, resolve
 
@@ -38,13 +39,15 @@ class Limits:
     aliases: int = 4 << 20
     duplicates: bool = False
     """Whether a key may stand twice in a mapping; the last one then counts."""
+    styles: bool = False
+    """Whether quoted texts, and numbers with a spelling of their own, remember how they were written."""
 
 
 LIMITS: Final = Limits()
 
 _MERGE: Final = object()
 """Stands for the key ``<<`` until its mapping ends."""
-_NEEDS_RESOLVING: Final = frozenset(("", *"+-.0123456789~nNtTfF<"))
+_NEEDS_RESOLVING: Final = frozenset(("", *"+-.0123456789~nNtTfFyYoO<"))
 """A plain scalar that begins otherwise is a string."""
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
 _VALUE_COST: Final = 32
@@ -98,6 +101,7 @@ class _Composer:
         is_mapping = False
         is_flow = False  # inside [ ] or { }
         has_merges = False
+        keeps_style = self._limits.styles
         while True:
             event = next_event()
             kind = type(event)
@@ -105,9 +109,14 @@ class _Composer:
                 value, style = event.value, event.style
                 if event.tag is not None or (value[:1] in _NEEDS_RESOLVING if not style else style == ">"):
                     value = self._scalar(event, is_flow)
-                    if is_mapping and not len(items) & 1 and (value != event.value or value == "<<"):
+                    if is_mapping and not len(items) & 1 and (type(value) is not str or value == "<<"):
                         value = self._key(event, value, is_root=len(stack) == 1)
                         has_merges = has_merges or value is _MERGE
+                if keeps_style and not (is_mapping and not len(items) & 1):
+                    if style == '"' or style == "'":
+                        value = Quoted(value) if type(value) is str else value
+                    elif type(value) is not str and not style:
+                        value = spelled(value, event.value)
                 if event.anchor is not None:
                     self._anchors[event.anchor] = value
                 items.append(value)
@@ -139,7 +148,7 @@ class _Composer:
         try:
             return TAGGED[tag](text)
         except ValueError as error:
-            raise self._refusal(str(error), event.start_mark.line, "correct it") from None
+            raise self._unusable(event, error, "correct it") from None
 
     def _untagged(self, event: Any, is_flow: bool) -> Any:
         text = event.value
@@ -150,12 +159,12 @@ class _Composer:
         try:
             return _resolve_short(text) if len(text) <= _SHORT else resolve(text)
         except ValueError as error:
-            raise self._refusal(str(error), event.start_mark.line, "quote it to make it a text") from None
+            raise self._unusable(event, error, "quote it to make it a string") from None
 
     def _key(self, event: Any, value: Any, is_root: bool) -> Any:
         if value == "<<":
             return _MERGE
-        if (is_root and value is not None) or not event.value:
+        if value == event.value or (is_root and value is not None):
             return event.value
         raise self._refusal(f"the key {event.value} is not a text", event.start_mark.line, "quote it")
 
@@ -211,7 +220,11 @@ class _Composer:
 
     def _copy(self, value: Any, depth: int, line: int) -> Any:
         """Return a deep copy; the limit on nesting, which holds for it too, bounds the recursion."""
-        self._expanded += _VALUE_COST + (len(value) if isinstance(value, str) else 0)
+        self._expanded += _VALUE_COST
+        if isinstance(value, str):
+            self._expanded += len(value)
+        elif isinstance(value, dict):
+            self._expanded += sum(map(len, value))
         if self._expanded > self._limits.aliases:
             what = f"the aliases expand to more than the limit of {self._limits.aliases} characters"
             raise self._refusal(what, line, "write the values out")
@@ -233,6 +246,10 @@ class _Composer:
             if isinstance(event, CollectionStartEvent | AliasEvent) or (isinstance(event, ScalarEvent) and event.value):
                 raise self._refusal("another document begins without '---'", line, "put '---' on a line before it")
             event = parser.get_event()
+
+    def _unusable(self, event: Any, error: ValueError, cure: str) -> InvalidInput:
+        field = field_at(self._text, event.start_mark.index)
+        return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, cure)
 
     def _unknown_tag(self, event: Any) -> InvalidInput:
         tag = event.tag.replace(CORE, "!!")
