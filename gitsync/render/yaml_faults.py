@@ -79,8 +79,14 @@ def _bad_start(character: str, line: int) -> Fault:
 def duplicate_key(text: str) -> tuple[str | int, int, int]:
     """Return a key that a mapping of the text has twice, with both lines from 0."""
     seen: dict[Path, int] = {}
-    for path, line in places(text):
+    for path, line, _ in places(text):
         if path in seen:
             return path[-1], seen[path], line
         seen[path] = line
     raise AssertionError("the text has no duplicate key")
+
+
+def field_at(text: str, start: int) -> str:
+    """Return the path, with dots, of the value that starts with this character; empty for none."""
+    path = next((place.path for place in places(text) if place.start == start), ())
+    return ".".join(map(str, path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from yaml._yaml import CParser
 from yaml.events import (
@@ -20,12 +20,16 @@ from yaml.events import (
 Path: TypeAlias = tuple[str | int, ...]
 
 
-def places(text: str) -> Iterator[tuple[Path, int]]:
-    """
-    Yield the path and the line, from 0, of each value of the text's document, in the order of the text.
+class Place(NamedTuple):
+    """Where a value stands: its line from 0, which is that of its key if it has one, and its first character."""
 
-    A member of a mapping stands where its key does. A path that comes twice is a duplicate key.
-    """
+    path: Path
+    line: int
+    start: int
+
+
+def places(text: str) -> Iterator[Place]:
+    """Yield the place of each value of the text's document, in its order; a path comes twice for a duplicate key."""
     parser: Any = CParser(text)  # the types say that marks may be absent; they never are
     parent: Path = ()
     key: str | None = None  # of a mapping, once it is read
@@ -54,7 +58,7 @@ def places(text: str) -> Iterator[tuple[Path, int]]:
             path, line, index = (*parent, index), here, index + 1
         elif key is not None:
             path, key = (*parent, key), None
-        yield path, line if stack else here
+        yield Place(path, line if stack else here, event.start_mark.index)
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             stack.append((parent, key, index))
             parent, key, index = path, None, -1 if isinstance(event, MappingStartEvent) else 0

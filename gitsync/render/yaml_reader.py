@@ -46,7 +46,7 @@ def locations(text: bytes | str, document: int) -> dict[Path, int]:
     A member of a mapping stands where its key does. What an alias or a merge key brings in has no line.
     """
     first_line, piece = _kept(text)[document]
-    return {path: line + first_line for path, line in places(piece)}
+    return {place.path: place.line + first_line for place in places(piece)}
 
 
 @lru_cache(maxsize=4)  # the places of many documents of one file are asked for one after the other

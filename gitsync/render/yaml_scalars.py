@@ -22,6 +22,10 @@ _WORDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+OLD_FLAGS: Final = frozenset(
+    form for word in ("y", "n", "yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())
+)
+"""Strings for us, true or false for readers of YAML 1.1."""
 _NOT_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _STARTS_NUMBER: Final = frozenset("+-.0123456789")
 _INTEGER: Final = re.compile(
@@ -57,12 +61,18 @@ class Date(str):
         return str(self), self.written
 
 
+class OldFlag(str):
+    """A word without quotes that is a string here, and true or false for readers of YAML 1.1."""
+
+    __slots__ = ()
+
+
 def resolve(text: str) -> Any:
     """Return the value of a plain scalar; raise ValueError for infinity and not-a-number."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _STARTS_NUMBER:
-        return text
+        return OldFlag(text) if text in OLD_FLAGS else text
     if _NOT_JSON.fullmatch(text):
         raise ValueError(f"{text} is not a number that JSON can hold")
     moment = _timestamp(text)

@@ -12,11 +12,8 @@ from decimal import Decimal
 from functools import cmp_to_key, lru_cache
 from typing import Any, Final
 
-from gitsync.render.yaml_scalars import is_text
+from gitsync.render.yaml_scalars import OLD_FLAGS, is_text
 
-_OLD_BOOLEANS: Final = frozenset(
-    form for word in ("y", "n", "yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())
-)
 _BASE_60: Final = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 _PRINTABLE: Final = r"\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd"
 """What go-yaml takes for printable: no control character, tab, byte-order mark or anything past U+FFFF."""
@@ -138,7 +135,7 @@ def _indented(text: str, indent: str) -> str:
 @lru_cache(maxsize=8192)
 def _line(text: str) -> str:
     """Return a text on one line, in the form that go-yaml chooses: plain, single or double quotes."""
-    if "\n" in text or not is_text(text) or text in _OLD_BOOLEANS or _BASE_60.fullmatch(text) or _SPECIAL.search(text):
+    if "\n" in text or not is_text(text) or text in OLD_FLAGS or _BASE_60.fullmatch(text) or _SPECIAL.search(text):
         escaped = _ANY if text[:1] == _BYTE_ORDER_MARK else _ESCAPED
         return '"' + escaped.sub(_escape, text) + '"'
     if _NOT_PLAIN.search(text):

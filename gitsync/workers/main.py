@@ -17,6 +17,7 @@ from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.render.build import build
 from gitsync.render.files import ParseCache
 from gitsync.workers import wire
+from gitsync.workers.ambiguous import refuse_ambiguous
 from gitsync.workers.confine import allow_processor_time, confine, memory_in_use
 from gitsync.workers.trees import LastTree
 
@@ -51,6 +52,7 @@ class Renderer:
     def _built(self, request: dict[str, Any]) -> bytes:
         tree = self._trees.open(request["git_dir"], request["commit"])
         made = build(tree, request["path"], cache=self._cache, renderer=request["renderer"])
+        refuse_ambiguous(made.manifests)
         return wire.frame({"build": wire.of_build(made), "is_last": self.is_done})
 
     @property

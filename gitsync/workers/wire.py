@@ -34,9 +34,13 @@ def frame(message: dict[str, Any]) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES) + body
 
 
-def _as_written(value: Any) -> str:
+def _as_written(value: Any) -> Any:
+    """Return what JSON holds for a value of a type of ours: a date as written, any other as the type it refines."""
     if isinstance(value, Date):
         return value.written
+    for plain in (str, int, float):
+        if isinstance(value, plain):
+            return plain(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 

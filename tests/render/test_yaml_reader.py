@@ -241,6 +241,13 @@ def test_a_duplicate_of_a_key_that_comes_from_an_alias_is_refused() -> None:
         read_all("- &a a\n- a: 1\n  *a : 2\n", "f")
 
 
+def test_keys_are_plain_texts() -> None:
+    document = read_all("y: 1\n2001-01-01: 2\n? >\n  a\n    b\n: 3\n")[0]
+    assert {type(key) for key in document} == {str}
+    assert document == {"y": 1, "2001-01-01": 2, "a\n\n  b\n": 3}
+    assert read_all("{a: {? : 1, no: 2}}") == [{"a": {"": 1, "no": 2}}]
+
+
 def test_keys_that_are_not_texts_are_read_at_the_top_and_refused_below() -> None:
     assert read_all("10: a\ntrue: b\n2001-01-01: c\n") == [{"10": "a", "true": "b", "2001-01-01": "c"}]
     for key in ("10", "true", "~", "1.5", "2001-01-01"):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from gitsync.workers import wire
 from gitsync.workers.main import Renderer, serve
@@ -17,9 +18,9 @@ def message(frame: bytes) -> dict[str, Any]:
     return answer
 
 
-def request(tmp_path: Path) -> dict[str, Any]:
+def request(tmp_path: Path, data: str = "") -> dict[str, Any]:
     repo = GitRepo(tmp_path / "repo")
-    commit = repo.commit({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"})
+    commit = repo.commit({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n" + data})
     return {"git_dir": str(repo.origin), "commit": commit, "path": "", "renderer": "Auto", "seconds": 10**7}
 
 
@@ -34,6 +35,17 @@ def test_a_process_that_holds_much_memory_asks_to_be_replaced(tmp_path: Path) ->
     asked = request(tmp_path)
     assert message(Renderer(1 << 40).answer(asked))["is_last"] is False
     assert message(Renderer(1 << 20).answer(asked))["is_last"] is True
+
+
+@pytest.mark.parametrize("word", ["no", "Yes", "ON"])
+def test_a_word_that_readers_disagree_on_is_refused_in_a_config_map(tmp_path: Path, word: str) -> None:
+    asked = request(tmp_path, f"data:\n  good: '{word}'\n  other: {word}t\n")
+    assert message(Renderer(1 << 40).answer(asked))["build"]["manifests"][0]["data"] == {
+        "good": word,
+        "other": f"{word}t",
+    }
+    answer = message(Renderer(1 << 40).answer(request(tmp_path / "bad", f"data:\n  bad: {word}\n")))
+    assert answer["error"]["what"].startswith(f"data.bad is {word}: a string for some")
 
 
 def test_requests_are_answered_one_after_the_other_until_they_end(tmp_path: Path) -> None:
