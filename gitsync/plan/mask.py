@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
@@ -106,8 +105,12 @@ def _secret_texts(manifests: Iterable[Manifest | None]) -> set[str]:
 
 
 def _forms(value: str) -> set[str]:
-    forms = {value, base64.b64encode(value.encode()).decode()}
-    # what is not base64, or not text, has no plain form that a message could quote
-    with contextlib.suppress(binascii.Error, UnicodeDecodeError):
-        forms.add(base64.b64decode(value, validate=True).decode())
-    return forms | {form.encode("unicode_escape").decode() for form in forms}
+    """Return the spellings in which a value may stand in a message: plain, base64, escaped, line by line."""
+    plain = {value}
+    # what is not base64, or not text, has no other plain form that a message could quote
+    with contextlib.suppress(ValueError):
+        plain.add(base64.b64decode(value, validate=True).decode())
+    plain |= {line.strip() for text in plain for line in text.splitlines()}
+    encoded = {base64.b64encode(text.encode(errors="replace")).decode() for text in plain}
+    escaped = {text.encode("unicode_escape").decode() for text in plain}
+    return plain | encoded | escaped | {text.replace('"', '\\"') for text in escaped}

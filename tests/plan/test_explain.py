@@ -1,0 +1,39 @@
+"""The plan in plain words."""
+
+from __future__ import annotations
+
+from gitsync.objects.change import Action, Change
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.explain import explain
+from gitsync.plan.risk import classify
+from tests.plan.given import config
+
+
+def step(name, action, kind="ConfigMap"):
+    manifest = {**config(name), "kind": kind}
+    live = None if action is Action.CREATE else manifest
+    desired = None if action is Action.PRUNE else manifest
+    return classify(Change(ObjectRef("", kind, "shop", name), action, desired=desired, live=live))
+
+
+def test_nothing_to_do_is_said_so():
+    assert explain([step("a", Action.NOTHING)]) == "Nothing to do: all 1 objects are as Git declares them."
+
+
+def test_safe_steps_are_counted():
+    assert explain([step("a", Action.CREATE), step("b", Action.CREATE)]) == "Create 2 objects."
+    assert explain([step("a", Action.CREATE)]) == "Create 1 object."
+
+
+def test_what_makes_a_plan_dangerous_is_named():
+    text = explain([step("data", Action.PRUNE, "PersistentVolumeClaim"), step("a", Action.CREATE)])
+    assert text == (
+        "Create 1, delete 1 objects. Dangerous because PersistentVolumeClaim shop/data: "
+        "deletes an object that holds data."
+    )
+
+
+def test_many_reasons_are_cut_short():
+    text = explain([step(f"c{index}", Action.PRUNE) for index in range(5)])
+    assert "Moderate because ConfigMap shop/c0: deletes an object;" in text
+    assert text.endswith("; and 2 more.")

@@ -1,0 +1,120 @@
+"""Ignored differences: shown, not fought, and taken over into what is applied."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import IgnoreRule
+from gitsync.objects.change import Difference
+from gitsync.plan.drift import find_drift
+from gitsync.plan.ignore import without_ignored
+from tests.plan.given import applied, config, deployment, schema_of
+from tests.plan.test_drift import CONTAINER, edited
+
+REPLICAS = ("spec", "replicas")
+
+
+def ignore(rule, desired, live, pointers=()):
+    schema = schema_of(desired)
+    rules = [rule] if rule else []
+    return without_ignored(rules, pointers, desired, live, schema, find_drift(desired, live, schema))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        IgnoreRule(kind="Deployment", group="apps", json_pointers=("/spec/replicas",)),
+        IgnoreRule(kind="*", json_pointers=("/not/there", "/spec/replicas")),
+        IgnoreRule(kind="*", group="*", jq_paths=(".spec.replicas",)),
+        IgnoreRule(kind="Deployment", name="web", namespace="*", json_pointers=("/spec",)),
+        IgnoreRule(kind="Deployment", managers=("scaler",)),
+    ],
+)
+def test_a_matching_rule_takes_the_live_value_over(rule):
+    scaled = edited(deployment(), REPLICAS, 5)
+    live = applied(scaled, applied(deployment()), manager="scaler")
+    result = ignore(rule, deployment(), live)
+    assert result.drift.in_sync
+    assert [each.kind for each in result.drift.differences] == [Difference.IGNORED]
+    assert result.desired["spec"]["replicas"] == 5
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        IgnoreRule(kind="Service", json_pointers=("/spec",)),
+        IgnoreRule(kind="Deployment", group="extensions", json_pointers=("/spec",)),
+        IgnoreRule(kind="Deployment", name="other", json_pointers=("/spec",)),
+        IgnoreRule(kind="Deployment", json_pointers=("/spec/replica",)),
+        IgnoreRule(kind="Deployment", managers=("somebody-else",)),
+        IgnoreRule(kind="Deployment"),
+        None,
+    ],
+)
+def test_other_rules_change_nothing(rule):
+    live = edited(applied(deployment()), REPLICAS, 5)
+    result = ignore(rule, deployment(), live)
+    assert not result.drift.in_sync
+    assert result.desired == deployment()
+
+
+def test_the_objects_own_annotation_ignores_too():
+    live = edited(applied(deployment()), REPLICAS, 5)
+    assert ignore(None, deployment(), live, pointers=("/spec/replicas",)).drift.in_sync
+
+
+def test_an_ignored_field_that_lives_no_more_is_not_applied():
+    result = ignore(IgnoreRule(kind="*", json_pointers=("/data/b",)), config(a="1", b="2"), applied(config(a="1")))
+    assert result.drift.in_sync
+    assert result.desired["data"] == {"a": "1"}
+
+
+def test_an_ignored_field_that_git_gave_up_is_kept():
+    result = ignore(IgnoreRule(kind="*", json_pointers=("/data/b",)), config(a="1"), applied(config(a="1", b="2")))
+    assert result.drift.in_sync
+    assert result.desired["data"] == {"a": "1", "b": "2"}
+
+
+def test_an_item_is_chosen_by_its_name_wherever_it_stands():
+    rule = IgnoreRule(kind="*", jq_paths=('.spec.template.spec.containers[] | select(.name == "web") | .image',))
+    side = {"name": "side", "image": "side"}
+    want = edited(deployment(), CONTAINER[:-1], [side, *deployment()["spec"]["template"]["spec"]["containers"]])
+    live = edited(applied(want), (*CONTAINER[:-1], 1, "image"), "patched")
+    result = ignore(rule, want, live)
+    assert result.drift.in_sync
+    containers = result.desired["spec"]["template"]["spec"]["containers"]
+    assert [each["image"] for each in containers] == ["side", "patched"]
+
+
+def test_an_ignored_item_is_added_or_removed_whole():
+    rule = IgnoreRule(kind="*", jq_paths=('.spec.template.spec.containers[] | select(.name == "side")',))
+    side = {"name": "side", "image": "side"}
+    with_side = edited(
+        deployment(), (*CONTAINER[:-1],), [*deployment()["spec"]["template"]["spec"]["containers"], side]
+    )
+    gone = ignore(rule, with_side, applied(deployment()))
+    assert gone.drift.in_sync
+    assert [each["name"] for each in gone.desired["spec"]["template"]["spec"]["containers"]] == ["web"]
+    extra = ignore(rule, deployment(), applied(with_side))
+    assert extra.drift.in_sync
+    assert [each["name"] for each in extra.desired["spec"]["template"]["spec"]["containers"]] == ["web", "side"]
+
+
+def test_a_path_inside_a_whole_list_ignores_it_when_nothing_else_in_it_differs():
+    rule = IgnoreRule(kind="*", json_pointers=("/rules/0/verbs",))
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+    live = edited(applied(role), ("rules", 0, "verbs"), ["get", "list"])
+    assert ignore(rule, role, live).drift.in_sync
+    assert not ignore(rule, role, edited(live, ("rules", 0, "resources"), ["secrets"])).drift.in_sync
+
+
+def test_a_path_that_is_not_understood_is_refused():
+    live = edited(applied(deployment()), REPLICAS, 5)
+    with pytest.raises(InvalidInput, match=r"spec\.sync\.ignoreDifferences"):
+        ignore(IgnoreRule(kind="*", jq_paths=("keys",)), deployment(), live)
