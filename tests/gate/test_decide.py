@@ -1,0 +1,155 @@
+"""The gate: refused, held, or allowed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gitsync.gate.approvals import asks, expires, may_approve, needs_approval
+from gitsync.gate.decide import decide
+from gitsync.gate.policy import Policy
+from gitsync.objects.application import parse_application
+from gitsync.objects.change import Action, Change, Decision, Plan, Risk
+from gitsync.objects.ref import ObjectRef
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DENIED = [{"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h"}]
+
+
+def application(**spec):
+    return parse_application(
+        {"metadata": {"name": "demo", "namespace": "gitsync"}, "spec": {"source": {}, "destination": {}, **spec}}
+    )
+
+
+def step(index, action, kind="ConfigMap", risk=Risk.MODERATE):
+    manifest = {"kind": kind}
+    return Change(
+        ObjectRef("", kind, "n", f"x{index}"),
+        action,
+        risk,
+        desired=None if action is Action.PRUNE else manifest,
+        live=None if action is Action.CREATE else manifest,
+    )
+
+
+def plan(*steps, risk=Risk.MODERATE, refusals=()):
+    return Plan("gitsync/demo", "commit", steps, "digest", risk, refusals=refusals)
+
+
+def verdict(a_plan, app=None, approver="", policy=None, **options):
+    return decide(a_plan, app or application(), policy or Policy(), approver, NOW, **options)
+
+
+UPDATE = step(0, Action.UPDATE)
+DANGEROUS = plan(step(0, Action.UPDATE, risk=Risk.DANGEROUS), risk=Risk.DANGEROUS)
+
+
+def test_an_ordinary_plan_is_allowed():
+    assert verdict(plan(UPDATE)).decision is Decision.ALLOWED
+
+
+def test_a_plan_without_writes_is_allowed_at_any_time():
+    assert verdict(plan(step(0, Action.NOTHING)), application(sync={"windows": DENIED})).decision is Decision.ALLOWED
+
+
+def test_a_dangerous_plan_waits_for_its_approver():
+    app = application(risk={"approvers": {"groups": ["team"]}})
+    held = verdict(DANGEROUS, app)
+    assert held.decision is Decision.HELD
+    assert held.reasons == ("1 dangerous step waits for team",)
+    approved = verdict(DANGEROUS, app, approver="jane")
+    assert (approved.decision, approved.approver) == (Decision.ALLOWED, "jane")
+
+
+@pytest.mark.parametrize(
+    ("approval", "risk", "waits"),
+    [
+        ("Never", Risk.DANGEROUS, False),
+        ("Dangerous", Risk.MODERATE, False),
+        ("Dangerous", Risk.DANGEROUS, True),
+        ("Moderate", Risk.MODERATE, True),
+        ("Moderate", Risk.SAFE, False),
+    ],
+)
+def test_the_application_says_which_class_waits(approval, risk, waits):
+    assert needs_approval(application(risk={"approval": approval}), risk) is waits
+
+
+def test_an_approver_who_was_not_needed_is_not_recorded():
+    assert verdict(plan(UPDATE), approver="jane").approver == ""
+
+
+@pytest.mark.parametrize("approver", ["", "jane"])
+def test_what_is_refused_stays_refused_with_an_approval(approver):
+    result = verdict(plan(UPDATE), approver=approver, violations=["ConfigMap n/x: not allowed"])
+    assert (result.decision, result.reasons) == (Decision.REFUSED, ("ConfigMap n/x: not allowed",))
+    rivals = verdict(plan(UPDATE, refusals=("belongs to another",)), approver=approver)
+    assert rivals.decision is Decision.REFUSED
+
+
+def test_too_many_objects_are_refused():
+    result = verdict(plan(UPDATE, step(1, Action.UPDATE)), policy=Policy(max_objects=1))
+    assert result.reasons == ("has 2 objects, the limit is 1",)
+
+
+def test_a_closed_window_holds_and_says_which():
+    result = verdict(plan(UPDATE), application(sync={"windows": DENIED}))
+    assert result.decision is Decision.HELD
+    assert "0 0 * * *" in result.reasons[0]
+
+
+def test_a_window_without_a_meaning_refuses():
+    windows = [{"kind": "Deny", "schedule": "never", "duration": "1h"}]
+    assert verdict(plan(UPDATE), application(sync={"windows": windows})).decision is Decision.REFUSED
+
+
+def prunes(count, start=0):
+    return [step(index, Action.PRUNE) for index in range(start, start + count)]
+
+
+def unchanged(count, start=100):
+    return [step(index, Action.NOTHING) for index in range(start, start + count)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        pytest.param(prunes(20), "would delete 20 of 20 objects, because the render is empty", id="empty render"),
+        pytest.param(prunes(1), "would delete 1 of 1", id="empty render of one object"),
+        pytest.param([*prunes(11), *unchanged(89)], "more than maxDeletes (10)", id="too many"),
+        pytest.param([*prunes(6), *unchanged(5)], "would delete 6 of 11 objects, more than 50%", id="most of them"),
+        pytest.param([*prunes(5), *unchanged(5)], "", id="half"),
+        pytest.param([*prunes(1), step(50, Action.CREATE)], "", id="the only one is renamed"),
+        pytest.param([*prunes(3), *(step(i, Action.CREATE) for i in range(50, 53)), UPDATE], "", id="new names"),
+        pytest.param(
+            [*prunes(3), *(step(i, Action.CREATE, "Secret") for i in range(50, 53)), UPDATE], "more than 50%",
+            id="replaced by another kind",
+        ),
+        pytest.param([step(i, Action.REPLACE) for i in range(11)], "more than maxDeletes", id="replacing deletes"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("approval", ["Dangerous", "Never"])
+def test_deleting_much_waits_for_a_person_whatever_the_class(steps, says, approval):
+    app = application(risk={"approval": approval})
+    result = verdict(plan(*steps), app)
+    assert result.decision is (Decision.HELD if says else Decision.ALLOWED)
+    assert says in "".join(result.reasons)
+    assert verdict(plan(*steps), app, approver="jane").decision is Decision.ALLOWED
+
+
+def test_only_the_groups_of_the_application_may_approve():
+    assert may_approve(application(), [])
+    app = application(risk={"approvers": {"groups": ["team", "leads"]}})
+    assert may_approve(app, ["leads"])
+    assert not may_approve(app, ["others"])
+
+
+def test_an_approval_lapses():
+    assert expires(application(risk={"approvalTTL": "1h"}), NOW) == NOW + timedelta(hours=1)
+
+
+def test_what_waits_is_counted():
+    steps = [step(index, Action.UPDATE, risk=Risk.DANGEROUS) for index in range(2)]
+    assert asks(application(), plan(*steps, risk=Risk.DANGEROUS)) == "2 dangerous steps wait for an approver"

@@ -1,0 +1,109 @@
+"""Policy: all or nothing, on the final objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitsync.gate.policy import Policy, violations
+from gitsync.objects.application import parse_application
+from gitsync.objects.ref import ObjectRef
+
+TEAM = Policy(
+    name="team-a",
+    repositories=("https://git.example/team-a/*",),
+    namespaces=("team-a", "{app}-*"),
+    kinds=("ConfigMap", "Deployment.apps", "Agent"),
+    denied_kinds=("Secret",),
+    cluster_kinds=("Namespace",),
+)
+
+
+def application(repo="https://git.example/team-a/demo", namespace="team-a", account="", cluster=False):
+    destination = {"namespace": namespace, "serviceAccountName": account, "allowClusterScoped": cluster}
+    return parse_application(
+        {
+            "metadata": {"name": "demo", "namespace": "gitsync"},
+            "spec": {"source": {"repoURL": repo}, "destination": destination},
+        }
+    )
+
+
+def is_namespaced(of):
+    return of.kind not in ("Namespace", "ClusterRole", "ClusterRoleBinding")
+
+
+def found(ref, policy=TEAM, app=None):
+    return violations(policy, app or application(), [ref], is_namespaced)
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        ObjectRef("", "ConfigMap", "team-a", "x"),
+        ObjectRef("apps", "Deployment", "team-a", "x"),
+        ObjectRef("agents.gitsync.dev", "Agent", "gitsync-dev", "x"),
+    ],
+)
+def test_what_the_policy_lists_is_allowed(ref):
+    assert found(ref) == ()
+
+
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        (ObjectRef("", "ConfigMap", "kube-system", "evil"), ("ConfigMap kube-system/evil", "namespace kube-system")),
+        (ObjectRef("", "Secret", "team-a", "s"), ("Secret team-a/s", "kind Secret")),
+        (ObjectRef("other.dev", "Deployment", "team-a", "x"), ("kind Deployment.other.dev",)),
+        (ObjectRef("", "Namespace", "", "evil"), ("cluster-scoped kind Namespace",)),
+        (ObjectRef("rbac.authorization.k8s.io", "ClusterRoleBinding", "", "evil"), ("ClusterRoleBinding",)),
+    ],
+)
+def test_what_it_does_not_list_is_named_with_the_policy(ref, words):
+    (line,) = found(ref)
+    assert all(word in line for word in (*words, "not allowed", "team-a"))
+
+
+def test_a_cluster_scoped_kind_needs_both_the_policy_and_the_application():
+    namespace = ObjectRef("", "Namespace", "", "n")
+    role = ObjectRef("rbac.authorization.k8s.io", "ClusterRole", "", "r")
+    allowed = application(cluster=True)
+    assert found(namespace, app=allowed) == ()
+    assert found(role, app=allowed)
+    assert found(role, policy=Policy(), app=allowed) == ()
+    assert found(role, policy=Policy())
+
+
+def test_an_open_policy_allows_every_namespaced_kind():
+    assert found(ObjectRef("x.dev", "Widget", "anywhere", "w"), policy=Policy()) == ()
+
+
+def test_another_repository_is_refused():
+    (line,) = violations(TEAM, application(repo="https://git.example/other/demo"), [], is_namespaced)
+    assert line == "spec.source.repoURL is not allowed by policy team-a"
+
+
+def test_another_destination_is_refused():
+    (line,) = violations(TEAM, application(namespace="kube-system"), [], is_namespaced)
+    assert "spec.destination.namespace: kube-system is not allowed" in line
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        "system:masters",
+        "kube-system:default",
+        "../kube-system/default",
+        "system:serviceaccount:kube-system:default",
+        "team-a\nImpersonate-Group: system:masters",
+        "Deployer",
+        "-x",
+    ],
+)
+def test_an_identity_outside_the_namespace_is_refused(account):
+    (line,) = violations(TEAM, application(account=account), [], is_namespaced)
+    assert "serviceAccountName" in line
+    assert "invalid" in line
+
+
+def test_a_plain_service_account_is_accepted():
+    assert violations(TEAM, application(account="deployer"), [], is_namespaced) == ()
