@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from gitsync.objects.manifest import Manifest, group_of, uid_of
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.events import Source
@@ -9,6 +11,7 @@ from gitsync.sandbox.controllers.meta import MANAGER, Key, is_deleting, key_of, 
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
+_REMEMBERED = 500
 _SOURCE = Source("garbage-collector-controller")
 
 
@@ -26,6 +29,7 @@ class GarbageCollector(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._places: dict[str, tuple[str, str, str, str]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()  # owners known to be gone, even when their kind is too
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark what has owners, what is going, and the dependents and owners of what went."""
@@ -33,8 +37,7 @@ class GarbageCollector(Controller):
         owners = obj["metadata"].get("ownerReferences") or ()
         if event == "DELETED":
             self._places.pop(uid, None)
-            for dependent in self._dependents(uid):
-                self._look_at(dependent)
+            self._bereave(uid)
             for owner in owners:
                 if owner["uid"] in self._places:
                     self.mark((owner["uid"], ""))
@@ -44,6 +47,16 @@ class GarbageCollector(Controller):
             changed = old is None or _bonds(obj) != _bonds(old)
             if changed:
                 self._look_at(obj)
+
+    def _bereave(self, uid: str) -> None:
+        """Look at the dependents of an owner that is gone."""
+        dependents = self._dependents(uid)
+        if dependents:
+            self._gone[uid] = None
+            if len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
+        for dependent in dependents:
+            self._look_at(dependent)
 
     def _dependents(self, uid: str) -> list[Manifest]:
         return sorted(self.api.owned_by(uid), key=lambda each: (each["kind"], key_of(each)))
@@ -114,7 +127,7 @@ class GarbageCollector(Controller):
         group, namespace = group_of(reference["apiVersion"]), obj["metadata"].get("namespace") or ""
         resource = self.api.resource(group, reference["kind"])
         if resource is None:
-            return {}
+            return None if reference["uid"] in self._gone else {}
         namespaced = resource[1]
         if namespaced and not namespace:
             name = f"{reference['apiVersion']}/{reference['kind']}, name: {reference['name']}, uid: {reference['uid']}"

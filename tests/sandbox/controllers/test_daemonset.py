@@ -44,13 +44,13 @@ def test_node_selector_limits_the_nodes(world: World) -> None:
 def test_a_new_node_gets_a_pod_and_a_tainted_one_none(world: World) -> None:
     world.create(daemon_set())
     world.advance(2)
-    for name, taints in (("node-3", []), ("node-4", [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])):
+    for name, taints in (("node-c", []), ("node-d", [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": taints}}
         created = world.create(node)
         status = {"allocatable": {"pods": "10", "cpu": "1", "memory": "1Gi"}}
         world.api.update({**created, "status": status}, manager="test", subresource="status")
     world.advance(2)
-    assert sorted(images(world)) == ["node-a", "node-b", "node-3"]
+    assert sorted(images(world)) == ["node-a", "node-b", "node-c"]
 
 
 def test_update_replaces_one_pod_at_a_time(world: World) -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from gitsync.objects.manifest import at
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.server import Sandbox
+from gitsync.sandbox.status import ApiError
 from tests.sandbox.controllers.world import World, config_map, deployment, owned_by
 
 
@@ -133,3 +140,52 @@ def test_a_paused_collector_catches_up_when_it_goes_on(world: World) -> None:
     world.controllers.resume("garbage")
     world.advance(0.1)
     assert world.absent("", "ConfigMap", "child")
+
+
+def test_dependents_go_with_an_owner_whose_kind_goes_too() -> None:
+    with Sandbox() as sandbox:
+
+        def call(action: Callable[[Cluster], Manifest | None]) -> Manifest | None:
+            return sandbox.call(action)
+
+        call(lambda cluster: cluster.create(definition(), manager="test"))
+        owner = eventually(lambda: call(lambda cluster: cluster.create(custom(), manager="test")))
+        child = config_map("child", namespace="default", ownerReferences=owned_by(owner))
+        call(lambda cluster: cluster.create(child, manager="test"))
+        sandbox.call(lambda cluster: cluster.delete("apiextensions.k8s.io", CRD, "", "things.example.com"))
+        eventually(lambda: call(lambda cluster: cluster.get("", "ConfigMap", "default", "child")) is None or None)
+
+
+CRD = "CustomResourceDefinition"
+
+
+def definition() -> Manifest:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": CRD,
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def custom() -> Manifest:
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "default"}}
+
+
+def eventually(action: Callable[[], Any]) -> Any:
+    """Return the first result of an action that is neither None nor a refusal."""
+    for _ in range(500):
+        try:
+            found = action()
+        except (ApiError, KeyError):
+            found = None
+        if found is not None:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in time")
