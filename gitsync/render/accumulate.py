@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
@@ -23,6 +24,7 @@ from gitsync.render.loader import Loader, objects_in
 from gitsync.render.merge_keys import BUILT_IN, OpenApiSchema, Schema
 from gitsync.render.origins import join as join_origin
 from gitsync.render.patches import Patch, Patcher, read_patch
+from gitsync.render.provenance import Recorder, Text, Told
 from gitsync.render.resource import Gvk, Id, Origin, Resource, Step, copy_value
 from gitsync.render.scopes import Scopes
 from gitsync.render.shapes import Mismatch, Shape, conform
@@ -48,7 +50,8 @@ class Accumulator:
 class Builder:
     """The state of one build, shared by all its kustomizations."""
 
-    def __init__(self, kustomization: Kustomization) -> None:
+    def __init__(self, kustomization: Kustomization, recorder: Recorder | None = None) -> None:
+        self.recorder = recorder
         self.scopes = Scopes()
         self.schema: Schema = BUILT_IN
         self.warnings: list[str] = []
@@ -97,6 +100,8 @@ class _Stage(NamedTuple):
     namespace: str = ""
     configured_in: str = ""
     times: int = 1
+    told: Told | None = None
+    """What says field by field what is set, where something does."""
 
 
 class _Target:
@@ -150,6 +155,9 @@ class _Target:
             source = Step(path=join_origin(self._seen_from, path)) if self._builder.build_metadata else None
             for resource in added:
                 resource.source = source
+                if self._builder.recorder:
+                    text = Text(resource.origin.file, self._loader.files.read(resource.origin.file))
+                    self._builder.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
             self._append(into, added, index, where)
 
     def _append(self, into: Accumulator, added: Iterable[Resource], index: dict[Id, Resource], where: str) -> None:
@@ -233,6 +241,8 @@ class _Target:
         changes = made.behavior in ("merge", "replace")
         if not found and not changes:
             self._into.resources.append(made)
+            if self._builder.recorder:
+                self._builder.recorder.start(made, source.kind, Text(where, b""))
             return
         if len(found) != 1 or not changes:
             raise _cannot_absorb(made, len(found), where, str(one))
@@ -241,6 +251,8 @@ class _Target:
             made.source = old.source
         generators.take_over(made, old)
         self._into.resources[found[0]] = made
+        if self._builder.recorder:
+            self._builder.recorder.absorb(made, old, source.kind, where)
 
     # transformers
 
@@ -253,6 +265,8 @@ class _Target:
             where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
             raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
         self._into.drop_deleted()
+        if self._builder.recorder:
+            self._builder.recorder.after(stage.kind, stage.told or Told(stage.where), self._into.resources)
         if self._builder.build_metadata:
             step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
             for resource in self._into.resources:
@@ -271,14 +285,11 @@ class _Target:
             for index, item in _rows(file, "replacements")
             for one in plugins.read_replacement(item, self._reader(file.where("replacements", index)))
         ]
-        if merges:
-            yield _Stage(
-                "PatchStrategicMergeTransformer",
-                file.where("patchesStrategicMerge"),
-                lambda: _each(patcher.apply, merges),
-            )
+        for number, patch in enumerate(merges):
+            kind, times = "PatchStrategicMergeTransformer", 1 if number == 0 else 0
+            yield _Stage(kind, patch.where, partial(patcher.apply, patch), times=times, told=patch.told)
         for patch in patches:
-            yield _Stage("PatchTransformer", patch.where, lambda patch=patch: patcher.apply(patch))  # type: ignore[misc]
+            yield _Stage("PatchTransformer", patch.where, partial(patcher.apply, patch), told=patch.told)
         if fields.get("namespace"):
             yield _Stage(
                 "NamespaceTransformer",
@@ -303,7 +314,7 @@ class _Target:
             )
         yield from self._label_stages()
         for patch in json_patches:
-            yield _Stage("PatchJson6902Transformer", patch.where, lambda patch=patch: patcher.apply(patch))  # type: ignore[misc]
+            yield _Stage("PatchJson6902Transformer", patch.where, partial(patcher.apply, patch))
         for index, replica in _rows(file, "replicas"):
             yield _Stage(
                 "ReplicaCountTransformer",

@@ -6,7 +6,7 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +21,9 @@ from gitsync.render.loader import Loader
 from gitsync.render.order import in_order
 from gitsync.render.origins import MANAGED_BY, ORIGIN, TRANSFORMATIONS, annotate
 from gitsync.render.plain import plain_resources
+from gitsync.render.provenance import History, Recorder, Text, Told
 from gitsync.render.references import fix_references
-from gitsync.render.resource import Id, Resource
+from gitsync.render.resource import Id, Origin, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.styles import has_spelling, plain
 from gitsync.render.variables import resolve_variables
@@ -60,6 +61,10 @@ class Build:
     manifests: tuple[Manifest, ...]
     files_read: frozenset[str]
     warnings: tuple[str, ...] = ()
+    sources: tuple[Origin, ...] = ()
+    """The file and document that each manifest comes from."""
+    provenance: tuple[History, ...] = ()
+    """The history of each manifest's fields, where it was asked for."""
 
 
 def build(
@@ -69,6 +74,7 @@ def build(
     cache: ParseCache | None = None,
     renderer: str = "Auto",
     load_restrictions: bool = True,
+    provenance: bool = False,
 ) -> Build:
     """
     Render a folder: as Kustomize does where it has a kustomization file, else as plain manifests.
@@ -76,6 +82,7 @@ def build(
     Raise InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input.
     """
     files = Files(tree, cache)
+    recorder = Recorder() if provenance else None
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
         what = "does not exist" if entry is None else "is not a folder"
@@ -88,23 +95,58 @@ def build(
                 f"the folder has none of {', '.join(FILE_NAMES)}", where=path or ".", cure="add a kustomization.yaml"
             )
         resources = plain_resources(files, loader, folder)
-        return Build(_finished(resources), frozenset(files.looked_at))
-    builder = Builder(kustomization)
+        if recorder:
+            for resource in resources:
+                file, document = resource.origin
+                recorder.start(resource, "manifest", Text(file, files.read(file), document))
+        return _result(files, resources, recorder=recorder)
+    builder = Builder(kustomization, recorder)
     builder.use_schema(loader, kustomization)
     made = Accumulator()
     builder.build(loader, kustomization, made)
     resources = made.resources
-    transformers.add_hashes(resources, builder.scopes)
-    fix_references(resources, made.config.name_reference, builder.scopes)
-    unused = resolve_variables(resources, made.variables, made.config.var_reference)
+    finish = _Finish(resources, recorder)
+    finish("name hash", lambda: transformers.add_hashes(resources, builder.scopes))
+    finish("name reference", lambda: fix_references(resources, made.config.name_reference, builder.scopes))
+    unused: list[str] = []
+    finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, made.config.var_reference)))
     _refuse_nameless(resources)
     _refuse_twins(resources, builder.scopes)
     resources = [one for one in resources if not _is_local(one)]
     resources = in_order(resources, kustomization.fields.get("sortOptions"), kustomization.where("sortOptions"))
     if "managedByLabel" in builder.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
-    manifests = _finished(resources, builder.build_metadata)
-    return Build(manifests, frozenset(files.looked_at), (*builder.warnings, *unused))
+        finish("managedByLabel", lambda: None)
+    return _result(files, resources, builder.build_metadata, (*builder.warnings, *unused), recorder)
+
+
+class _Finish:
+    """Run the last steps, which no file configures, and have them recorded."""
+
+    def __init__(self, resources: Sequence[Resource], recorder: Recorder | None) -> None:
+        self._resources = resources
+        self._recorder = recorder
+
+    def __call__(self, step: str, act: Callable[[], None]) -> None:
+        act()
+        if self._recorder:
+            self._recorder.after(step, Told("build"), self._resources)
+
+
+def _result(
+    files: Files,
+    resources: Sequence[Resource],
+    build_metadata: frozenset[str] = frozenset(),
+    warnings: tuple[str, ...] = (),
+    recorder: Recorder | None = None,
+) -> Build:
+    return Build(
+        tuple(_finish(resource, build_metadata) for resource in resources),
+        frozenset(files.looked_at),
+        warnings,
+        tuple(resource.origin for resource in resources),
+        tuple(recorder.history(resource) for resource in resources) if recorder else (),
+    )
 
 
 def _refuse_nameless(resources: Sequence[Resource]) -> None:
@@ -134,10 +176,6 @@ def _refuse_twins(resources: Sequence[Resource], scopes: Scopes) -> None:
 
 def _is_local(resource: Resource) -> bool:
     return resource.labels("annotations").get(_LOCAL_CONFIG, "false") != "false"
-
-
-def _finished(resources: Sequence[Resource], wanted: frozenset[str] = frozenset()) -> tuple[Manifest, ...]:
-    return tuple(_finish(resource, wanted) for resource in resources)
 
 
 def _finish(resource: Resource, wanted: frozenset[str]) -> Manifest:

@@ -248,7 +248,7 @@ def _check(found: Kustomization) -> None:
         raise InvalidInput("the kustomization is empty", where=found.file, cure="name at least one resource")
     for field in sorted(REFUSED & fields.keys()):
         raise InvalidInput(
-            f"{field} runs helm, and running programs is not allowed",
+            f"{field} is not supported: helmCharts and the like run a program",
             where=found.where(field),
             cure="render the chart to a file and list it in resources",
         )

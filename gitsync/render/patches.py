@@ -11,6 +11,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render import json_patch, strategic
 from gitsync.render.loader import objects_in
 from gitsync.render.merge_keys import Schema
+from gitsync.render.provenance import Text, Told
 from gitsync.render.resource import Id, Resource, gvk_of
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import select
@@ -29,6 +30,13 @@ class Patch:
     may_change_kind: bool
     where: str
     is_legacy: bool = False
+    texts: tuple[tuple[Text, Manifest], ...] = ()
+    """The merge patches with the file each stands in, where it is a file."""
+
+    @property
+    def told(self) -> Told:
+        """What the patch says, for provenance."""
+        return Told(self.where, self.texts)
 
 
 def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
@@ -41,7 +49,8 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
             where=where,
             cure="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
-    merges = () if operations is not None else tuple(manifest for _, manifest in objects_in(text, file))
+    objects = [] if operations is not None else objects_in(text, file)
+    merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")
     if target is None and not merges:
         raise InvalidInput("the patch has no target", where=where, cure="add a target")
@@ -60,6 +69,9 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
         bool(options.get("allowKindChange")),
         where,
         is_legacy,
+        tuple((Text(file, text, document), manifest) for document, manifest in objects)
+        if isinstance(text, bytes)
+        else (),
     )
 
 

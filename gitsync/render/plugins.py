@@ -289,13 +289,13 @@ def _builtin_kind(plugin: Resource, where: str) -> str:
     annotations = plugin.labels("annotations")
     if any(name in annotations for name in _FUNCTION):
         raise InvalidInput(
-            f"{plugin.gvk.kind} {plugin.name} runs a function, and running programs is not allowed",
+            f"{plugin.gvk.kind} {plugin.name} runs a function, and running programs is not supported",
             where=where,
             cure="use a built-in transformer, or commit what the function makes",
         )
     if text_of(plugin.manifest.get("apiVersion")) != "builtin":
         raise InvalidInput(
-            f"{plugin.gvk.kind} {plugin.name} is an external plugin, and running programs is not allowed",
+            f"{plugin.gvk.kind} {plugin.name} is an external plugin, and running programs is not supported",
             where=where,
             cure="use a built-in one (apiVersion: builtin), or commit what the plugin makes",
         )
