@@ -54,7 +54,7 @@ class Cluster:
             self.get,
             random.Random(uuid.uuid4().int),
         )
-        self.deleter = Deleter(store, clock)
+        self.deleter = Deleter(store, clock, self.admission)
         self.scale_paths: Callable[[Resource], ScalePaths | None] = lambda resource: None
         """Where a custom resource keeps its scale; the definitions know."""
 
@@ -187,16 +187,7 @@ class Cluster:
 
     def finalize(self, resource: Resource, name: str, body: Manifest, ctx: Context) -> Manifest:
         """Take ``spec.finalizers`` of a Namespace; the last one gone, a terminating namespace goes."""
-        live = self._live(resource, "", name)
-        finalizers = (body.get("spec") or {}).get("finalizers")
-        spec = {"finalizers": finalizers} if finalizers else {}
-        changed = {**live, "metadata": dict(live["metadata"]), "spec": spec}
-        if ctx.dry_run or changed == live:
-            return changed
-        if live["metadata"].get("deletionTimestamp") and not finalizers and not live["metadata"].get("finalizers"):
-            self.store.remove(resource.storage, f"/{name}", changed)
-            return changed
-        return self.store.write(resource.storage, f"/{name}", changed).obj
+        return self.writer.update(resource, "", name, body, ctx, "finalize")
 
     def bind(self, pod: Manifest) -> Manifest:
         """Take ``spec`` and ``status`` of a Pod as the scheduler's bind does: nobody owns what it sets."""

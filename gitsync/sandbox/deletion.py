@@ -8,6 +8,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import refusals
+from gitsync.sandbox.api import Admission
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.context import Context
 from gitsync.sandbox.conversion import convert
@@ -35,6 +36,10 @@ _ANSWERS_WITH_OBJECT = frozenset(
         ("storage.k8s.io", "CSINode"),
         ("storage.k8s.io", "VolumeAttachment"),
     }
+)
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
 )
 PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
@@ -121,9 +126,10 @@ def _from_query(query: dict[str, str]) -> Manifest:
 class Deleter:
     """Carry out deletions."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
         self._store = store
         self._clock = clock
+        self._admission = admission
 
     def delete(
         self, resource: Resource, namespace: str, name: str, options: DeleteOptions, ctx: Context
@@ -135,6 +141,14 @@ class Deleter:
             raise refusals.not_found(resource.plural, resource.group, name)
         obj = convert(stored.obj, resource)
         self._check_preconditions(resource, obj, options)
+        request = {
+            "user": ctx.user,
+            "resource": resource,
+            "subresource": "",
+            "dryRun": ctx.dry_run,
+            "warnings": ctx.warnings,
+        }
+        self._admission.admit("DELETE", None, obj, request)
         of = (resource.group, resource.kind)
         if of == ("", "Namespace"):
             after = self._namespace(obj)
@@ -144,6 +158,8 @@ class Deleter:
             after = self._definition(obj)
         else:
             after = self._ordinary(resource, obj, options)
+            if of == ("batch", "Job") and not options.propagation:
+                ctx.warnings.append(_PODS_STAY)
         if after is obj or ctx.dry_run:
             return (obj if after is None else after), after is None
         if after is None:

@@ -37,7 +37,7 @@ def not_found(plural: str, group: str, name: str) -> ApiError:
 
 def no_such_resource() -> ApiError:
     """Return the 404 for a resource that a known group does not have."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource")
+    return ApiError(404, "NotFound", "the server could not find the requested resource", Empty())
 
 
 def method_not_allowed() -> ApiError:
@@ -172,11 +172,8 @@ def renamed(error: ApiError, kind: str, group: str, name: str) -> ApiError:
     return invalid(kind, group, name, causes)
 
 
-def unsupported_media(media: str, offered: tuple[str, ...]) -> ApiError:
+def unsupported_media(media: str, offered: tuple[str, ...], why: str = "") -> ApiError:
     """Return the 415 for a body in a type that is not read."""
     listed = ", ".join(offered)
-    return ApiError(
-        415,
-        "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: " + listed,
-    )
+    message = "the body of the request was in an unknown format - accepted media types include: " + listed
+    return ApiError(415, "UnsupportedMediaType", f"{message} ({why})" if why else message)

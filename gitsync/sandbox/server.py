@@ -19,24 +19,29 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 import uvloop
 
-from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import bootstrap
+from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
 from gitsync.sandbox.definitions import Definitions
+from gitsync.sandbox.faults import Fault, Faults
+from gitsync.sandbox.http.admin import Admin
 from gitsync.sandbox.http.app import Application
+from gitsync.sandbox.http.documents import Documents
+from gitsync.sandbox.http.endpoints import Endpoints
 from gitsync.sandbox.http.listener import Listener
 from gitsync.sandbox.http.openapi import OpenApi
 from gitsync.sandbox.http.protocol import Connection, serve_on
 from gitsync.sandbox.journal import SqliteJournal
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.table import Printer
+from gitsync.sandbox.requests import RequestLog
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.store import Store
 from gitsync.sandbox.tls import Certificate, make_certificate
@@ -122,6 +127,31 @@ class Sandbox:
             raise ValueError("a sandbox without a data folder has no place for a kubeconfig: name a path")
         return self.kubeconfig(self._data / "kubeconfig")
 
+    def inject(self, fault: Fault) -> None:
+        """Let something go wrong from now on; see ``gitsync.sandbox.faults``."""
+        self.call(lambda cluster: self._admin.inject(fault))
+
+    def clear_faults(self) -> None:
+        """Let everything go right again."""
+        self.call(lambda cluster: self._admin.faults.clear())
+
+    def requests(self, *, verb: str = "", resource: str = "", user: str = "", agent: str = "") -> int:
+        """Return how many requests were made that fit; what is empty fits all."""
+        log = self._admin.requests
+        return self.call(lambda cluster: log.count(verb=verb, resource=resource, user=user, agent=agent))
+
+    def reset_requests(self) -> None:
+        """Begin to count requests at nothing."""
+        self.call(lambda cluster: self._admin.requests.reset())
+
+    def advance(self, seconds: float) -> None:
+        """Move the cluster's clock forward; what becomes due happens at once."""
+        self.call(lambda cluster: cluster.clock.adjust(advance=seconds))
+
+    def set_speed(self, factor: float) -> None:
+        """Let so many of the cluster's seconds pass in a real one."""
+        self.call(lambda cluster: cluster.clock.adjust(speed=factor))
+
     def call(self, action: Callable[[Cluster], T]) -> T:
         """Run an action on the server's thread and return its result."""
         if self._loop is None:
@@ -161,7 +191,7 @@ class Sandbox:
         )
         self.url = f"http://127.0.0.1:{listener.port}"
         self.tls_url = f"https://127.0.0.1:{listener.port}"
-        application.address = f"127.0.0.1:{listener.port}"
+        self._documents.address = f"127.0.0.1:{listener.port}"
         started.set_result(None)
         try:
             await self._stopping.wait()
@@ -189,11 +219,12 @@ class Sandbox:
             self._certificate = _process_certificate()
         self.token = token
         clock = Clock(loop, time.time())
-        self.cluster = Cluster(store, clock, lambda cluster: AdmitAll())
+        self.cluster = Cluster(store, clock, lambda cluster: Plugins(cluster, cluster.strategy))
         self.definitions = Definitions(self.cluster)
         self.cluster.scale_paths = self.definitions.scale_paths
         bootstrap.fill(self.cluster)
         self.definitions.start()
+        self.controllers: Controllers | None = None
         if self._run_controllers:
             self.controllers = Controllers(self.cluster, clock, workloads=self._workloads)
             self.controllers.start()
@@ -201,9 +232,12 @@ class Sandbox:
         def printer(resource: Resource) -> Printer:
             return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())
 
-        openapi = OpenApi(self.cluster.registry, self.definitions.schema_of)
-        self.application = Application(self.cluster, Tokens(token), openapi, printer, self.definitions.selectable)
-        return self.application
+        tokens = Tokens(token)
+        endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable)
+        documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
+        self._documents = documents
+        self._admin = Admin(clock, endpoints, self.controllers, RequestLog(), Faults())
+        return Application(self.cluster, tokens, documents, endpoints, self._admin)
 
     def _ask_to_stop(self) -> None:
         loop, stopping = self._loop, self._stopping
@@ -225,15 +259,6 @@ def _kept_certificate(journal: SqliteJournal) -> Certificate:
         journal.replace_secret("certificate", orjson.dumps(dataclasses.asdict(fresh)).decode())
         return fresh
     return Certificate(**orjson.loads(kept))
-
-
-class AdmitAll:
-    """Admission that refuses nothing."""
-
-    def admit(self, operation: str, obj: Manifest | None, old: Manifest | None, request: Any) -> Manifest:
-        """Return the object as it is."""
-        assert obj is not None
-        return obj
 
 
 KUBECONFIG = """\

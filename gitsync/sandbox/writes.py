@@ -265,7 +265,7 @@ class Writer:
             raise refusals.invalid(resource.kind, resource.group, name, causes)
         meta["resourceVersion"] = old_meta["resourceVersion"]
         obj = {**obj, "metadata": meta}
-        if strategy.has_status and not subresource:
+        if strategy.has_status and subresource != "status":
             if "status" in live:
                 obj["status"] = live["status"]
             else:

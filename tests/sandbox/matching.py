@@ -24,6 +24,8 @@ _PATTERNS = {
     "rand": r"[a-z0-9]+",
     "number": r"\d+",
 }
+_DESCRIBED = re.compile(r"(\d+) times (.)")
+"""How a long value of one letter stands in an answer."""
 _BRACKETS = re.compile(r"\[(.*)\]", re.DOTALL)
 
 
@@ -71,6 +73,9 @@ class Bindings:
 
 def text_differs(expected: str, actual: Any, bindings: Bindings) -> bool:
     """Tell whether a text does not fit; the bindings grow when it does."""
+    described = _DESCRIBED.fullmatch(expected)
+    if described:
+        return bool(actual != described.group(2) * int(described.group(1)))
     whole = _MARKER.fullmatch(expected)
     if whole and not isinstance(actual, str) and isinstance(actual, int):
         return ":" in whole.group(1) and not bindings.bind(whole.group(1), actual)

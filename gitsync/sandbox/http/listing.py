@@ -135,6 +135,16 @@ def list_page(store: Store, collection: Collection, request: Request, selected: 
     return _latest(store, collection, selected, 0 if revision == 0 else limit)
 
 
+def stale_page(collection: Collection, revision: int, selected: Selection) -> Page:
+    """Return everything selected as it was at an older revision; 410 when that is no longer known."""
+    try:
+        objects = collection.at_revision(revision)
+    except Gone:
+        raise refusals.expired(_TOO_OLD_LIST) from None
+    items = [objects[key] for key in sorted(objects) if selected.has(objects[key].obj)]
+    return Page(items, revision)
+
+
 def _latest(store: Store, collection: Collection, selected: Selection, limit: int) -> Page:
     if selected.name:
         namespaced = f"{selected.namespace}/{selected.name}"

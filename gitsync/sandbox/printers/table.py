@@ -60,6 +60,19 @@ class Printer:
             row["object"] = {
                 "kind": "PartialObjectMetadata",
                 "apiVersion": f"meta.k8s.io/{version}",
-                "metadata": obj["metadata"],
+                "metadata": _without_internal(obj["metadata"]),
             }
         return row
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _without_internal(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata without the annotation that the API server's internal form keeps as a field."""
+    annotations = meta.get("annotations")
+    if not annotations or _TEMPLATE_GENERATION not in annotations:
+        return meta
+    kept = {key: value for key, value in annotations.items() if key != _TEMPLATE_GENERATION}
+    rest = {key: value for key, value in meta.items() if key != "annotations"}
+    return {**rest, "annotations": kept} if kept else rest

@@ -1,0 +1,173 @@
+"""Faults: what goes wrong on demand, the same way each time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from gitsync.sandbox.refusals import MODIFIED, conflict
+from gitsync.sandbox.status import ApiError
+
+
+class FaultKind(Enum):
+    """What goes wrong."""
+
+    LATENCY = "latency"
+    """The answer takes ``seconds`` longer."""
+    CONFLICT = "conflict"
+    """409, as if somebody had written meanwhile."""
+    THROTTLE = "throttle"
+    """429 with ``Retry-After: seconds``."""
+    ERROR = "error"
+    """The status ``code`` before anything is done."""
+    ERROR_AFTER = "error-after"
+    """The status ``code`` although it was done."""
+    LOST_REPLY = "lost-reply"
+    """It is done, and the connection is cut instead of the answer."""
+    DROP_WATCH = "drop-watch"
+    """The watch is cut after ``seconds``."""
+    HALF_OPEN_WATCH = "half-open-watch"
+    """The watch stays open after ``seconds`` but tells nothing more."""
+    EXPIRE_WATCH = "expire-watch"
+    """The watch ends after ``seconds`` with 410 Expired."""
+    STALE_READ = "stale-read"
+    """Reads show the state at the time the fault was set."""
+
+
+WATCH_KINDS = frozenset({FaultKind.DROP_WATCH, FaultKind.HALF_OPEN_WATCH, FaultKind.EXPIRE_WATCH})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """
+    One fault and what it strikes; what is empty strikes all.
+
+    ``skip`` requests that fit pass before it strikes, ``count`` are struck (0: until it is cleared).
+    """
+
+    kind: FaultKind
+    verb: str = ""
+    resource: str = ""
+    """As messages name it: ``deployments.apps``, ``configmaps``."""
+    namespace: str = ""
+    name: str = ""
+    user: str = ""
+    agent: str = ""
+    skip: int = 0
+    count: int = 0
+    seconds: float = 0.0
+    code: int = 500
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Fault:
+        """Read a fault from JSON; raise ValueError that says what is wrong."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ValueError(f"unknown member {unknown[0]!r}: a fault has {', '.join(sorted(known))}")
+        try:
+            kind = FaultKind(values.get("kind"))
+        except ValueError:
+            kinds = ", ".join(kind.value for kind in FaultKind)
+            raise ValueError(f"unknown kind {values.get('kind')!r}: one of {kinds}") from None
+        return cls(**{**values, "kind": kind})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fault as JSON."""
+        return {**dataclasses.asdict(self), "kind": self.kind.value}
+
+    def refusal(self, plural: str, group: str, name: str) -> ApiError | None:
+        """Return what it answers instead of doing anything, None for a fault of another kind."""
+        if self.kind is FaultKind.CONFLICT:
+            return conflict(plural, group, name, MODIFIED)
+        if self.kind is FaultKind.THROTTLE:
+            seconds = max(1, round(self.seconds))
+            return ApiError(
+                429,
+                "TooManyRequests",
+                "too many requests, please try again later",
+                {"retryAfterSeconds": seconds},
+                {"Retry-After": str(seconds)},
+            )
+        return self.failure() if self.kind is FaultKind.ERROR else None
+
+    def failure(self) -> ApiError:
+        """Return the error of its code."""
+        reasons = {503: "ServiceUnavailable", 504: "Timeout", 500: "InternalError"}
+        return ApiError(self.code, reasons.get(self.code, ""), "injected by a fault of the sandbox")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is, for faults to fit."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    user: str
+    agent: str
+
+
+class _Armed:
+    """A fault and how often it fitted."""
+
+    def __init__(self, fault: Fault, revision: int) -> None:
+        self.fault = fault
+        self.revision = revision
+        self.fitted = 0
+
+    def strikes(self, target: Target) -> bool:
+        fault = self.fault
+        fits = (
+            fault.verb in ("", target.verb)
+            and fault.resource in ("", target.resource)
+            and fault.namespace in ("", target.namespace)
+            and fault.name in ("", target.name)
+            and fault.user in ("", target.user)
+            and fault.agent in target.agent
+        )
+        if not fits:
+            return False
+        self.fitted += 1
+        return self.fitted > fault.skip and not self.spent
+
+    @property
+    def spent(self) -> bool:
+        return bool(self.fault.count) and self.fitted > self.fault.skip + self.fault.count
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """A fault that strikes a request, and the revision when it was set."""
+
+    fault: Fault
+    revision: int
+
+
+class Faults:
+    """The faults that are set."""
+
+    def __init__(self) -> None:
+        self._armed: list[_Armed] = []
+
+    def add(self, fault: Fault, revision: int) -> None:
+        """Set a fault."""
+        self._armed.append(_Armed(fault, revision))
+
+    def clear(self) -> None:
+        """Take all faults back."""
+        self._armed.clear()
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the faults with how many requests fitted."""
+        return [{**armed.fault.to_dict(), "fitted": armed.fitted} for armed in self._armed]
+
+    def strike(self, target: Target) -> tuple[Struck, ...]:
+        """Return the faults that strike a request, and count it."""
+        if not self._armed:
+            return ()
+        return tuple(Struck(armed.fault, armed.revision) for armed in self._armed if armed.strikes(target))

@@ -1,0 +1,402 @@
+"""Endpoints: what each verb does to a resource, between the wire and the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.merge.schema import DEDUCED
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox import refusals
+from gitsync.sandbox.bodies import Malformed, parse_yaml, require_object
+from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.context import Context
+from gitsync.sandbox.conversion import convert
+from gitsync.sandbox.deletion import DeleteOptions, read_options
+from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.http import listing, views, watching
+from gitsync.sandbox.http.message import Answer, Reply, Request, Response, Stream, error_response
+from gitsync.sandbox.http.negotiation import PROTOBUF, Accepted, accepted
+from gitsync.sandbox.http.options import media_type, warning_text, write_context
+from gitsync.sandbox.http.reviews import Review, Reviews
+from gitsync.sandbox.http.route import Route
+from gitsync.sandbox.http.subresources import Subresources
+from gitsync.sandbox.http.watching import Watch
+from gitsync.sandbox.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
+from gitsync.sandbox.printers.table import Printer
+from gitsync.sandbox.protobuf import Undecodable, decode
+from gitsync.sandbox.rbac import Attributes
+from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.users import Tokens, User
+
+MAX_WAIT = 3.0
+"""How long a list waits for a resourceVersion that is still to come."""
+
+_BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
+
+
+class Endpoints:
+    """Answer requests that name a resource."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        tokens: Tokens,
+        printer: Callable[[Resource], Printer],
+        selectable: Callable[[Resource], tuple[str, ...]],
+    ) -> None:
+        self.cluster = cluster
+        self.watches: dict[Watch, Resource] = {}
+        self._latest: tuple[Stream | None, Watch | None] = (None, None)
+        self.stale_revision: int | None = None
+        """When set, reads are answered as of this revision: a fault."""
+        self._printer = printer
+        self._selectable = selectable
+        self._reviews = Reviews(cluster, tokens)
+        self.subresources = Subresources(cluster, tokens)
+
+    def answer(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
+        """Carry out the verb of a request on its resource."""
+        if where.subresource:
+            return self._subresource(request, where, resource, user)
+        self._check_allowed(request, where, resource)
+        match where.verb:
+            case "get":
+                return self._get(request, where, resource)
+            case "list":
+                return self._list(request, where, resource)
+            case "watch":
+                return self._watch(request, where, resource)
+            case "create":
+                return self._create(request, where, resource, user)
+            case "update":
+                return self._update(request, where, resource, user)
+            case "patch":
+                return self._patch(request, where, resource, user)
+            case "delete":
+                return self._delete(request, where, resource, user)
+            case "deletecollection":
+                return self._delete_collection(request, where, resource, user)
+        raise refusals.method_not_allowed()
+
+    def _check_allowed(self, request: Request, where: Route, resource: Resource) -> None:
+        """Refuse methods that the URL does not have."""
+        if request.method in ("HEAD", "OPTIONS") or where.verb not in resource.verbs:
+            raise refusals.method_not_allowed()
+        on_collection = where.verb in ("list", "watch", "create", "deletecollection")
+        if bool(where.name) is on_collection:
+            raise refusals.method_not_allowed()
+        if resource.namespaced and not where.namespace and where.verb not in ("list", "watch"):
+            raise refusals.method_not_allowed()
+        if where.namespace and not resource.namespaced:
+            raise refusals.no_such_resource()
+
+    # reading
+
+    def _get(self, request: Request, where: Route, resource: Resource) -> Response:
+        accept = self._accept(request)
+        objects = self.cluster.store.collection(resource.storage).objects
+        if self.stale_revision is not None:
+            objects = self.cluster.store.collection(resource.storage).at_revision(self.stale_revision)
+        stored = objects.get(f"{where.namespace}/{where.name}")
+        if stored is None:
+            raise refusals.not_found(resource.plural, resource.group, where.name)
+        if accept == Accepted() and "pretty" not in request.query:
+            return Response(200, listing.item_json(stored, resource, bare=False))
+        obj = convert(stored.obj, resource)
+        return self._object(request, resource, obj, 200)
+
+    def _list(self, request: Request, where: Route, resource: Resource) -> Reply:
+        accept = self._accept(request)
+        listing.check_list_options(request)
+        selected = self._select(request, where, resource)
+        collection = self.cluster.store.collection(resource.storage)
+        stale = self.stale_revision
+
+        def answer() -> Response:
+            if stale is not None:
+                page = listing.stale_page(collection, stale, selected)
+            else:
+                page = listing.list_page(self.cluster.store, collection, request, selected)
+            include = request.query.get("includeObject", "Metadata")
+            return views.list_response(
+                page, resource, accept, lambda: self._printer(resource), include, request.flag("pretty")
+            )
+
+        try:
+            return answer()
+        except listing.Future as future:
+            return self._wait(future.revision, answer)
+
+    async def _wait(self, revision: int, answer: Callable[[], Response]) -> Answer:
+        """Answer when the revision has come, or say after a while that it has not."""
+        store = self.cluster.store
+        deadline = asyncio.get_running_loop().time() + MAX_WAIT
+        while store.revision < revision and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.05)
+        try:
+            return answer()
+        except listing.Future:
+            return error_response(refusals.too_large_resource_version(revision, store.revision))
+        except ApiError as error:
+            return error_response(error)
+
+    def _watch(self, request: Request, where: Route, resource: Resource) -> Stream:
+        accept = self._accept(request)
+        listing.check_watch_options(request)
+        selected = self._select(request, where, resource)
+        options = watching.read_watch_options(request.query, resource.kind, resource.api_version)
+        include = request.query.get("includeObject", "Metadata")
+        watch = Watch(
+            self.cluster.store,
+            self.cluster.store.collection(resource.storage),
+            selected,
+            options,
+            lambda stored, first: views.watch_object(
+                stored, resource, accept, lambda: self._printer(resource), include, first
+            ),
+        )
+
+        def open_watch(sink: Any) -> Callable[[], None]:
+            self.watches[watch] = resource
+            close = watch.open(sink)
+
+            def closed() -> None:
+                self.watches.pop(watch, None)
+                close()
+
+            return closed
+
+        stream = Stream(open_watch)
+        self._latest = (stream, watch)
+        return stream
+
+    def strike_watch(self, fault: Fault, stream: Stream) -> None:
+        """Let a fault befall the watch behind an answer after the fault's seconds."""
+        found, watch = self._latest
+        if found is stream:
+            asyncio.get_running_loop().call_later(fault.seconds, strike, fault, watch)
+
+    def strike_open_watches(self, fault: Fault) -> int:
+        """Let a fault befall the open watches of its resource; return how many."""
+        struck = [
+            watch
+            for watch, resource in self.watches.items()
+            if fault.resource in ("", refusals.qualified(resource.plural, resource.group))
+        ]
+        for watch in struck:
+            strike(fault, watch)
+        return len(struck)
+
+    def _select(self, request: Request, where: Route, resource: Resource) -> listing.Selection:
+        return listing.selection(request, resource, where.namespace, self._selectable(resource))
+
+    # writing
+
+    def _create(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+        accept = self._accept(request)
+        ctx = write_context(request, user, "CreateOptions")
+        body, ctx.duplicates = self._body(request, resource.kind)
+        review = self._reviews.find(resource.group, resource.kind)
+        if review is not None:
+            return self._reviewed(request, where, resource, user, body, review)
+        obj = self.cluster.writer.create(resource, where.namespace, body, ctx)
+        return self._written(request, resource, obj, 201, ctx, accept)
+
+    def _reviewed(
+        self, request: Request, where: Route, resource: Resource, user: User, body: Manifest, review: Review
+    ) -> Response:
+        value = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": body.get("metadata") or {},
+            "spec": body.get("spec") or {},
+            "status": review(body, user, where.namespace),
+        }
+        return views.object_response(value, self._accept(request), 201, request.flag("pretty"))
+
+    def _update(
+        self, request: Request, where: Route, resource: Resource, user: User, subresource: str = ""
+    ) -> Response:
+        accept = self._accept(request)
+        ctx = write_context(request, user, "UpdateOptions")
+        body, ctx.duplicates = self._body(request, resource.kind)
+        obj = self.cluster.writer.update(resource, where.namespace, where.name, body, ctx, subresource)
+        return self._written(request, resource, obj, 200, ctx, accept)
+
+    def _patch(self, request: Request, where: Route, resource: Resource, user: User, subresource: str = "") -> Response:
+        accept = self._accept(request)
+        media = media_type(request)
+        ctx = write_context(request, user, "PatchOptions", apply=media == APPLY)
+        offered = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+        if media not in offered:
+            raise refusals.unsupported_media(media, offered)
+        if media == APPLY:
+            body = self._applied(request, resource, ctx)
+            obj, created = self.cluster.writer.apply(
+                resource,
+                where.namespace,
+                where.name,
+                body,
+                ctx,
+                subresource,
+                lambda: self.cluster.authorizer.require(
+                    user, Attributes("create", where.group, where.resource, "", where.namespace, where.name)
+                ),
+            )
+            return self._written(request, resource, obj, 201 if created else 200, ctx, accept)
+        change, shown = patch_function(media, request.body, self.cluster.registry.schema(resource), ctx)
+        obj = self.cluster.writer.patch(resource, where.namespace, where.name, change, ctx, subresource, shown)
+        return self._written(request, resource, obj, 200, ctx, accept)
+
+    def _applied(self, request: Request, resource: Resource, ctx: Context) -> Manifest:
+        try:
+            body, ctx.duplicates = parse_yaml(request.body)
+        except Malformed as error:
+            raise refusals.bad_request(f"error decoding YAML: {error}") from None
+        if body is None:
+            body = {}
+        if not isinstance(body, dict):
+            raise refusals.bad_request(
+                "error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}"
+            )
+        if ctx.duplicates:
+            if ctx.validation == "Strict":
+                listed = "\n  ".join(ctx.duplicates)
+                raise refusals.bad_request(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + listed
+                )
+            if ctx.validation == "Warn":
+                ctx.warnings.extend(ctx.duplicates)
+            ctx.duplicates = []
+        return body
+
+    def _delete(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+        accept = self._accept(request)
+        options, dry_run = self._delete_options(request)
+        ctx = Context(user, "", dry_run=dry_run)
+        obj, gone = self.cluster.deleter.delete(resource, where.namespace, where.name, options, ctx)
+        answer = self.cluster.deleter.answer(resource, obj, gone)
+        return self._written(request, resource, answer, 200, ctx, accept)
+
+    def _delete_collection(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+        accept = self._accept(request)
+        options, dry_run = self._delete_options(request)
+        ctx = Context(user, "", dry_run=dry_run)
+        selected = self._select(request, where, resource)
+        store = self.cluster.store
+        page = listing.list_page(store, store.collection(resource.storage), request, selected)
+        for stored in page.items:
+            meta = stored.obj["metadata"]
+            self.cluster.deleter.delete(resource, meta.get("namespace", ""), meta["name"], options, ctx)
+        return views.list_response(page, resource, accept, lambda: self._printer(resource), "Metadata", False)
+
+    def _delete_options(self, request: Request) -> tuple[DeleteOptions, bool]:
+        body: Manifest = {}
+        if request.body.strip():
+            body, _ = self._body(request, "DeleteOptions")
+        return read_options(body, request.query)
+
+    def _subresource(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
+        found = resource.subresource(where.subresource)
+        if found is None:
+            if resource.custom:
+                raise refusals.not_found(resource.plural, resource.group, where.name)
+            raise refusals.no_such_resource()
+        if where.verb not in found.verbs or request.method in ("HEAD", "OPTIONS"):
+            raise refusals.method_not_allowed()
+        if where.subresource == "status":
+            match where.verb:
+                case "get":
+                    return self._get(request, where, resource)
+                case "update":
+                    return self._update(request, where, resource, user, "status")
+                case _:
+                    return self._patch(request, where, resource, user, "status")
+        if where.subresource == "log":
+            return self.subresources.log(request, resource, where)
+        if where.subresource == "scale":
+            return self._scale(request, where, resource, user)
+        ctx = write_context(request, user, "CreateOptions")
+        body, _ = self._body(request, resource.kind)
+        sub = self.subresources
+        match where.subresource:
+            case "eviction":
+                answer = sub.evict(body, resource, where, ctx)
+            case "binding":
+                answer = sub.bind(body, resource, where)
+            case "token":
+                answer = sub.issue_token(body, resource, where)
+            case "finalize":
+                answer = self.cluster.finalize(resource, where.name, body, ctx)
+                return self._written(request, resource, answer, 200, ctx, self._accept(request))
+            case _:
+                raise ApiError(501, "NotImplemented", f"the sandbox does not have {where.resource}/{where.subresource}")
+        return views.object_response(answer, self._accept(request), 201, request.flag("pretty"))
+
+    def _scale(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+        sub = self.subresources
+        if where.verb == "get":
+            scale = sub.read_scale(resource, where)
+        elif where.verb == "update":
+            ctx = write_context(request, user, "UpdateOptions")
+            body, _ = self._body(request, resource.kind)
+            scale = sub.write_scale(resource, where, lambda _: body, ctx)
+        else:
+            ctx = write_context(request, user, "PatchOptions", apply=media_type(request) == APPLY)
+            if media_type(request) == APPLY:
+                body = self._applied(request, resource, ctx)
+                scale = sub.write_scale(resource, where, lambda live: {**live, **body}, ctx)
+            else:
+                media = media_type(request)
+                change, _ = patch_function(MERGE if media == STRATEGIC else media, request.body, DEDUCED, ctx)
+                scale = sub.write_scale(resource, where, change, ctx)
+        return views.object_response(scale, self._accept(request), 200, request.flag("pretty"))
+
+    # helpers
+
+    def _accept(self, request: Request) -> Accepted:
+        return accepted(request.headers.get("accept", ""))
+
+    def _body(self, request: Request, kind: str) -> tuple[Manifest, list[str]]:
+        media = media_type(request)
+        if media == PROTOBUF:
+            try:
+                return decode(request.body), []
+            except (Undecodable, UnicodeDecodeError) as error:
+                raise refusals.unsupported_media(media, _BODY_TYPES[:2], str(error)) from None
+        if media and media not in _BODY_TYPES:
+            raise refusals.unsupported_media(media, _BODY_TYPES)
+        return require_object(request.body, kind)
+
+    def _written(
+        self, request: Request, resource: Resource, obj: Manifest, status: int, ctx: Context, accept: Accepted
+    ) -> Response:
+        if obj.get("kind") == "Status":
+            response = views.object_response(obj, accept, status, request.flag("pretty"))
+        else:
+            response = self._object(request, resource, obj, status)
+        if ctx.warnings:
+            response.headers["Warning"] = ", ".join(warning_text(text) for text in dict.fromkeys(ctx.warnings))
+        return response
+
+    def _object(self, request: Request, resource: Resource, obj: Manifest, status: int) -> Response:
+        accept = self._accept(request)
+        include = request.query.get("includeObject", "Metadata")
+        value = views.shaped(obj, accept, lambda: self._printer(resource), include)
+        return views.object_response(value, accept, status, request.flag("pretty"))
+
+
+def strike(fault: Fault, watch: Watch | None) -> None:
+    """Let a fault befall a watch."""
+    if watch is None:
+        return
+    match fault.kind:
+        case FaultKind.DROP_WATCH:
+            watch.drop()
+        case FaultKind.HALF_OPEN_WATCH:
+            watch.mute()
+        case FaultKind.EXPIRE_WATCH:
+            watch.expire()

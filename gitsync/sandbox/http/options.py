@@ -1,0 +1,49 @@
+"""The options of a write, from query and headers."""
+
+from __future__ import annotations
+
+from gitsync.sandbox import refusals
+from gitsync.sandbox.context import Context
+from gitsync.sandbox.http.message import Request
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.users import User
+
+MAX_MANAGER = 128
+
+
+def write_context(request: Request, user: User, options: str, *, apply: bool = False) -> Context:
+    """Return the context of a write; refuse options as the kind ``options`` would."""
+    query = request.query
+    causes: list[Cause] = []
+    dry_run = query.get("dryRun", "")
+    if dry_run not in ("", "All"):
+        text = f'Unsupported value: ["{dry_run}"]: supported values: "All"'
+        causes.append(Cause("FieldValueNotSupported", text, "dryRun"))
+    manager = query.get("fieldManager", "")
+    if options == "PatchOptions" and "force" in query and not apply:
+        causes.append(Cause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"))
+    if apply and not manager:
+        causes.append(Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
+    if len(manager.encode()) > MAX_MANAGER:
+        text = f"Too long: may not be more than {MAX_MANAGER} bytes"
+        causes.append(Cause("FieldValueTooLong", text, "fieldManager"))
+    validation = query.get("fieldValidation", "") or "Warn"
+    if validation not in ("Ignore", "Warn", "Strict"):
+        text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        causes.append(Cause("FieldValueNotSupported", text, "fieldValidation"))
+    if causes:
+        raise refusals.invalid_options(options, causes)
+    if not manager:
+        manager = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER] or "unknown"
+    return Context(user, manager, bool(dry_run), validation, request.flag("force"))
+
+
+def media_type(request: Request) -> str:
+    """Return the media type of a body without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def warning_text(text: str) -> str:
+    """Return a text as it stands in a Warning header."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'299 - "{quoted}"'

@@ -1,0 +1,82 @@
+"""Reviews: questions to the API server about who may do what, and who one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.rbac import Attributes
+from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.users import Tokens, User
+
+Review = Callable[[Manifest, User, str], dict[str, Any]]
+"""From the review sent, who asks, and the namespace of the URL, to its status."""
+
+
+class Reviews:
+    """Answer the kinds that are asked by POST and stored nowhere."""
+
+    def __init__(self, cluster: Cluster, tokens: Tokens) -> None:
+        self._cluster = cluster
+        self._tokens = tokens
+        self._kinds: dict[tuple[str, str], Review] = {
+            ("authorization.k8s.io", "SelfSubjectAccessReview"): self._self_access,
+            ("authorization.k8s.io", "SubjectAccessReview"): self._access,
+            ("authorization.k8s.io", "LocalSubjectAccessReview"): self._access,
+            ("authorization.k8s.io", "SelfSubjectRulesReview"): self._rules,
+            ("authentication.k8s.io", "SelfSubjectReview"): self._self,
+            ("authentication.k8s.io", "TokenReview"): self._token,
+        }
+
+    def find(self, group: str, kind: str) -> Review | None:
+        """Return how to answer a kind of review, None for a kind that is no review."""
+        return self._kinds.get((group, kind))
+
+    def _self_access(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
+        return self._decide(user, review.get("spec") or {}, namespace)
+
+    def _access(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
+        spec = review.get("spec") or {}
+        groups = tuple(spec.get("groups") or ())
+        return self._decide(User(str(spec.get("user") or ""), groups, str(spec.get("uid") or "")), spec, namespace)
+
+    def _decide(self, user: User, spec: Manifest, namespace: str) -> dict[str, Any]:
+        path, asked = spec.get("nonResourceAttributes"), spec.get("resourceAttributes") or {}
+        if path:
+            wanted = Attributes(str(path.get("verb") or ""), path=str(path.get("path") or ""))
+        else:
+            wanted = Attributes(
+                str(asked.get("verb") or ""),
+                str(asked.get("group") or ""),
+                str(asked.get("resource") or ""),
+                str(asked.get("subresource") or ""),
+                str(asked.get("namespace") or namespace),
+                str(asked.get("name") or ""),
+            )
+        return {"allowed": self._cluster.authorizer.allowed(user, wanted)}
+
+    def _rules(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
+        of = str((review.get("spec") or {}).get("namespace") or "")
+        resource_rules, path_rules = [], []
+        for rule in self._cluster.authorizer.rules(user, of):
+            if rule.get("nonResourceURLs"):
+                path_rules.append({"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]})
+            else:
+                keys = ("verbs", "apiGroups", "resources", "resourceNames")
+                resource_rules.append({key: rule[key] for key in keys if key in rule})
+        return {"resourceRules": resource_rules, "nonResourceRules": path_rules, "incomplete": False}
+
+    def _self(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
+        return {"userInfo": user.to_dict()}
+
+    def _token(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
+        token = str((review.get("spec") or {}).get("token") or "")
+        try:
+            found = self._tokens.user_of(f"Bearer {token}", self._cluster.clock.now())
+        except ApiError:
+            return {"user": {}, "error": "[invalid bearer token, the token is not known]"}
+        if not token:
+            return {"user": {}}
+        return {"authenticated": True, "user": found.to_dict(), "audiences": ["https://kubernetes.default.svc"]}
