@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gitsync.apply.execute import Applier
+from gitsync.apply.hooks import Hooks
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
 from gitsync.cluster.lease import ClusterLease
@@ -29,6 +30,7 @@ from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
 from gitsync.source.rules import SAFE_SCHEMES
 from gitsync.sync.converge import Converger
+from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.render import Desire
@@ -88,7 +90,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     statuses, state = Statuses(cluster, live), State(cluster, live)
     applier = Applier(cluster, live, records, clock, pool)
-    converger = Converger(cluster, live, records, clock, applier, statuses, policy or Policy(), _rules(settings), state)
+    execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
+    converger = Converger(cluster, live, records, clock, execution, policy or Policy(), _rules(settings), state)
     fetcher = Fetcher(source, cluster, live, clock)
     desire = Desire(source, renderer, cluster, fetcher)
     pipeline = Pipeline(fetcher, desire, converger, statuses, state, clock)
@@ -102,7 +105,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         is_leading=(lambda: leader.is_leading) if settings.leader_election else (lambda: True),
         workers=settings.workers,
     )
-    converger.nudge = applications.look_at_git
+    execution.nudge = applications.look_at_git
     leader.on_change = lambda leading: applications.look_at_all()
     live.subscribe(applications.saw, applications.look_at_all)
     parts: list[Part] = [

@@ -46,10 +46,11 @@ class Applier:
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
-            results += self._write(job, ready)
+            results += self.write(job, ready)
         return Round(tuple(results))
 
-    def _write(self, job: Job, batch: Sequence[Change]) -> list[Result]:
+    def write(self, job: Job, batch: Sequence[Change]) -> list[Result]:
+        """Carry out steps that need not wait for each other, with their place in audit and inventory."""
         if not batch:
             return []
         self._records.audit(self._audit(job, change, Outcome.INTENDED, change.reason) for change in batch)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gitsync.apply.execute import Applier
-from gitsync.apply.job import Job, Round
+from gitsync.apply.hooks import is_hook
 from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput
 from gitsync.gate.approvals import asks, needs_approval
 from gitsync.gate.checks import check_manifests
@@ -15,32 +13,29 @@ from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.rules import ManifestRule, check_rules
 from gitsync.gate.validate import validate
-from gitsync.objects.change import Action, Change, Decision, Plan, Verdict
+from gitsync.objects.change import Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
-from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
+from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.make import Seen, make_plan, uncertain
+from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
-from gitsync.sync.attempts import count_failure, count_success
-from gitsync.sync.finish import describe_drift, finish, steps_of
-from gitsync.sync.memory import Memory, Operation
+from gitsync.sync.attempts import count_success
+from gitsync.sync.execution import Execution, is_terminating
+from gitsync.sync.finish import describe_drift
+from gitsync.sync.memory import Memory
 from gitsync.sync.observe import Observation, health_of, observe
 from gitsync.sync.state import State
-from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
 
 Place = Callable[[Manifest, str], str]
 """Tell where a field of a rendered object was written, as ``file:line``."""
 
-_SAFETY = 10.0
-"""Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
 _APPROVAL_POLL = 5.0
 """An approval may be given by another process, straight into the database."""
-_PEERS_TIME, _PEERS_LOOK = 10.0, 0.2
-"""So long a prune waits for other applications of the repository, looking so often."""
 _HEALS, _HEAL_PERIOD = 5, 60.0
 """So many heals in so many seconds are a fight with another controller, and pause healing."""
 
@@ -54,8 +49,7 @@ class Converger:
         live: Live,
         records: Records,
         clock: Clock,
-        applier: Applier,
-        statuses: Statuses,
+        execution: Execution,
         policy: Policy,
         rules: Sequence[ManifestRule],
         state: State,
@@ -64,13 +58,10 @@ class Converger:
         self._live = live
         self._records = records
         self._clock = clock
-        self._applier = applier
-        self._statuses = statuses
+        self._execution = execution
         self._policy = policy
         self._rules = rules
         self._state = state
-        self.nudge: Callable[[Sequence[str]], None] = lambda keys: None
-        """Called with applications that should look at Git now; set once, before the start."""
 
     def converge(self, turn: Turn, memory: Memory, desired: Mapping[ObjectRef, Manifest], place: Place) -> None:
         """Look, plan, and carry out what may be carried out now; the turn holds all that was found."""
@@ -78,11 +69,11 @@ class Converger:
         self._check(turn, memory, place)
         self._plan(turn, memory)
         turn.drift_seen = _drift(turn)
-        self._supersede(turn, memory)
+        self._execution.supersede(turn, memory)
         self._resolve_interrupted(turn, memory)
         trigger = self._trigger(turn, memory)
         if trigger and self._is_allowed(turn, memory):
-            self._execute(turn, memory, trigger)
+            self._execution.run(turn, memory, trigger)
             self._observe(turn, desired)
             self._plan(turn, memory)
         self._conclude(turn, memory)
@@ -103,8 +94,8 @@ class Converger:
             turn.verdict = Verdict(Decision.HELD, (asks(turn.app, plan),))
         else:
             turn.verdict = Verdict(Decision.ALLOWED, (), approver)
-            if not all(_is_terminating(change) for change in plan.writes):
-                self._execute(turn, memory, "delete")
+            if not all(is_terminating(change) for change in plan.writes):
+                self._execution.run(turn, memory, "delete")
                 self._observe(turn, {})
                 self._plan(turn, memory)
         self._conclude(turn, memory)
@@ -115,7 +106,11 @@ class Converger:
         turn.observation = observation
         self._state.declare(turn.app.key, frozenset(desired))
         turn.inventory = _held(turn, observation)
-        turn.health = {ref: health_of(ref, observation.live.get(ref), self._live) for ref in desired}
+        turn.health = {
+            ref: health_of(ref, observation.live.get(ref), self._live)
+            for ref, manifest in desired.items()
+            if not options_of(manifest).hooks
+        }
 
     def _check(self, turn: Turn, memory: Memory, place: Place) -> None:
         """Refuse a revision with an object that does not fit its schema, before anything of it is written."""
@@ -175,24 +170,14 @@ class Converger:
                 answer = error
             memory.dry_runs[ref] = (desired, resource_version_of(live), answer)
 
-    def _supersede(self, turn: Turn, memory: Memory) -> None:
-        """End an operation that still waits when there is a newer commit: what it did stays, the new one goes on."""
-        operation = memory.operation
-        if operation is None or turn.goal is None or operation.commit.id == turn.goal.id:
-            return
-        memory.operation = None
-        took = round((self._clock.monotonic() - operation.began) * 1000)
-        message = f"superseded by {turn.goal.id[:12]} while it waited for {operation.waiting}"
-        turn.record = finish(operation, turn.app, self._records, message, took, superseded=True)
-
     def _trigger(self, turn: Turn, memory: Memory) -> str:
         """Return why to sync now, empty when there is nothing to do or the application does not want it."""
         plan, app = turn.plan, turn.app
         assert plan is not None
-        if all(_is_terminating(change) for change in plan.writes):
-            return ""
         if memory.operation is not None:
             return memory.operation.trigger
+        if all(is_terminating(change) for change in plan.writes):
+            return ""
         if turn.is_requested:
             return "manual"
         if not app.sync.automated:
@@ -239,99 +224,6 @@ class Converger:
             *check_rules(self._rules, desired.values()),
         )
 
-    def _execute(self, turn: Turn, memory: Memory, trigger: str) -> None:
-        turn.stage = Stage.APPLY
-        plan, observation = turn.plan, turn.observation
-        assert plan is not None
-        assert observation is not None
-        assert turn.verdict is not None
-        operation = memory.operation
-        if operation is None:
-            operation = memory.operation = self._begin(turn, memory, plan, trigger)
-        operation.plan = plan
-
-        def hold(entries: Mapping[ObjectRef, Held]) -> None:
-            wider = turn.inventory.widened(entries)
-            if wider.entries.keys() != turn.inventory.entries.keys():
-                status = {**turn.status_before, "phase": "Executing", "inventory": wider.to_status()}
-                turn.manifest = self._statuses.write(turn.manifest, status)
-            turn.inventory = wider
-
-        if turn.verdict.approver:
-            operation.approver, operation.approved = turn.verdict.approver, plan
-            self._records.use_approval(turn.app.key, plan.digest)
-        lagging = self._wait_for_peers(turn, operation)
-        done = self._applier.execute(
-            Job(
-                turn.app,
-                replace(plan, changes=tuple(change for change in plan.changes if _is_due(change, lagging))),
-                operation.commit,
-                operation.id,
-                observation.versions,
-                hold,
-                lambda ref, manifest: health_of(ref, manifest, self._live),
-                approver=operation.approver,
-            )
-        )
-        operation.steps.update(steps_of(done.results))
-        if lagging and not done.waiting:
-            done = replace(done, waiting=lagging)
-            turn.wake_in(_PEERS_LOOK)
-        self._account(turn, memory, operation, done)
-
-    def _wait_for_peers(self, turn: Turn, operation: Operation) -> str:
-        """
-        Return what a prune waits for: applications that may have taken over what left this one.
-
-        They are asked to look at Git at once; one that does not in time is waited for no longer.
-        """
-        if turn.goal is None or all(change.action is not Action.PRUNE for change in operation.plan.writes):
-            return ""
-        lagging = self._state.lagging(turn.app.key, turn.app.source.repo_url, turn.goal.id)
-        if not lagging or self._clock.monotonic() - operation.began > _PEERS_TIME:
-            return ""
-        self.nudge(lagging)
-        return f"{lagging[0]} to look at commit {turn.goal.id[:12]}, since it may declare what would be pruned"
-
-    def _begin(self, turn: Turn, memory: Memory, plan: Plan, trigger: str) -> Operation:
-        return Operation(
-            id=uuid.uuid4().hex[:16],
-            commit=turn.goal or Commit(turn.applied),
-            trigger=trigger,
-            initiator=memory.requested_by if trigger == "manual" and memory.requested_by else "automated",
-            started=turn.now,
-            began=self._clock.monotonic(),
-            plan=plan,
-        )
-
-    def _account(self, turn: Turn, memory: Memory, operation: Operation, done: Round) -> None:
-        """Turn what the round did into the operation's end, or its next look."""
-        now = self._clock.monotonic()
-        failed = [result for result in done.results if result.outcome is Outcome.FAILED]
-        if operation.trigger == "drift":
-            healed = sum(1 for result in done.results if result.outcome is Outcome.SUCCEEDED)
-            turn.corrected += healed
-            if healed:
-                memory.heals.append(now)
-        if done.waiting and not failed:
-            if now - operation.began < turn.app.sync.health_timeout:
-                operation.waiting = done.waiting
-                turn.wake_in(_SAFETY)
-                return
-            message = f"waited {turn.app.sync.health_timeout:.0f} s for {done.waiting}"
-        else:
-            message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
-        memory.operation = None
-        memory.failed = {result.change.ref: result for result in failed}
-        if failed or message:
-            turn.wake_in(count_failure(memory, turn, failed, now))
-        else:
-            count_success(memory)
-            turn.applied = operation.commit.id
-            turn.settle_request()
-        turn.message = message
-        turn.record = finish(operation, turn.app, self._records, message, round((now - operation.began) * 1000))
-
     def _resolve_interrupted(self, turn: Turn, memory: Memory) -> None:
         """
         Close what a crash left open in the audit: an intent whose effect is there succeeded, others did not.
@@ -363,16 +255,11 @@ class Converger:
         current = {change.ref for change in plan.writes}
         turn.problems = {ref: result.message for ref, result in memory.failed.items() if ref in current}
         turn.drift_objects = len(plan.writes) if plan.revision == turn.applied else 0
-        if not plan.writes:
+        if not plan.writes and operation is None:
             turn.phase = "Synced"
             turn.applied = plan.revision
             turn.settle_request()
-            count_success(memory)
-            memory.failed.clear()
-            if operation is not None:
-                memory.operation = None
-                took = round((self._clock.monotonic() - operation.began) * 1000)
-                turn.record = turn.record or finish(operation, turn.app, self._records, "", took)
+            self._keep_failed_hooks(turn, memory)
         elif operation is not None:
             turn.phase, turn.reason = "Executing", "Waiting"
             turn.message = f"waits for {operation.waiting}"
@@ -385,7 +272,7 @@ class Converger:
             turn.message = "; ".join(turn.verdict.reasons)
         elif turn.problems:
             turn.phase, turn.reason = "Failed", "ApplyFailed"
-        elif all(_is_terminating(change) for change in plan.writes):
+        elif all(is_terminating(change) for change in plan.writes):
             turn.phase, turn.reason = "Executing", "Deleting"
             turn.message = f"waits for {plan.writes[0].ref} to be gone"
         elif turn.drift_objects:
@@ -394,6 +281,16 @@ class Converger:
         else:
             turn.phase, turn.reason = "Pending", "OutOfSync"
             turn.message = turn.message or f"{len(plan.writes)} steps wait for a sync"
+
+    def _keep_failed_hooks(self, turn: Turn, memory: Memory) -> None:
+        """Everything is applied: all that can still be wrong is a hook that failed after it, for this very input."""
+        failed = {ref: result for ref, result in memory.failed.items() if is_hook(result.change)}
+        if failed and memory.attempts.of == turn.input:
+            turn.phase, turn.reason = "Failed", "HookFailed"
+            turn.problems = {ref: result.message for ref, result in failed.items()}
+        else:
+            count_success(memory)
+            memory.failed.clear()
 
 
 def _held(turn: Turn, observation: Observation) -> Inventory:
@@ -439,13 +336,3 @@ def _goes_on(approved: Plan | None, plan: Plan) -> bool:
         (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
         for change in plan.writes
     )
-
-
-def _is_due(change: Change, lagging: str) -> bool:
-    """Whether the step may be carried out now."""
-    return not _is_terminating(change) and not (lagging and change.action is Action.PRUNE)
-
-
-def _is_terminating(change: Change) -> bool:
-    """Whether the step deletes what is on its way out already."""
-    return change.action is Action.PRUNE and bool(metadata_of(change.live or {}).get("deletionTimestamp"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gitsync.apply.hooks import Runs
 from gitsync.apply.job import Result
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.merge.schema import Schemas
@@ -33,6 +34,7 @@ class Operation:
     approver: str = ""
     approved: Plan | None = None
     steps: dict[ObjectRef, Step] = field(default_factory=dict)
+    hooks: Runs = field(default_factory=dict)
     waiting: str = ""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
 from gitsync.controllers.definitions import Definitions
+from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
@@ -76,7 +77,8 @@ class World:
         self.kubeconfig = sandbox.kubeconfig(folder / "kubeconfig")
         self.client = Client(Connection(str(self.kubeconfig)))
         self.cluster = Kubernetes(self.client)
-        self._settings = settings
+        self._policy: Policy | None = settings.pop("policy", None)
+        self._settings = {"allow_file_urls": True, **settings}
         self._controller: Controller | None = None
         self.namespace(NAMESPACE)
         Definitions(self.cluster, install=True).start()
@@ -90,11 +92,10 @@ class World:
         settings = Settings(
             kubeconfig=str(self.kubeconfig),
             data=self.folder / "data",
-            allow_file_urls=True,
             render_workers=1,
             **self._settings,
         )
-        self._controller = build_controller(settings)
+        self._controller = build_controller(settings, self._policy)
         self._controller.start()
         return self._controller
 

@@ -1,0 +1,117 @@
+"""Hooks: objects that run before a sync, with it, after it, or when it failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from gitsync.apply.execute import Applier
+from gitsync.apply.job import Job, Result, Round
+from gitsync.apply.wait import look
+from gitsync.objects.change import Action, Change
+from gitsync.objects.health import Health
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.record import Outcome
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import HookDelete, HookPhase, Options, options_of
+from gitsync.plan.order import hook_stage
+from gitsync.ports import Cluster, Live
+
+
+@dataclass(slots=True)
+class HookRun:
+    """How far one hook of one sync is: ``removing`` is the uid that has to go first, ``uid`` the one that runs."""
+
+    removing: str = ""
+    uid: str = ""
+    result: Result | None = None
+
+
+Runs = dict[tuple[ObjectRef, HookPhase], HookRun]
+
+
+def is_hook(change: Change) -> bool:
+    """Whether the step is one of a hook, also where it rests."""
+    return change.desired is not None and bool(options_of(change.desired).hooks)
+
+
+class Hooks:
+    """
+    Run the hooks of a phase, wave by wave; each once in a sync.
+
+    A hook is done when it is healthy (a Job: complete), and has failed when it is Degraded or disappears before it
+    is done, such as a failed Job that its own TTL removes. Its delete policies are obeyed; without one, what is left
+    of the last run goes before the next.
+    """
+
+    def __init__(self, applier: Applier, cluster: Cluster, live: Live) -> None:
+        self._applier = applier
+        self._cluster = cluster
+        self._live = live
+
+    def run(self, job: Job, runs: Runs, phase: HookPhase) -> Round:
+        """Start what is due, look at what runs, and return the results of what has ended since the last call."""
+        stage = hook_stage(phase)
+        hooks = [change for change in job.plan.changes if change.stage == stage and is_hook(change)]
+        results: list[Result] = []
+        for _, wave in groupby(hooks, key=lambda change: change.wave):
+            waiting = ""
+            for change in wave:
+                run = runs.setdefault((change.ref, phase), HookRun())
+                if run.result is None:
+                    waiting = self._advance(job, change, run) or waiting
+                    results += [run.result] if run.result is not None else []
+            if waiting or any(result.outcome is Outcome.FAILED for result in results):
+                return Round(tuple(results), waiting)
+        return Round(tuple(results))
+
+    def stop(self, job: Job, runs: Runs) -> None:
+        """Delete the hooks that still run: their time is over."""
+        late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
+        self._delete(job, late)
+
+    def _advance(self, job: Job, change: Change, run: HookRun) -> str:
+        """Take one hook a step further; return what it waits for, empty when it has ended."""
+        assert change.desired is not None
+        options = options_of(change.desired)
+        found = look(job, change.ref, self._cluster, self._live)
+        if run.uid:
+            return self._watch(job, change, run, found, options)
+        if found is not None and _removes_first(options):
+            if run.removing != uid_of(found):
+                run.removing = uid_of(found)
+                self._delete(job, {change.ref: run.removing})
+                found = look(job, change.ref, self._cluster, self._live)
+            if found is not None:
+                return f"the last {change.ref} to be gone"
+        done = self._applier.write(job, [replace(change, action=Action.HOOK)])[0]
+        if done.outcome is Outcome.FAILED or done.live is None:
+            run.result = done
+            return ""
+        run.uid = uid_of(done.live)
+        return self._watch(job, change, run, done.live, options)
+
+    def _watch(self, job: Job, change: Change, run: HookRun, found: Manifest | None, options: Options) -> str:
+        if found is None or uid_of(found) != run.uid:
+            run.result = Result(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
+            return ""
+        status = job.health(change.ref, found)
+        if status.health is Health.PROGRESSING:
+            return f"hook {change.ref} to finish"
+        failed = status.health is Health.DEGRADED
+        outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
+        run.result = Result(change, outcome, f"{change.ref}: {status.message}" if failed else "")
+        if (HookDelete.FAILED if failed else HookDelete.SUCCEEDED) in options.hook_delete:
+            self._delete(job, {change.ref: run.uid})
+        return ""
+
+    def _delete(self, job: Job, uids: dict[ObjectRef, str]) -> None:
+        changes = [
+            Change(ref, Action.PRUNE, reason="a hook that is over", live={"metadata": {"uid": uid}})
+            for ref, uid in uids.items()
+        ]
+        self._applier.write(job, changes)
+
+
+def _removes_first(options: Options) -> bool:
+    return not options.hook_delete or HookDelete.BEFORE_CREATION in options.hook_delete

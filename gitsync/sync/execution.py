@@ -1,0 +1,222 @@
+"""Execution: carry an operation as far as it goes now, and account for it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gitsync.apply.execute import Applier
+from gitsync.apply.hooks import Hooks, is_hook
+from gitsync.apply.job import Job, Result, Round
+from gitsync.objects.change import Action, Change, Plan
+from gitsync.objects.health import Health
+from gitsync.objects.inventory import Held
+from gitsync.objects.manifest import metadata_of
+from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import HookPhase
+from gitsync.ports import Clock, Live, Records
+from gitsync.sync.attempts import count_failure, count_success
+from gitsync.sync.finish import finish, steps_of
+from gitsync.sync.memory import Memory, Operation
+from gitsync.sync.observe import health_of
+from gitsync.sync.state import State
+from gitsync.sync.statuses import Statuses
+from gitsync.sync.turn import Stage, Turn
+
+_SAFETY = 10.0
+"""Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
+_PEERS_TIME, _PEERS_LOOK = 10.0, 0.2
+"""So long a prune waits for other applications of the repository, looking so often."""
+
+
+class Execution:
+    """
+    Run one operation of an application at a time: hooks before, the plan's batches, hooks with it and after it.
+
+    What waits holds no worker: the next look goes on where this one stopped. ``nudge`` is called with applications
+    that should look at Git now; it is set once, before the start.
+    """
+
+    def __init__(
+        self,
+        applier: Applier,
+        hooks: Hooks,
+        statuses: Statuses,
+        records: Records,
+        state: State,
+        live: Live,
+        clock: Clock,
+    ) -> None:
+        self._applier = applier
+        self._hooks = hooks
+        self._statuses = statuses
+        self._records = records
+        self._state = state
+        self._live = live
+        self._clock = clock
+        self.nudge: Callable[[Sequence[str]], None] = lambda keys: None
+
+    def run(self, turn: Turn, memory: Memory, trigger: str) -> None:
+        """Begin an operation, or go on with the one under way, for the turn's plan and verdict."""
+        turn.stage = Stage.APPLY
+        plan = turn.plan
+        assert plan is not None
+        assert turn.verdict is not None
+        operation = memory.operation
+        if operation is None:
+            operation = memory.operation = self._begin(turn, memory, plan, trigger)
+        operation.plan = plan
+        if turn.verdict.approver:
+            operation.approver, operation.approved = turn.verdict.approver, plan
+            self._records.use_approval(turn.app.key, plan.digest)
+        done = self._go_on(turn, operation, self._job(turn, operation, plan))
+        operation.steps.update(steps_of(done.results))
+        self._account(turn, memory, operation, done)
+
+    def supersede(self, turn: Turn, memory: Memory) -> None:
+        """End an operation that still waits when there is a newer commit: what it did stays, the new one goes on."""
+        operation = memory.operation
+        if operation is None or turn.goal is None or operation.commit.id == turn.goal.id:
+            return
+        message = f"superseded by {turn.goal.id[:12]} while it waited for {operation.waiting}"
+        self.finish(turn, memory, operation, message, superseded=True)
+
+    def finish(
+        self, turn: Turn, memory: Memory, operation: Operation, message: str = "", *, superseded: bool = False
+    ) -> None:
+        """End an operation and keep its record; one that did nothing and ended well leaves none."""
+        memory.operation = None
+        if operation.steps or message:
+            took = round((self._clock.monotonic() - operation.began) * 1000)
+            turn.record = finish(operation, turn.app, self._records, message, took, superseded=superseded)
+
+    def _begin(self, turn: Turn, memory: Memory, plan: Plan, trigger: str) -> Operation:
+        return Operation(
+            id=uuid.uuid4().hex[:16],
+            commit=turn.goal or Commit(turn.applied),
+            trigger=trigger,
+            initiator=memory.requested_by if trigger == "manual" and memory.requested_by else "automated",
+            started=turn.now,
+            began=self._clock.monotonic(),
+            plan=plan,
+        )
+
+    def _job(self, turn: Turn, operation: Operation, plan: Plan) -> Job:
+        assert turn.observation is not None
+
+        def hold(entries: Mapping[ObjectRef, Held]) -> None:
+            wider = turn.inventory.widened(entries)
+            if wider.entries.keys() != turn.inventory.entries.keys():
+                status = {**turn.status_before, "phase": "Executing", "inventory": wider.to_status()}
+                turn.manifest = self._statuses.write(turn.manifest, status)
+            turn.inventory = wider
+
+        return Job(
+            turn.app,
+            plan,
+            operation.commit,
+            operation.id,
+            turn.observation.versions,
+            hold,
+            lambda ref, manifest: health_of(ref, manifest, self._live),
+            approver=operation.approver,
+        )
+
+    def _go_on(self, turn: Turn, operation: Operation, job: Job) -> Round:
+        """Run part after part until one fails or has to wait; a failure runs the hooks for it."""
+        results: tuple[Result, ...] = ()
+        for part in self._parts(turn, operation, job):
+            results += part.results
+            if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(turn, operation):
+                self._hooks.stop(job, operation.hooks)
+                results += self._hooks.run(job, operation.hooks, HookPhase.SYNC_FAIL).results
+                return Round(results, part.waiting)
+            if part.waiting:
+                return Round(results, part.waiting)
+        return Round(results)
+
+    def _parts(self, turn: Turn, operation: Operation, job: Job) -> Iterator[Round]:
+        """Yield what each part of a sync came to, in order; each is begun only when the one before has ended."""
+        yield self._hooks.run(job, operation.hooks, HookPhase.PRE_SYNC)
+        yield self._apply(turn, operation, job)
+        yield self._hooks.run(job, operation.hooks, HookPhase.SYNC)
+        if any(is_hook(change) for change in job.plan.changes):
+            yield Round(waiting=_unhealthy(turn, job, self._live))
+        yield self._hooks.run(job, operation.hooks, HookPhase.POST_SYNC)
+
+    def _apply(self, turn: Turn, operation: Operation, job: Job) -> Round:
+        lagging = self._wait_for_peers(turn, operation)
+        due = tuple(change for change in job.plan.changes if not is_hook(change) and _is_due(change, bool(lagging)))
+        done = self._applier.execute(replace(job, plan=replace(job.plan, changes=due)))
+        if lagging and not done.waiting:
+            turn.wake_in(_PEERS_LOOK)
+            return replace(done, waiting=lagging)
+        return done
+
+    def _wait_for_peers(self, turn: Turn, operation: Operation) -> str:
+        """
+        Return what a prune waits for: applications that may have taken over what left this one.
+
+        They are asked to look at Git at once; one that does not in time is waited for no longer.
+        """
+        if turn.goal is None or all(change.action is not Action.PRUNE for change in operation.plan.writes):
+            return ""
+        lagging = self._state.lagging(turn.app.key, turn.app.source.repo_url, turn.goal.id)
+        if not lagging or self._clock.monotonic() - operation.began > _PEERS_TIME:
+            return ""
+        self.nudge(lagging)
+        return f"{lagging[0]} to look at commit {turn.goal.id[:12]}, since it may declare what would be pruned"
+
+    def _is_late(self, turn: Turn, operation: Operation) -> bool:
+        return self._clock.monotonic() - operation.began >= turn.app.sync.health_timeout
+
+    def _account(self, turn: Turn, memory: Memory, operation: Operation, done: Round) -> None:
+        """Turn what was done into the operation's end, or its next look."""
+        now = self._clock.monotonic()
+        failed = [result for result in done.results if result.outcome is Outcome.FAILED]
+        if operation.trigger == "drift":
+            healed = sum(1 for result in done.results if result.outcome is Outcome.SUCCEEDED)
+            turn.corrected += healed
+            if healed:
+                memory.heals.append(now)
+        if done.waiting and not failed and not self._is_late(turn, operation):
+            operation.waiting = done.waiting
+            turn.wake_in(_SAFETY)
+            return
+        message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
+        if done.waiting and not failed:
+            message = f"waited {turn.app.sync.health_timeout:.0f} s for {done.waiting}"
+        memory.failed = {result.change.ref: result for result in failed}
+        if message:
+            turn.wake_in(count_failure(memory, turn, failed, now))
+        else:
+            count_success(memory)
+            turn.applied = operation.commit.id
+            turn.settle_request()
+        turn.message = message
+        self.finish(turn, memory, operation, message)
+
+
+def is_terminating(change: Change) -> bool:
+    """Whether the step deletes what is on its way out already."""
+    return change.action is Action.PRUNE and bool(metadata_of(change.live or {}).get("deletionTimestamp"))
+
+
+def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:
+    """Whether the step may be carried out now."""
+    return not is_terminating(change) and not (is_waiting_for_peers and change.action is Action.PRUNE)
+
+
+def _unhealthy(turn: Turn, job: Job, live: Live) -> str:
+    """Return what the hooks after a sync wait for: the first object that is not healthy."""
+    assert turn.observation is not None
+    for change in job.plan.changes:
+        if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
+            status = health_of(change.ref, turn.observation.live.get(change.ref), live)
+            if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
+                return f"{change.ref} to be healthy, which is {status.health.value}"
+    if any(change.is_write and not is_hook(change) for change in job.plan.changes):
+        return "the applied objects to be seen again"
+    return ""

@@ -1,0 +1,132 @@
+"""The world fails for a while: nothing is guessed, nothing is lost, and it goes on by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.sandbox.server import Sandbox
+from tests.flow.world import NAMESPACE, World, config_map, until
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> Iterator[World]:
+    """A world whose cluster survives a restart at the same address."""
+    sandbox = Sandbox(tmp_path / "cluster", token="fixed-token")
+    sandbox.start()
+    world = World(tmp_path, sandbox)
+    world.namespace("shop")
+    yield world
+    world.close()
+    world.sandbox.stop()
+
+
+def restart(world: World) -> None:
+    port = int(world.sandbox.url.rpartition(":")[2])
+    world.sandbox = Sandbox(world.folder / "cluster", port=port, token="fixed-token")
+    world.sandbox.start()
+
+
+def test_an_api_server_that_goes_away_makes_the_state_unknown_until_it_is_back(lasting: World) -> None:
+    world = lasting
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.sandbox.stop()
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    until(lambda: world.view().status["sync"] == "Unknown", 10, lambda: world.view().status)
+    assert "was not answered" in world.view().status["conditions"][-1]["message"]
+    restart(world)
+    world.synced(second, timeout=30)
+
+
+def test_a_git_server_that_goes_away_stops_neither_healing_nor_the_next_commit(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    hidden = world.repo.bare.with_name("hidden.git")
+    world.repo.bare.rename(hidden)
+    until(lambda: world.condition("SourceReady").get("status") == "False", 10, world.status)
+    assert world.status()["sync"] == "Synced"
+    world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+    until(lambda: world.get("ConfigMap", "a") is not None, 3)
+    hidden.rename(world.repo.bare)
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    world.synced(second, timeout=20)
+    assert world.condition("SourceReady")["status"] == "True"
+
+
+def test_nothing_is_applied_while_the_audit_cannot_be_written(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    database = sqlite3.connect(world.folder / "data" / "history.db", timeout=10)
+    with contextlib.closing(database), database:
+        database.execute("ALTER TABLE audit RENAME TO hidden")
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    until(lambda: world.status()["phase"] == "Failed", 10, world.status)
+    found = world.get("ConfigMap", "a")
+    assert found is not None
+    assert found["data"] == {"x": "1"}
+    database = sqlite3.connect(world.folder / "data" / "history.db", timeout=10)
+    with contextlib.closing(database), database:
+        database.execute("ALTER TABLE hidden RENAME TO audit")
+    world.synced(second, timeout=20)
+
+
+def test_an_application_with_an_invalid_spec_says_so_and_others_run(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application("wrong", source={"path": "shop"}, sync={"interval": "often"})
+    world.application("hostile", source={"path": "shop", "repoURL": "ext::sh"})
+    world.application()
+    world.start()
+    world.synced(first)
+    until(lambda: world.status("wrong").get("phase") == "Failed", 5, lambda: world.status("wrong"))
+    assert "spec.sync.interval" in world.condition("Ready", "wrong")["message"]
+    until(lambda: world.condition("SourceReady", "hostile").get("status") == "False", 5)
+    assert "scheme" in world.condition("SourceReady", "hostile")["message"]
+
+
+def test_a_suspended_application_does_nothing_and_goes_on_when_resumed(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.application(suspend=True)
+    until(lambda: world.status()["phase"] == "Suspended", 5, world.status)
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+    with pytest.raises(AssertionError):
+        until(lambda: world.get("ConfigMap", "a") is not None, 1.5)
+    world.application(suspend=False)
+    world.synced(second)
+
+
+def test_with_automation_off_only_a_request_syncs(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"automated": False})
+    world.start()
+    until(lambda: world.status().get("phase") == "Pending", 5, world.status)
+    assert world.get("ConfigMap", "a") is None
+    world.apply(
+        {
+            "apiVersion": "gitsync.dev/v1alpha1",
+            "kind": "Application",
+            "metadata": {
+                "name": "shop",
+                "namespace": NAMESPACE,
+                "annotations": {"gitsync.dev/requested-sync": "by-ada-1"},
+            },
+        },
+        manager="ada",
+    )
+    world.synced(commit)
+    assert world.status()["requestedSync"] == "by-ada-1"
+    assert world.controller.records.history(f"{NAMESPACE}/shop")[0].trigger == "manual"

@@ -1,0 +1,105 @@
+"""Hooks run before, with and after a sync, and when it failed."""
+
+from __future__ import annotations
+
+from tests.flow.world import NAMESPACE, World, config_map, deployment, until
+
+
+def job(name: str, hook: str, image: str = "tool:1", policy: str = "") -> str:
+    delete = f"\n    gitsync.dev/hook-delete-policy: {policy}" if policy else ""
+    return f"""apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  annotations:
+    gitsync.dev/hook: {hook}{delete}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: tool
+          image: {image}
+"""
+
+
+def steps(world: World, number: int = 0) -> list[tuple[str, str]]:
+    record = world.controller.records.history(f"{NAMESPACE}/shop")[number]
+    return [(step.ref.rpartition("/")[2], step.outcome.value) for step in record.steps]
+
+
+def completed(world: World, name: str) -> bool:
+    found = world.get("Job", name, api="batch/v1") or {}
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return any(item["type"] == "Complete" and item["status"] == "True" for item in conditions)
+
+
+def test_hooks_run_in_their_places_and_once(world: World) -> None:
+    commit = world.repo.commit(
+        "hooks",
+        {
+            "shop/before.yaml": job("before", "PreSync"),
+            "shop/web.yaml": deployment("web"),
+            "shop/after.yaml": job("after", "PostSync"),
+            "shop/failed.yaml": job("failed", "SyncFail"),
+        },
+    )
+    world.application()
+    world.start()
+    world.synced(commit, timeout=30)
+    until(lambda: world.controller.records.history(f"{NAMESPACE}/shop"), 10)
+    assert steps(world) == [("before", "Succeeded"), ("web", "Succeeded"), ("after", "Succeeded")]
+    assert completed(world, "before")
+    assert completed(world, "after")
+    assert world.get("Job", "failed", api="batch/v1") is None
+    before = world.get("Job", "before", api="batch/v1")
+    again = world.repo.commit("again", {"shop/web.yaml": deployment("web", image="web:2")})
+    world.synced(again, timeout=30)
+    until(lambda: len(world.controller.records.history(f"{NAMESPACE}/shop")) == 2, 10)
+    after = world.get("Job", "before", api="batch/v1")
+    assert before is not None
+    assert after is not None
+    assert before["metadata"]["uid"] != after["metadata"]["uid"], "a hook runs anew with each sync"
+
+
+def test_a_hook_that_fails_before_the_sync_stops_it_and_runs_the_hooks_for_failures(world: World) -> None:
+    world.repo.commit(
+        "hooks",
+        {
+            "shop/before.yaml": job("before", "PreSync", image="tool:crash"),
+            "shop/a.yaml": config_map("a", x="1"),
+            "shop/failed.yaml": job("failed", "SyncFail"),
+        },
+    )
+    world.application()
+    world.start()
+    until(lambda: world.status().get("phase") == "Failed", 20, world.status)
+    assert world.get("ConfigMap", "a") is None
+    assert world.get("Job", "failed", api="batch/v1") is not None
+    assert any("before" in problem["object"] for problem in world.status()["problems"])
+
+
+def test_a_hook_is_deleted_as_its_policy_says(world: World) -> None:
+    commit = world.repo.commit(
+        "hooks",
+        {
+            "shop/before.yaml": job("before", "PreSync", policy="HookSucceeded"),
+            "shop/a.yaml": config_map("a", x="1"),
+        },
+    )
+    world.application()
+    world.start()
+    world.synced(commit, timeout=20)
+    until(lambda: world.get("Job", "before", api="batch/v1") is None, 10)
+    assert world.status()["sync"] == "Synced"
+
+
+def test_an_unhealthy_sync_runs_no_hook_after_it(world: World) -> None:
+    world.repo.commit(
+        "hooks", {"shop/web.yaml": deployment("web", image="web:crash"), "shop/after.yaml": job("after", "PostSync")}
+    )
+    world.application()
+    world.start()
+    until(lambda: "to be healthy" in world.condition("Reconciling").get("message", ""), 20, world.status)
+    assert world.get("Job", "after", api="batch/v1") is None
