@@ -36,7 +36,7 @@ def validate_config_map(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes += _key(key, f"binaryData[{key}]")
     size = sum(len(value) if value.isascii() else len(value.encode()) for value in data.values())
     if size + sum(_decoded_size(value) for value in binary.values()) > _LIMIT:
-        causes.append(too_long("", _LIMIT))
+        causes.append(too_long("[]", _LIMIT))
     return causes
 
 

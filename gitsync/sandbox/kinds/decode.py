@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -69,6 +70,8 @@ class Codec:
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         self._schemas = schemas
         self._structs: dict[str, Decoder] = {}
+        self._pending: set[str] = set()
+        self._lock = threading.RLock()
         self._shapes: dict[str, dict[str, str]] = {}
 
     def decode(self, name: str, obj: dict[str, Any]) -> dict[str, Any]:
@@ -156,17 +159,19 @@ class Codec:
         return reference + suffix
 
     def _struct(self, name: str) -> Decoder:
-        """Return the decoder of a struct; recursive types find themselves."""
+        """Return the decoder of a struct, compiled once whatever thread asks first."""
         known = self._structs.get(name)
         if known is not None:
             return known
-
-        def later(value: Any) -> Any:
-            return self._structs[name](value)
-
-        self._structs[name] = later
-        self._structs[name] = self._compile(name)
-        return self._structs[name]
+        with self._lock:
+            if name in self._structs:
+                return self._structs[name]
+            if name in self._pending:  # a type that holds itself finds itself when it is used
+                return lambda value: self._struct(name)(value)
+            self._pending.add(name)
+            self._structs[name] = self._compile(name)
+            self._pending.discard(name)
+            return self._structs[name]
 
     def _compile(self, name: str) -> Decoder:
         schema = self._schemas[name]
@@ -220,7 +225,7 @@ class Codec:
         kind = schema.get("type")
         decoder = self._value(schema, pair)
         if kind == "array" or (kind == "object" and "additionalProperties" in schema):
-            return _without_empty(decoder), None
+            return (decoder if pair in NULL_WHEN_ABSENT else _without_empty(decoder)), None
         if kind == "string" and schema.get("format") == "byte":
             return (decoder if keep else _without_empty(decoder)), None
         if has_default and pair not in DROPS_DEFAULT:

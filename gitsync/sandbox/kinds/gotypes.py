@@ -125,7 +125,9 @@ KEEPS_ZERO = _pairs(
         "VolumeAttachmentSource": "persistentVolumeName",
         "VolumeError": "errorCode",
         "VolumeNodeResources": "count",
-        # admission and extension
+        # flow control, admission and extension
+        "ExemptPriorityLevelConfiguration": "lendablePercent nominalConcurrencyShares",
+        "LimitedPriorityLevelConfiguration": "borrowingLimitPercent lendablePercent nominalConcurrencyShares",
         "MatchResources": "matchPolicy",
         "MutatingWebhook": "failurePolicy matchPolicy reinvocationPolicy sideEffects timeoutSeconds",
         "ValidatingWebhook": "failurePolicy matchPolicy sideEffects timeoutSeconds",
@@ -165,6 +167,7 @@ NULL_WHEN_ABSENT = _pairs(
         "TypedObjectReference": "apiGroup",
         "Event": "eventTime firstTimestamp lastTimestamp deprecatedFirstTimestamp deprecatedLastTimestamp",
         "EventSeries": "lastObservedTime",
+        "APIServiceCondition": "lastTransitionTime",
         "ContainerStateRunning": "startedAt",
         "ContainerStateTerminated": "finishedAt startedAt",
         "CustomResourceDefinitionCondition": "lastTransitionTime",

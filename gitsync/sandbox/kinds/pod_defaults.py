@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 
 _VOLUME_SOURCES_WITH_MODE = ("configMap", "secret", "downwardAPI", "projected")
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?"
+_IMAGE = re.compile(
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{{32,}})?"
+)
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -80,7 +86,9 @@ def _default_container(container: dict[str, Any], host_network: bool) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Return Always for the tag latest, or for neither tag nor digest."""
+    """Return Always for the tag latest, or for neither tag nor digest; what is no image has another tag."""
+    if not _IMAGE.fullmatch(image):
+        return "IfNotPresent"
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"

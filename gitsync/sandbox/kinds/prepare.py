@@ -7,8 +7,7 @@ from typing import Any
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.api import Environment
 from gitsync.sandbox.kinds.resources import quality_of_service
-
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+from gitsync.sandbox.kinds.workload_defaults import TEMPLATE_GENERATION
 
 
 def with_metadata(obj: Manifest, **members: Any) -> Manifest:
@@ -44,7 +43,8 @@ def prepare_job(new: Manifest, old: Manifest | None, env: Environment) -> Manife
         },
     }
     own = labels_of(new)
-    return with_metadata(new, uid=uid, labels=own or template_labels)
+    shared = not own or own is template_metadata.get("labels")
+    return with_metadata(new, uid=uid, labels=template_labels if shared else own)
 
 
 def prepare_daemon_set(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
@@ -53,11 +53,11 @@ def prepare_daemon_set(new: Manifest, old: Manifest | None, env: Environment) ->
     if old is None:
         count = 1
     else:
-        stored = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1")
+        stored = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
         count = int(stored) + (new["spec"]["template"] != old["spec"]["template"])
-    if annotations.get(_TEMPLATE_GENERATION) == str(count):
+    if annotations.get(TEMPLATE_GENERATION) == str(count):
         return new
-    return with_metadata(new, annotations={**annotations, _TEMPLATE_GENERATION: str(count)})
+    return with_metadata(new, annotations={**annotations, TEMPLATE_GENERATION: str(count)})
 
 
 def _protected(finalizer: str, new: Manifest, old: Manifest | None) -> Manifest:
@@ -84,6 +84,11 @@ def prepare_volume(new: Manifest, old: Manifest | None, env: Environment) -> Man
     if old is None:
         new = {**new, "status": {"phase": "Pending", "lastPhaseTransitionTime": env.now()}}
     return _protected("kubernetes.io/pv-protection", new, old)
+
+
+def prepare_role(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+    """Store a list of no rules as no list."""
+    return {**new, "rules": None} if new.get("rules") == [] else new
 
 
 def prepare_namespace(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:

@@ -105,8 +105,10 @@ _RULES: RuleTable = {
     ),
     ("storage.k8s.io", "StorageClass"): Rules(small.default_storage_class, validate=storage.validate_storage_class),
     ("storage.k8s.io", "CSIDriver"): Rules(small.default_csi_driver, validate=storage.validate_csi_driver),
-    (_RBAC, "Role"): Rules(validate=rbac.validate_role, name=rbac.path_segment),
-    (_RBAC, "ClusterRole"): Rules(validate=rbac.validate_cluster_role, name=rbac.path_segment),
+    (_RBAC, "Role"): Rules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=rbac.path_segment),
+    (_RBAC, "ClusterRole"): Rules(
+        prepare=prepare.prepare_role, validate=rbac.validate_cluster_role, name=rbac.path_segment
+    ),
     (_RBAC, "RoleBinding"): Rules(small.default_binding, validate=rbac.validate_role_binding, name=rbac.path_segment),
     (_RBAC, "ClusterRoleBinding"): Rules(
         small.default_binding, validate=rbac.validate_cluster_role_binding, name=rbac.path_segment
@@ -126,12 +128,18 @@ _RULES: RuleTable = {
     (_ADMISSION, "MutatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
     (_ADMISSION, "MutatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(small.default_flow_schema, generation=True),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(
+        small.default_priority_level, generation=True
+    ),
+    ("apiregistration.k8s.io", "APIService"): Rules(small.default_api_service, known_finalizers=False),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
         small.default_definition,
         prepare.prepare_definition,
         validate_definition,
         first_status=prepare.first_definition_status,
         generation=True,
+        known_finalizers=False,
     ),
 }
 

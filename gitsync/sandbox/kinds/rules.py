@@ -37,7 +37,8 @@ class Rules:
     ``default`` changes a private copy. ``prepare`` sees writes of the main resource and returns what to store.
     ``validate`` sees the object and, on an update, the stored one; ``validate_status`` the same for a write of
     its status. ``first_status`` is the status of a new object, where it is not the empty one; ``status_keeps``
-    the metadata that a write of the status leaves alone. ``name`` checks metadata.name.
+    the metadata that a write of the status leaves alone. ``name`` checks metadata.name;
+    with ``known_finalizers`` those without a domain must be Kubernetes' own.
     """
 
     default: Default = _keep
@@ -48,6 +49,7 @@ class Rules:
     status_keeps: tuple[str, ...] = ()
     name: Check = dns_subdomain
     generation: bool = False
+    known_finalizers: bool = True
 
 
 Kind: TypeAlias = tuple[str, str]

@@ -236,16 +236,29 @@ def _default_match(match: dict[str, Any] | None) -> None:
 
 def default_flow_schema(obj: Manifest) -> None:
     """Fill in a FlowSchema."""
-    obj.setdefault("spec", {}).setdefault("matchingPrecedence", 1000)
-    obj.setdefault("status", {})
+    obj["spec"]["matchingPrecedence"] = obj["spec"].get("matchingPrecedence") or 1000
+
+
+def default_priority_level(obj: Manifest) -> None:
+    """Fill in a PriorityLevelConfiguration."""
+    exempt, limited = obj["spec"].get("exempt"), obj["spec"].get("limited")
+    if exempt is not None:
+        exempt.setdefault("nominalConcurrencyShares", 0)
+        exempt.setdefault("lendablePercent", 0)
+    if limited is not None:
+        limited.setdefault("nominalConcurrencyShares", 30)
+        limited.setdefault("lendablePercent", 0)
+        queuing = limited["limitResponse"].get("queuing")
+        if queuing is not None:
+            for member, value in (("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)):
+                queuing[member] = queuing.get(member) or value
 
 
 def default_api_service(obj: Manifest) -> None:
     """Fill in an APIService."""
-    service = obj.setdefault("spec", {}).get("service")
+    service = obj["spec"].get("service")
     if service is not None:
         service.setdefault("port", 443)
-    obj.setdefault("status", {})
 
 
 def default_definition(obj: Manifest) -> None:

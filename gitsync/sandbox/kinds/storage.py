@@ -129,18 +129,6 @@ def _fixed_claim(spec: Mapping[str, Any], bound: bool) -> dict[str, Any]:
     return fixed
 
 
-def claim_warnings(obj: Manifest) -> list[str]:
-    """Return the warnings of a claim: amounts of storage that are not whole bytes."""
-    warnings = []
-    for member in ("requests", "limits"):
-        storage = obj["spec"].get("resources", {}).get(member, {}).get("storage")
-        if storage is not None and amount(storage).nanos % 10**9:
-            warnings.append(
-                f'spec.resources.{member}[storage]: fractional byte value "{storage}" is invalid, must be an integer'
-            )
-    return warnings
-
-
 def validate_volume(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a PersistentVolume."""
     spec = new["spec"]

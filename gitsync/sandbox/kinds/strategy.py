@@ -9,7 +9,7 @@ from gitsync.sandbox.api import Environment
 from gitsync.sandbox.kinds.decode import Codec, DecodeError
 from gitsync.sandbox.kinds.rules import Rules
 from gitsync.sandbox.status import ApiError, Cause
-from gitsync.sandbox.validation.metadata import validate_metadata
+from gitsync.sandbox.validation.metadata import validate_known_finalizers, validate_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,10 @@ class BuiltIn:
         if subresource == "status":
             return self.rules.validate_status(new, old)
         name_check = self.rules.name if old is None else None
-        return validate_metadata(new, self.namespaced, name_check) + self.rules.validate(new, old)
+        causes = validate_metadata(new, self.namespaced, name_check)
+        if self.rules.known_finalizers:
+            causes += validate_known_finalizers(new)
+        return causes + self.rules.validate(new, old)
 
     def _with_status(self, new: Manifest, old: Manifest | None) -> Manifest:
         """Return the object with the stored status, or with the first one of its kind."""

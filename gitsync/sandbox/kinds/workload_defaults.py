@@ -8,6 +8,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pod_defaults import default_template
 from gitsync.sandbox.validation.names import is_percent
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _LIMIT_PER_INDEX = 2147483647
 
 
@@ -48,8 +49,11 @@ def default_replication_controller(obj: Manifest) -> None:
 
 
 def default_daemon_set(obj: Manifest) -> None:
-    """Fill in a DaemonSet."""
+    """Fill in a DaemonSet; its templates are counted in an annotation."""
     spec = obj["spec"]
+    annotations = obj["metadata"].get("annotations") or {}
+    if TEMPLATE_GENERATION not in annotations:
+        obj["metadata"] = {**obj["metadata"], "annotations": {**annotations, TEMPLATE_GENERATION: "1"}}
     strategy = spec.setdefault("updateStrategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
@@ -88,8 +92,11 @@ def default_job_template(spec: dict[str, Any]) -> None:
 
 
 def default_job(obj: Manifest) -> None:
-    """Fill in a Job."""
+    """Fill in a Job; without labels of its own it shares those of its template, the very same map."""
     spec = obj["spec"]
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"] = {**obj["metadata"], "labels": labels}
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)

@@ -39,8 +39,8 @@ def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None 
     for index, owner in enumerate(metadata.get("ownerReferences") or ()):
         causes += _owner(owner, f"metadata.ownerReferences[{index}]")
     causes += _controllers(metadata.get("ownerReferences") or ())
-    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        causes += _finalizer(finalizer, index)
+    for finalizer in metadata.get("finalizers") or ():
+        causes += [invalid("metadata.finalizers", finalizer, text) for text in qualified_name(finalizer)]
     return causes
 
 
@@ -78,9 +78,11 @@ def _controllers(owners: Any) -> list[Cause]:
     return [invalid("metadata.ownerReferences", list(owners), text)]
 
 
-def _finalizer(finalizer: str, index: int) -> list[Cause]:
-    causes = [invalid("metadata.finalizers", finalizer, text) for text in qualified_name(finalizer)]
-    if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and not causes:
-        text = "name is neither a standard finalizer name nor is it fully qualified"
-        causes.append(invalid(f"metadata.finalizers[{index}]", finalizer, text))
-    return causes
+def validate_known_finalizers(obj: Manifest) -> list[Cause]:
+    """Return the finalizers that have no domain and are none of Kubernetes' own."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"metadata.finalizers[{index}]", finalizer, text)
+        for index, finalizer in enumerate(metadata_of(obj).get("finalizers") or ())
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]

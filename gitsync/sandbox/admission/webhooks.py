@@ -1,0 +1,199 @@
+"""Webhooks, called for real over HTTPS: reviews go out, verdicts and patches come back."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import ssl
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from gitsync.errors import InvalidInput
+from gitsync.merge.jsonpatch6902 import json_patch
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.sandbox.admission.attributes import Attributes
+from gitsync.sandbox.admission.conditions import ConditionError, hold
+from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
+from gitsync.sandbox.api import Api
+from gitsync.sandbox.status import ApiError
+
+GROUP = "admissionregistration.k8s.io"
+_NEVER_ASKED = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+_LIMIT = 16 * 1024 * 1024
+
+Hook = Mapping[str, Any]
+Review = dict[str, Any]
+Caller = Callable[[Hook, str, Review], Review]
+"""Send a review to a webhook at a URL and return the answer; raise CallError."""
+
+
+class CallError(Exception):
+    """A webhook that could not be asked, or gave no usable answer."""
+
+
+def mutate(api: Api, attributes: Attributes, call: Caller) -> Manifest | None:
+    """Return the object after all mutating webhooks; ask those again that want to see later changes."""
+    asked = list(_hooks(api, "MutatingWebhookConfiguration", attributes))
+    changed_by: list[int] = []
+    for position, hook in enumerate(asked):
+        before = attributes.obj
+        attributes = _mutated(api, hook, attributes, call)
+        if attributes.obj is not before:
+            changed_by.append(position)
+    for position, hook in enumerate(asked):
+        if hook.get("reinvocationPolicy") == "IfNeeded" and any(later > position for later in changed_by):
+            attributes = _mutated(api, hook, attributes, call)
+    return attributes.obj
+
+
+def _mutated(api: Api, hook: Hook, attributes: Attributes, call: Caller) -> Attributes:
+    response = _ask(api, hook, attributes, call)
+    if response is None or not response.get("patch") or attributes.obj is None:
+        return attributes
+    try:
+        operations = orjson.loads(base64.b64decode(response["patch"]))
+        patched = json_patch(attributes.obj, operations)
+    except (ValueError, InvalidInput) as error:
+        raise _internal(hook, str(error)) from error
+    return attributes if patched == attributes.obj else attributes.changed(patched)
+
+
+def validate(api: Api, attributes: Attributes, call: Caller) -> None:
+    """Ask all validating webhooks; raise the first refusal."""
+    for hook in _hooks(api, "ValidatingWebhookConfiguration", attributes):
+        _ask(api, hook, attributes, call)
+
+
+def _hooks(api: Api, kind: str, attributes: Attributes) -> Iterator[Hook]:
+    """Give the webhooks that are about the request, by the names of their configurations."""
+    if attributes.resource.group == GROUP and attributes.resource.kind in _NEVER_ASKED:
+        return
+    configurations = sorted(api.list(GROUP, kind), key=lambda config: str(metadata_of(config)["name"]))
+    for configuration in configurations:
+        for hook in configuration.get("webhooks", ()):
+            any_version = hook.get("matchPolicy", "Equivalent") == "Equivalent"
+            rules = hook.get("rules", ())
+            if any(rule_matches(rule, attributes, any_version=any_version) for rule in rules) and selected(
+                api, hook, attributes
+            ):
+                yield hook
+
+
+def _ask(api: Api, hook: Hook, attributes: Attributes, call: Caller) -> Review | None:
+    """Return the response of a webhook that allows the request, None where it was not asked or may be ignored."""
+    if attributes.dry_run and hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+        text = f'admission webhook "{hook["name"]}" does not support dry run'
+        raise ApiError(400, "BadRequest", text)
+    tolerant = hook.get("failurePolicy", "Fail") == "Ignore"
+    request = request_of(attributes, str(uuid.uuid4()))
+    data = {
+        "object": attributes.obj,
+        "oldObject": attributes.old,
+        "request": request,
+        "namespaceObject": namespace_of(api, attributes),
+        "params": None,
+        "variables": {},
+    }
+    try:
+        if not hold(hook.get("matchConditions", ()), data):
+            return None
+        review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+        response = _response(call(hook, _url(api, hook), review), request["uid"])
+    except (CallError, ConditionError) as error:
+        if tolerant:
+            return None
+        raise _internal(hook, str(error)) from error
+    attributes.warnings.extend(response.get("warnings") or ())
+    if not response.get("allowed"):
+        raise _denied(hook, response.get("status") or {})
+    return response
+
+
+def _internal(hook: Hook, why: str) -> ApiError:
+    text = f'failed calling webhook "{hook["name"]}": {why}'
+    return ApiError(500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]})
+
+
+def _denied(hook: Hook, status: Mapping[str, Any]) -> ApiError:
+    denied = f'admission webhook "{hook["name"]}" denied the request'
+    why = status.get("message") or status.get("reason")
+    code = max(int(status.get("code") or 0), 400)
+    message = f"{denied}: {why}" if why else f"{denied} without explanation"
+    return ApiError(code, str(status.get("reason") or ""), message, dict(status.get("details") or {}))
+
+
+def _response(review: Review, uid: str) -> Review:
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise CallError("failed to call webhook: expected response.uid to be set, got no response")
+    if response.get("uid") != uid:
+        shown = response.get("uid", "")
+        raise CallError(f'received invalid webhook response: expected response.uid="{uid}", got "{shown}"')
+    return response
+
+
+def _url(api: Api, hook: Hook) -> str:
+    """Return the URL of a webhook; the name of a service is looked up for its address."""
+    client = hook["clientConfig"]
+    timeout = f"timeout={hook.get('timeoutSeconds', 10)}s"
+    if client.get("url"):
+        url = str(client["url"])
+        return f"{url}{'&' if '?' in url else '?'}{timeout}"
+    service = client["service"]
+    path = str(service.get("path") or "/").lstrip("/")
+    host = f"{service['name']}.{service['namespace']}.svc"
+    url = f"https://{host}:{service.get('port', 443)}/{path}?{timeout}"
+    if api.get("", "Service", service["namespace"], service["name"]) is None:
+        raise CallError(f'failed to call webhook: Post "{url}": service "{service["name"]}" not found')
+    raise CallError(f'failed to call webhook: Post "{url}": no endpoints available for service "{service["name"]}"')
+
+
+def call_over_https(hook: Hook, url: str, review: Review) -> Review:
+    """Send a review by POST; the certificate must be signed by the hook's ``caBundle``."""
+    parts = urlsplit(url)
+    port = parts.port or 443
+    client = hook["clientConfig"]
+    pem = base64.b64decode(client["caBundle"]).decode() if client.get("caBundle") else None
+    try:
+        context = ssl.create_default_context(cadata=pem)
+    except ssl.SSLError as error:
+        raise CallError("failed to call webhook: unable to load root certificates") from error
+    connection = http.client.HTTPSConnection(
+        parts.hostname or "", port, timeout=hook.get("timeoutSeconds", 10), context=context
+    )
+    try:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        connection.request("POST", f"{parts.path or '/'}?{parts.query}", orjson.dumps(review), headers)
+        answer = connection.getresponse()
+        body = answer.read(_LIMIT)
+    except (OSError, http.client.HTTPException) as error:
+        raise CallError(f'failed to call webhook: Post "{url}": {_go_text(error, parts.hostname, port)}') from error
+    finally:
+        connection.close()
+    if answer.status >= 400:
+        text = body.decode("utf-8", "replace").strip()
+        raise CallError(f"failed to call webhook: the server rejected our request for an unknown reason: {text[:200]}")
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise CallError("failed to call webhook: invalid character in the answer") from error
+    if not isinstance(decoded, dict):
+        raise CallError("failed to call webhook: the answer is not an AdmissionReview")
+    return decoded
+
+
+def _go_text(error: Exception, host: str | None, port: int) -> str:
+    """Return what Go says of a failed connection."""
+    if isinstance(error, TimeoutError):
+        return "context deadline exceeded"
+    if isinstance(error, ConnectionRefusedError):
+        return f"dial tcp {host}:{port}: connect: connection refused"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    if isinstance(error, ConnectionResetError):
+        return "EOF"
+    return str(error)
