@@ -1,0 +1,60 @@
+"""Health of objects on their way out, and of kinds that nobody wrote a rule for."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitsync.health.assess import assess
+from gitsync.objects.health import Health, worst
+from tests.health.given import live, said
+
+WIDGET = "x.dev/v1/Widget"
+GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "apps/v1/Deployment", WIDGET, "kafka.strimzi.io/v1beta2/Kafka"])
+def test_whatever_is_being_deleted_is_progressing(kind):
+    result = assess(live(kind, {}, said("Ready=True"), **GONE))
+    assert (result.health, result.message) == (Health.PROGRESSING, "Pending deletion")
+
+
+def test_the_finalizers_that_hold_it_are_named():
+    result = assess(live("ConfigMap", **GONE, finalizers=["a.dev/x", "b.dev/y"]))
+    assert result.message == "Pending deletion; blocked by finalizers: a.dev/x, b.dev/y"
+
+
+@pytest.mark.parametrize(
+    ("found", "health", "message"),
+    [
+        (live(WIDGET), Health.UNKNOWN, "nothing in it"),
+        (live(WIDGET, {}, {}), Health.UNKNOWN, "nothing in it"),
+        (live(WIDGET, {}, said("Something=True")), Health.UNKNOWN, ""),
+        (live(WIDGET, {}, said("Ready=True::up")), Health.HEALTHY, "up"),
+        (live(WIDGET, {}, said("Ready=False:Starting")), Health.PROGRESSING, "Starting"),
+        (live(WIDGET, {}, said("Ready=Unknown:Asking")), Health.PROGRESSING, "Asking"),
+        (live(WIDGET, {}, said("Available=True")), Health.HEALTHY, ""),
+        (live(WIDGET, {}, said("Available=False:No")), Health.PROGRESSING, "No"),
+        (live(WIDGET, {}, said("Reconciling=True::busy", "Ready=True")), Health.PROGRESSING, "busy"),
+        (live(WIDGET, {}, said("Stalled=True:ProgressDeadlineExceeded:late")), Health.DEGRADED, "late"),
+        (live(WIDGET, {}, said("Stalled=True:Why")), Health.DEGRADED, "Why"),
+        (live(WIDGET, {}, {"observedGeneration": 1}, generation=2), Health.PROGRESSING, "generation is 2"),
+        (live(WIDGET, {}, {"replicas": 2, "readyReplicas": 2}), Health.HEALTHY, "2 of 2"),
+        (live(WIDGET, {}, {"replicas": 2, "readyReplicas": 1}), Health.PROGRESSING, "1 of 2"),
+        (live(WIDGET, {}, {"phase": "Running"}), Health.HEALTHY, "Running"),
+        (live(WIDGET, {}, {"phase": "Failed", "message": "why"}), Health.DEGRADED, "why"),
+        (live(WIDGET, {}, {"phase": "Error"}), Health.DEGRADED, "Error"),
+        (live(WIDGET, {}, {"phase": "Initializing"}), Health.PROGRESSING, "Initializing"),
+        (live(WIDGET, {}, "odd"), Health.UNKNOWN, ""),
+        (live(WIDGET, {}, {"conditions": "odd", "replicas": "two", "phase": 3}), Health.UNKNOWN, ""),
+    ],
+)
+def test_an_unknown_kind_is_judged_by_the_signs_it_gives(found, health, message):
+    result = assess(found)
+    assert result.health is health
+    assert message in result.message
+
+
+def test_an_application_is_as_healthy_as_its_worst_object():
+    assert worst([]) is Health.HEALTHY
+    assert worst([Health.HEALTHY, Health.SUSPENDED]) is Health.SUSPENDED
+    assert worst([Health.DEGRADED, Health.MISSING, Health.PROGRESSING]) is Health.DEGRADED
