@@ -1,12 +1,14 @@
 """
 JSON patch (RFC 6902) as the API server does it.
 
-It differs from the standard in one point that clients rely on: ``replace`` of a member that a map does not have
-adds it. Work is bounded: so many operations, and so many bytes that ``copy`` may add.
+It differs from the standard in points that clients rely on: ``replace`` of a member that a map does not have
+adds it, ``copy`` of one gives null, and negative positions count from the end. Work is bounded: so many
+operations, and so many bytes that ``copy`` may add.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from gitsync.merge.equality import same
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class JsonPatchError(InvalidInput):
@@ -57,8 +60,7 @@ def _add(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
 
 
 def _replace(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
-    path = _path(operation, "path")
-    if not path:
+    if operation.get("path") == "":
         return operation.get("value"), 0
 
     def put(parent: Any, key: str) -> Any:
@@ -67,7 +69,7 @@ def _replace(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
             return [*parent[:index], operation.get("value"), *parent[index + 1 :]]
         return {**parent, key: operation.get("value")}
 
-    return _changed(value, path, put), 0
+    return _changed(value, _path(operation, "path"), put), 0
 
 
 def _remove(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
@@ -82,20 +84,13 @@ def _move(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
 
 
 def _copy(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
-    copied = _at(value, _path(operation, "from"))
+    copied = _at_or_null(value, _path(operation, "from"))
     out = _changed(value, _path(operation, "path"), lambda parent, key: _put(parent, key, copied))
     return out, len(orjson.dumps(copied))
 
 
 def _test(value: Any, operation: dict[str, Any]) -> tuple[Any, int]:
-    path = _path(operation, "path")
-    try:
-        found = _at(value, path)
-    except JsonPatchError:
-        # A test for null holds for a member that is absent.
-        if operation.get("value") is not None:
-            raise
-        found = None
+    found = value if operation.get("path") == "" else _at_or_null(value, _path(operation, "path"))
     if not same(found, operation.get("value")):
         raise JsonPatchError(f"testing value {operation.get('path')} failed")
     return value, 0
@@ -112,11 +107,12 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], tuple[Any, int]]]] 
 
 
 def _path(operation: dict[str, Any], member: str) -> list[str]:
-    """Return the parts of a JSON pointer."""
+    """Return the parts of a JSON pointer; what stands before the first slash does not count."""
     pointer = operation.get(member)
-    if not isinstance(pointer, str) or (pointer and pointer[0] != "/"):
-        raise JsonPatchError(f"operation {operation.get('op')} has no valid {member}")
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    parts = pointer.split("/")[1:] if isinstance(pointer, str) else []
+    if not parts:
+        raise JsonPatchError(f"operation {operation.get('op')} has no {member} below the document")
+    return [part.replace("~1", "/").replace("~0", "~") for part in parts]
 
 
 def _at(value: Any, path: list[str]) -> Any:
@@ -130,10 +126,14 @@ def _at(value: Any, path: list[str]) -> Any:
     return value
 
 
+def _at_or_null(value: Any, path: list[str]) -> Any:
+    """Return the value at a path; a member that a map does not have is null, a missing map is an error."""
+    parent = _at(value, path[:-1])
+    return parent.get(path[-1]) if isinstance(parent, dict) else _at(parent, path[-1:])
+
+
 def _changed(value: Any, path: list[str], change: Callable[[Any, str], Any]) -> Any:
     """Return a copy of a value in which the container of a path was changed by a function of it and the last part."""
-    if not path:
-        return change({}, "")[""]
     parents = [value]
     for part in path[:-1]:
         parents.append(_at(parents[-1], [part]))
@@ -150,9 +150,6 @@ def _changed(value: Any, path: list[str], change: Callable[[Any, str], Any]) -> 
 
 
 def _taken(value: Any, path: list[str]) -> Any:
-    if not path:
-        raise JsonPatchError("the whole document cannot be removed")
-
     def take(parent: Any, key: str) -> Any:
         if isinstance(parent, list):
             index = _index(parent, key)
@@ -167,9 +164,9 @@ def _taken(value: Any, path: list[str]) -> Any:
 def _put(parent: Any, key: str, value: Any) -> Any:
     if isinstance(parent, dict):
         return {**parent, key: value}
-    if key == "-":
-        return [*parent, value]
-    index = _number(key)
+    # Negative positions count from the end: -1 adds the last item, or names it where there is one.
+    index = len(parent) if key == "-" else _number(key)
+    index += len(parent) + 1 if index < 0 else 0
     if not 0 <= index <= len(parent):
         raise JsonPatchError(f"index {key} is out of bounds")
     return [*parent[:index], value, *parent[index:]]
@@ -177,12 +174,13 @@ def _put(parent: Any, key: str, value: Any) -> Any:
 
 def _index(items: list[Any], key: str) -> int:
     index = _number(key)
+    index += len(items) if index < 0 else 0
     if not 0 <= index < len(items):
         raise JsonPatchError(f"index {key} is out of bounds")
     return index
 
 
 def _number(key: str) -> int:
-    if not (key.isascii() and key.isdigit()) or len(key) > 9:
+    if not _NUMBER.fullmatch(key):
         raise JsonPatchError(f"{key!r} is not an index")
     return int(key)

@@ -217,7 +217,7 @@ class Schemas:
         """Compile one OpenAPI schema whose references are among these; equal inputs give the same object."""
         with self._lock:
             name, merged = self._resolve(raw)
-            preserve = preserve or merged.get(_PRESERVE) is True
+            preserve = merged.get(_PRESERVE) is True or (preserve and not name)  # a named type says it for itself
             # What stands beside a reference makes a type of its own; a bare reference is the type it names.
             identity = (id(merged) if merged is self.raw.get(name) else id(raw), preserve)
             found = self._compiled.get(identity)
@@ -237,13 +237,16 @@ class Schemas:
         for _ in range(_MAX_REFERENCES):
             if not isinstance(raw, Mapping):
                 break
-            reference = _reference(raw)
-            if not reference:
-                return name, raw
-            name = reference.removeprefix(REFERENCE)
+            parts = raw.get("allOf")
             beside = {key: value for key, value in raw.items() if key not in ("$ref", "allOf", "description")}
-            target = self.raw.get(name)
-            raw = {**target, **beside} if beside and isinstance(target, Mapping) else target
+            if "$ref" in raw:
+                name = str(raw["$ref"]).removeprefix(REFERENCE)
+                part = self.raw.get(name)
+            elif isinstance(parts, list) and len(parts) == 1:
+                part = parts[0]
+            else:
+                return name, raw
+            raw = {**part, **beside} if beside and isinstance(part, Mapping) else part
         return "", {}
 
     def _fill(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
@@ -292,14 +295,6 @@ class Schemas:
         schema.keys = tuple(raw.get("x-kubernetes-list-map-keys") or ()) if list_type == "map" else ()
         items = raw.get("items")
         schema.items = self.compile(items, preserve) if items else DEDUCED
-
-
-def _reference(raw: Mapping[str, Any]) -> str:
-    """Return what a schema refers to, by itself or as its only part; empty when it does not."""
-    parts = raw.get("allOf")
-    if isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], Mapping):
-        raw = {**parts[0], **raw}
-    return str(raw.get("$ref") or "")
 
 
 def _is_scalar_choice(raw: Mapping[str, Any]) -> bool:

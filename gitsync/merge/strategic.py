@@ -95,7 +95,7 @@ def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> tuple[dict[
     patch = {name: value for name, value in patch.items() if name != _RETAIN_KEYS}
     for name, value in patch.items():
         if value is not None and not name.startswith((_ORDER, _DELETE_VALUES)) and name not in names:
-            raise StrategicError("patch content doesn't match retainKeys list", 422)
+            raise StrategicError("invalid patch format of retainKeys", 400)
     return {name: value for name, value in original.items() if name in names}, patch
 
 
@@ -105,34 +105,49 @@ def _set_orders(
     """Return both with every list that has a ``$setElementOrder`` merged, in that order, and gone from the patch."""
     rest = dict(patch)
     for directive, order in patch.items():
-        if not directive.startswith(_ORDER):
-            continue
-        del rest[directive]
-        name = directive[len(_ORDER) :]
-        ours, theirs = original.get(name), rest.get(name)
-        for given in (order, *(value for value in (ours, theirs) if value is not None)):
-            if not isinstance(given, list):
-                raise StrategicError("invalid patch format of setElementOrder list", 400)
-        list_schema = schema.fields[name] or DEDUCED
-        key = list_schema.merge_key
-        _check_order(theirs or [], order, key)
-        if ours is None and theirs is None:
-            continue
-        if theirs is None:
-            merged = ours
-        elif ours is None:
-            merged = _without_directives(theirs)[0]
-        else:
-            merged = _merge_value(ours, theirs, list_schema, False)
-        assert isinstance(merged, list)
-        original[name] = _in_order(merged, order, ours or [], key)
-        rest.pop(name, None)
+        if directive.startswith(_ORDER):
+            del rest[directive]
+            name = directive[len(_ORDER) :]
+            ordered = _ordered(original.get(name), rest.pop(name, None), order, schema.fields[name] or DEDUCED)
+            if ordered is not None:
+                original[name] = ordered
     return original, rest
+
+
+def _ordered(ours: Any, theirs: Any, order: Any, schema: Schema) -> list[Any] | None:
+    """Return a list merged with its patch, in the order given; None where neither is there."""
+    for given in (order, *(value for value in (ours, theirs) if value is not None)):
+        if not isinstance(given, list):
+            raise StrategicError("invalid patch format of setElementOrder list", 400)
+    key = schema.merge_key
+    _check_order(theirs or [], order, key)
+    if ours is None and theirs is None:
+        return None
+    if not ours and not theirs:
+        raise StrategicError("no elements in any of the given slices")
+    if theirs is None:
+        return _in_order(ours, order, ours, key)
+    if ours is None:
+        return _in_order(_without_directives(theirs)[0], order, [], key)
+    merged = _merge_value(ours, theirs, schema, False)
+    return _in_order(merged, order, _server_order(ours, theirs, key) if key else ours, key)
+
+
+def _server_order(ours: list[Any], theirs: list[Any], key: str) -> list[Any]:
+    """
+    Return what counts as the server's own order: items that are added take the places of those deleted.
+
+    So a container that is renamed stays where it was among those of others, as it does on a real server.
+    """
+    gone = [_key_of(item, key) for item in theirs if _directive(item) == "delete"]
+    kept = [item for item in ours if not any(same(item.get(key), value) for value in gone)]
+    added = [item for item in theirs if not _directive(item) and _find(kept, key, _key_of(item, key)) < 0]
+    return [*kept, *added][: len(ours)]
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     """Refuse a patch list that is not in the order that ``$setElementOrder`` gives."""
-    wanted = [item for item in patch if not (key and _has_directive(item, "delete"))]
+    wanted = [item for item in patch if not (key and isinstance(item, dict) and _DIRECTIVE in item)]
     position = 0
     for item in order:
         if position < len(wanted) and _matches(wanted[position], item, key):
@@ -164,7 +179,7 @@ def _merge_list(original: list[Any], patch: list[Any], schema: Schema, deletes: 
     for item in patch:
         found = _find(merged, key, _key_of(item, key))
         if found < 0:
-            merged.append(_without_directives(_without_nulls(item))[0])
+            merged.append(_without_directives(item)[0])
         else:
             merged[found] = _merge_map(merged[found], item, schema.items or DEDUCED)
     return _in_order(merged, patch, original, key)
@@ -175,19 +190,15 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
     plain = []
     replace = False
     for item in patch:
-        directive = item.get(_DIRECTIVE)
-        if _DIRECTIVE not in item:
-            plain.append(item)
-        elif directive == "delete":
+        directive = _directive(item)
+        if directive == "delete":
             gone = _key_of(item, key)
             original = [mine for mine in original if not same(mine.get(key), gone)]
         elif directive == "replace":
             replace = True
-        elif directive == "merge":
-            raise StrategicError("merging lists cannot yet be specified in the patch")
         else:
-            raise _unknown_directive(directive, item)
-    return ([_without_nulls(item) for item in plain], []) if replace else (original, plain)
+            plain.append(item)
+    return (plain, []) if replace else (original, plain)
 
 
 def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
@@ -248,8 +259,16 @@ def _distinct(items: list[Any]) -> list[Any]:
     return out
 
 
-def _has_directive(item: Any, directive: str) -> bool:
-    return isinstance(item, dict) and item.get(_DIRECTIVE) == directive
+def _directive(item: Any) -> str:
+    """Return what ``$patch`` of a list item says, empty where it says nothing; refuse what it may not say."""
+    if not isinstance(item, dict) or _DIRECTIVE not in item:
+        return ""
+    directive = item[_DIRECTIVE]
+    if directive == "merge":
+        raise StrategicError("merging lists cannot yet be specified in the patch")
+    if directive not in ("delete", "replace"):
+        raise _unknown_directive(directive, item)
+    return str(directive)
 
 
 def _without_nulls(value: Any) -> Any:

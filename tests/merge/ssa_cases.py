@@ -101,8 +101,8 @@ def _translated(schema: Any, schemas: dict[str, Any]) -> Any:
     out = {key: _translated(value, schemas) for key, value in schema.items() if key != "x-relationship"}
     relationship = schema.get("x-relationship")
     if relationship:
-        reference = schema.get("$ref") or schema["allOf"][0]["$ref"]
-        target = schemas[reference.removeprefix(REFERENCE)]
+        part = schema if "$ref" in schema else schema["allOf"][0]
+        target = schemas[part["$ref"].removeprefix(REFERENCE)] if "$ref" in part else part
         if target.get("type") == "array":
             keyed = "map" if target.get("x-kubernetes-list-map-keys") else "set"
             out["x-kubernetes-list-type"] = "atomic" if relationship == "atomic" else keyed

@@ -21,7 +21,13 @@ from gitsync.merge.jsonpatch6902 import (
         ({"a": [1, 2]}, {"op": "add", "path": "/a/1", "value": 9}, {"a": [1, 9, 2]}),
         ({"a": [1]}, {"op": "add", "path": "/a/1", "value": 2}, {"a": [1, 2]}),
         ({"a": [1]}, {"op": "add", "path": "/a/-", "value": 2}, {"a": [1, 2]}),
-        ({"a": 1}, {"op": "add", "path": "", "value": {"b": 2}}, {"b": 2}),
+        ({"a": [1, 2]}, {"op": "add", "path": "/a/-1", "value": 3}, {"a": [1, 2, 3]}),
+        ({"a": [1, 2]}, {"op": "add", "path": "/a/-3", "value": 0}, {"a": [0, 1, 2]}),
+        ({"a": [1, 2]}, {"op": "remove", "path": "/a/-1"}, {"a": [1]}),
+        ({"a": [1, 2]}, {"op": "replace", "path": "/a/+1", "value": 3}, {"a": [1, 3]}),
+        ({"a": {}}, {"op": "copy", "from": "/a/none", "path": "/b"}, {"a": {}, "b": None}),
+        ({}, {"op": "add", "path": "a/b", "value": 1}, {"b": 1}),
+        ({"a": 1}, {"op": "test", "path": "", "value": {"a": 1}}, {"a": 1}),
         ({"a": 1}, {"op": "replace", "path": "", "value": {"b": 2}}, {"b": 2}),
         ({"a/b": {"c~d": 1}}, {"op": "remove", "path": "/a~1b/c~0d"}, {"a/b": {}}),
         ({"a": [1, 2, 3]}, {"op": "remove", "path": "/a/1"}, {"a": [1, 3]}),
@@ -52,7 +58,10 @@ def test_carries_an_operation_out(value: Any, operation: dict[str, Any], result:
         {"op": "add", "path": "a", "value": 1},
         {"op": "add", "path": "/x/y", "value": 1},
         {"op": "add", "path": "/list/5", "value": 1},
-        {"op": "add", "path": "/list/-1", "value": 1},
+        {"op": "add", "path": "/list/-3", "value": 1},
+        {"op": "remove", "path": "/list/-2"},
+        {"op": "add", "path": "", "value": {}},
+        {"op": "test", "path": "/none/none", "value": None},
         {"op": "add", "path": "/list/x", "value": 1},
         {"op": "add", "path": "/text/x", "value": 1},
         {"op": "remove", "path": "/none"},
@@ -79,9 +88,9 @@ def test_refuses_what_is_no_patch(operations: Any) -> None:
 
 
 def test_copies_that_grow_without_bound_are_stopped() -> None:
-    double = [{"op": "copy", "from": "", "path": "/a"}] * 100
+    double = [{"op": "copy", "from": "/x", "path": "/x/a"}] * 100
     with pytest.raises(JsonPatchError, match="copy operations add more than"):
-        json_patch({"x": "y" * 1000}, double)
+        json_patch({"x": {"y": "z" * 1000}}, double)
 
 
 def test_an_empty_patch_changes_nothing() -> None:

@@ -131,6 +131,18 @@ def test_a_custom_type_gets_the_members_of_every_object_and_is_empty_at_first() 
     assert at(schema, "spec").fields["other"] is None
 
 
+def test_a_custom_type_that_keeps_unknown_fields_keeps_them_at_every_depth_but_in_metadata() -> None:
+    schema = schema_from_crd(
+        {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        }
+    )
+    assert at(schema, "spec").fields["other"] is DEDUCED
+    assert at(schema, "metadata").fields["other"] is None
+
+
 @pytest.mark.parametrize(
     "schemas",
     [
@@ -159,6 +171,7 @@ def test_what_stands_beside_a_reference_changes_the_type_there_only() -> None:
                                     "x-kubernetes-map-type": "atomic",
                                 },
                                 "parts": {"$ref": "#/components/schemas/part"},
+                                "inline": {"allOf": [{"type": "string"}], "default": "x"},
                             },
                         },
                         "part": {"type": "object", "properties": {"a": {"type": "string"}}},
@@ -171,6 +184,7 @@ def test_what_stands_beside_a_reference_changes_the_type_there_only() -> None:
     root = schemas.named("root")
     assert at(root, "whole").map_atomic
     assert not at(root, "parts").map_atomic
+    assert (at(root, "inline").scalar, at(root, "inline").default) == ("string", "x")
     assert at(root, "parts") is schemas.named("part")
 
 

@@ -172,6 +172,12 @@ def test_deletes_and_replaces_items() -> None:
             500,
             "The order in patch list:\n[map[name:a]]\n doesn't match $setElementOrder list:\n[map[name:z]]\n",
         ),
+        (
+            pod(containers=[]),
+            pod(**{"$setElementOrder/containers": named("a")}),
+            500,
+            "no elements in any of the given slices",
+        ),
         (pod(), pod(**{"$setElementOrder/containers": 1}), 400, "invalid patch format of setElementOrder list"),
         (pod(containers=named("a")), pod(**{"$setElementOrder/containers": [1]}), 400, "setElementOrder"),
         (
@@ -183,8 +189,8 @@ def test_deletes_and_replaces_items() -> None:
         (
             {"spec": {"strategy": {}}},
             {"spec": {"strategy": {"$retainKeys": ["a"], "type": "x"}}},
-            422,
-            "patch content doesn't match retainKeys list",
+            400,
+            "invalid patch format of retainKeys",
         ),
         ({"metadata": {}}, {"metadata": {"$deleteFromPrimitiveList/finalizers": 1}}, 400, "primitive list"),
         ({}, [], 400, "not a map"),
