@@ -142,7 +142,7 @@ def _result(
 ) -> Build:
     return Build(
         tuple(_finish(resource, build_metadata) for resource in resources),
-        frozenset(files.looked_at),
+        files.looked_at,
         warnings,
         tuple(resource.origin for resource in resources),
         tuple(recorder.history(resource) for resource in resources) if recorder else (),

@@ -43,7 +43,13 @@ class Files:
     def __init__(self, tree: Tree, cache: ParseCache | None = None) -> None:
         self._tree = tree
         self._cache = cache
-        self.looked_at: set[str] = set()
+        self._entries: dict[str, Entry | None] = {}
+        self._listed: set[str] = set()
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Every path that was looked at; one that ends in ``/`` stands for all below it."""
+        return frozenset((*self._entries, *self._listed))
 
     @property
     def is_cached(self) -> bool:
@@ -72,10 +78,10 @@ class Files:
                 if not real:
                     raise _outside(path, where)
                 real.pop()
+                entry = Entry.FOLDER
                 continue
             here = "/".join((*real, part))
-            self.looked_at.add(here)
-            entry = self._tree.entry(here)
+            entry = self._entry(here)
             if entry is Entry.LINK:
                 links += 1
                 target = self._tree.read(here).decode("utf-8", "replace")
@@ -88,9 +94,12 @@ class Files:
             real.append(part)
             if entry is None or (waiting and entry is not Entry.FOLDER):
                 return "/".join((*real, *reversed(waiting))), None
-        if entry is not Entry.FOLDER or real:
-            entry = self._tree.entry("/".join(real)) if real else Entry.FOLDER
         return "/".join(real), entry
+
+    def _entry(self, path: str) -> Entry | None:
+        if path not in self._entries:
+            self._entries[path] = self._tree.entry(path)
+        return self._entries[path]
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file at a real path."""
@@ -104,7 +113,7 @@ class Files:
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Return the sorted names in a real folder; the result then depends on the whole folder."""
-        self.looked_at.add(f"{folder}/" if folder else "/")
+        self._listed.add(f"{folder}/" if folder else "/")
         return self._tree.names(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
@@ -23,7 +24,7 @@ from gitsync.render.shapes import (
     conform,
 )
 from gitsync.render.yaml_composer import Limits
-from gitsync.render.yaml_reader import locate, read_all
+from gitsync.render.yaml_reader import locations, read_all
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 API_GROUP: Final = "kustomize.config.k8s.io"
@@ -194,11 +195,20 @@ class Kustomization:
 
 
 def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) -> str:
-    """Return ``file:line`` of a path in a document."""
+    """Return ``file:line`` of a path in a document, or of what is nearest around it."""
+    lines = _lines(text, document)
+    parts = tuple(path)
+    line = next((lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines), 0)
+    return f"{file}:{line}" if line else file
+
+
+@lru_cache(maxsize=64)
+def _lines(text: bytes, document: int) -> dict[tuple[str | int, ...], int]:
+    """Return the lines of all fields; a file of thousands of entries is asked for each of them."""
     try:
-        return f"{file}:{locate(text, document, path)}"
+        return locations(text, document)
     except (InvalidInput, IndexError):
-        return file
+        return {}
 
 
 def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:

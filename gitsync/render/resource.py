@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gitsync.objects.manifest import Manifest
@@ -64,9 +65,12 @@ class Step(NamedTuple):
 
 def gvk_of(manifest: Manifest) -> Gvk:
     """Return the group, version and kind of a manifest; absent members are empty."""
-    api_version = text_of(manifest.get("apiVersion"))
+    return _gvk(text_of(manifest.get("apiVersion")), text_of(manifest.get("kind")))
+
+
+@lru_cache(maxsize=4096)
+def _gvk(api_version: str, kind: str) -> Gvk:
     group, slash, version = api_version.partition("/")
-    kind = text_of(manifest.get("kind"))
     return Gvk(group, version, kind) if slash else Gvk("", api_version, kind)
 
 

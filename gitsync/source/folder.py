@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 
 _LIMIT: Final = 16 << 20
+_ENTRIES: Final = {stat.S_IFLNK: Entry.LINK, stat.S_IFDIR: Entry.FOLDER, stat.S_IFREG: Entry.FILE}
 
 
 class FolderTree:
@@ -20,17 +22,16 @@ class FolderTree:
         self._root = root
         self._limit = max_file_bytes
 
-    def _at(self, path: str) -> Path:
-        return self._root / path if path else self._root
+    def _at(self, path: str) -> str:
+        return os.path.join(self._root, path)
 
     def entry(self, path: str) -> Entry | None:
         """Return what stands at a path, or None; sockets, devices and the like count as nothing."""
-        place = self._at(path)
-        if place.is_symlink():
-            return Entry.LINK
-        if place.is_dir():
-            return Entry.FOLDER
-        return Entry.FILE if place.is_file() else None
+        try:
+            mode = os.lstat(self._at(path)).st_mode
+        except OSError:
+            return None
+        return _ENTRIES.get(stat.S_IFMT(mode))
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder."""
@@ -39,10 +40,10 @@ class FolderTree:
     def read(self, path: str) -> bytes:
         """Return the bytes of a file, or the target of a link."""
         place = self._at(path)
-        if place.is_symlink():
+        if os.path.islink(place):
             return os.fsencode(os.readlink(place))
         try:
-            with place.open("rb") as file:
+            with open(place, "rb") as file:
                 content = file.read(self._limit + 1)
         except FileNotFoundError as error:
             raise KeyError(path) from error

@@ -1,0 +1,143 @@
+"""
+Compare rendering with ``kubectl kustomize`` on the same tree: ``python -m bench.render [COUNT ...]``.
+
+Both run as a program, start-up included. A resource is a third of Deployments, ConfigMaps and Services that refer
+to each other, with a prefix, a namespace, labels and an image. Memory is the peak of the process.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitsync.render.build import build
+from gitsync.render.files import ParseCache
+from gitsync.source.folder import FolderTree
+
+COUNTS = (100, 1000, 5000)
+_OURS = (
+    "import sys; from pathlib import Path; from gitsync.source.folder import FolderTree;"
+    "from gitsync.render.build import build; from gitsync.render.yaml_writer import write_all;"
+    "sys.stdout.write(write_all(build(FolderTree(Path(sys.argv[1])), 'over').manifests))"
+)
+_APP = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: app-{n}
+  labels: {{app: app-{n}}}
+spec:
+  replicas: 2
+  selector:
+    matchLabels: {{app: app-{n}}}
+  template:
+    metadata:
+      labels: {{app: app-{n}}}
+    spec:
+      containers:
+      - name: main
+        image: registry.example.com/app:1.0
+        envFrom:
+        - configMapRef: {{name: config-{n}}}
+        ports:
+        - {{name: http, containerPort: 8080}}
+        resources:
+          limits: {{cpu: 500m, memory: 256Mi}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: config-{n}
+data:
+  LEVEL: info
+  NUMBER: "{n}"
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: app-{n}
+spec:
+  selector: {{app: app-{n}}}
+  ports:
+  - {{name: http, port: 80, targetPort: http}}
+"""
+_BASE = "resources:\n{files}"
+_OVERLAY = """\
+namespace: bench
+namePrefix: p-
+commonLabels: {team: agents}
+resources: [../base]
+images:
+- name: registry.example.com/app
+  newTag: "2.0"
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How long a program took, and its peak memory in megabytes."""
+
+    seconds: float
+    megabytes: float
+    output: str
+
+
+def make_tree(root: Path, count: int, apps_per_file: int = 1) -> None:
+    """Write a tree of about ``count`` resources."""
+    base, overlay = root / "base", root / "over"
+    base.mkdir()
+    overlay.mkdir()
+    names = []
+    for first in range(0, count // 3, apps_per_file):
+        name = f"app-{first}.yaml"
+        apps = [_APP.format(n=n) for n in range(first, first + apps_per_file)]
+        (base / name).write_text("---\n".join(apps))
+        names.append(f"- {name}\n")
+    (base / "kustomization.yaml").write_text(_BASE.format(files="".join(names)))
+    (overlay / "kustomization.yaml").write_text(_OVERLAY)
+
+
+def run(*command: str) -> Run:
+    """Run a program to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return Run(seconds, max(peak, before) / 1024, done.stdout)
+
+
+def warm(root: Path) -> float:
+    """Return the seconds that a render takes after one file changed and the others are cached."""
+    cache = ParseCache()
+    tree = FolderTree(root)
+    build(tree, "over", cache=cache)
+    changed = root / "base" / "app-0.yaml"
+    changed.write_text(changed.read_text().replace("info", "debug"))
+    start = time.perf_counter()
+    build(tree, "over", cache=cache)
+    return time.perf_counter() - start
+
+
+def main(counts: list[int]) -> None:
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            make_tree(root, count)
+            ours = run(sys.executable, "-c", _OURS, str(root))
+            theirs = run("kubectl", "kustomize", str(root / "over"))
+            same = "same output" if ours.output == theirs.output else "DIFFERENT OUTPUT"
+            print(
+                f"render {count:>5}: {ours.seconds:6.2f} s {ours.megabytes:5.0f} MB, kubectl {theirs.seconds:7.2f} s "
+                f"{theirs.megabytes:5.0f} MB, {theirs.seconds / ours.seconds:6.1f} times, {same}; "
+                f"warm, one file changed: {warm(root) * 1000:.0f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main([int(count) for count in sys.argv[1:]] or list(COUNTS))
