@@ -14,10 +14,10 @@ from gitsync.merge.schema import DEDUCED, REFERENCE, Schema, Schemas
 from gitsync.merge.typed import TypedError
 
 
-def run(folder: Path) -> list[tuple[str, bool]]:
-    """Run every case of a folder; return its name and whether it passed."""
+def run(folder: Path) -> list[tuple[str, str]]:
+    """Run every case of a folder; return its name and what is wrong, empty when it passed."""
     cases = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    return [(case["name"], not problem(case)) for case in cases]
+    return [(case["name"], problem(case)) for case in cases]
 
 
 def problem(case: dict[str, Any]) -> str:
