@@ -73,14 +73,14 @@ class DaemonSets(Controller):
     def reconcile(self, key: Key) -> None:
         """Bring each node to its pod, then report."""
         daemon_set = self.api.get("apps", "DaemonSet", *key)
-        if daemon_set is None:
+        if daemon_set is None or is_deleting(daemon_set):
             return
         adopt(self.api, self.context.strays, daemon_set, "", "Pod")
+        adopt(self.api, self.context.strays, daemon_set, "apps", "ControllerRevision")
         update = revisions.present(self.api, daemon_set)
-        if not is_deleting(daemon_set):
-            self._place(daemon_set, self._nodes(daemon_set, update), update)
-            self._roll_out(daemon_set, self._nodes(daemon_set, update), update)
-            revisions.truncate(self.api, daemon_set, self._live_revisions(daemon_set, update))
+        self._place(daemon_set, self._nodes(daemon_set, update), update)
+        self._roll_out(daemon_set, self._nodes(daemon_set, update), update)
+        revisions.truncate(self.api, daemon_set, self._live_revisions(daemon_set, update))
         self.write_status(daemon_set, self._status(daemon_set, self._nodes(daemon_set, update)))
 
     def _live_revisions(self, daemon_set: Manifest, update: Manifest) -> set[str]:

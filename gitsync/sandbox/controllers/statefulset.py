@@ -41,23 +41,20 @@ class StatefulSets(Controller):
     def reconcile(self, key: Key) -> None:
         """Take the next step and write the status."""
         stateful_set = self.api.get("apps", "StatefulSet", *key)
-        if stateful_set is None:
+        if stateful_set is None or is_deleting(stateful_set):
             return
         adopt(self.api, self.context.strays, stateful_set, "", "Pod")
+        adopt(self.api, self.context.strays, stateful_set, "apps", "ControllerRevision")
         owned = {ordinal_of(pod): pod for pod in controlled(self.api, stateful_set, "Pod") if ordinal_of(pod) >= 0}
         update = revisions.present(self.api, stateful_set)
         known = at(stateful_set, "status", "currentRevision")
         current = self.api.get("apps", "ControllerRevision", key[0], known) if known else None
         status = self._status(stateful_set, owned, current or update, update)
-        if not is_deleting(stateful_set):
-            deleted = self._step(stateful_set, owned, current or update, update)
-            if deleted is not None and revision_of(deleted) == status["currentRevision"]:
-                status["currentReplicas"] = status.get("currentReplicas", 1) - 1
-            revisions.truncate(
-                self.api,
-                stateful_set,
-                {update["metadata"]["name"], status["currentRevision"], *map(revision_of, owned.values())},
-            )
+        deleted = self._step(stateful_set, owned, current or update, update)
+        if deleted is not None and revision_of(deleted) == status["currentRevision"]:
+            status["currentReplicas"] -= 1
+        live = {update["metadata"]["name"], status["currentRevision"], *map(revision_of, owned.values())}
+        revisions.truncate(self.api, stateful_set, live)
         self.write_status(stateful_set, without_zero(status))
 
     def _status(

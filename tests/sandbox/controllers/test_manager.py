@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.server import AdmitAll
 from gitsync.sandbox.store import Store
 from tests.sandbox.controllers.virtual import VirtualLoop
 from tests.sandbox.controllers.world import World, config_map, deployment, job, owned_by, state_of
@@ -22,7 +22,7 @@ def restarted(world: World) -> World:
         for key, stored in collection.objects.items():
             again.store.load(collection.name, key, stored.revision, stored.json)
     again.clock = Clock(again.loop, world.clock.now())
-    again.api = Cluster(again.store, again.clock, lambda cluster: AdmitAll())
+    again.api = Cluster(again.store, again.clock, lambda cluster: Plugins(cluster, cluster.strategy))
     again.controllers = Controllers(again.api, again.clock)
     again.controllers.start()
     return again

@@ -171,3 +171,16 @@ def test_nothing_is_written_while_nothing_changes(world: World) -> None:
     before = world.writes
     world.advance(600)
     assert world.writes == before
+
+
+def test_a_set_of_the_same_name_adopts_orphaned_pods_and_history(world: World) -> None:
+    world.create(stateful_set(2))
+    world.advance(3)
+    before = {pod["metadata"]["uid"] for pod in world.pods()}
+    world.delete("apps", "StatefulSet", "db", propagation="Orphan")
+    world.advance(1)
+    world.create(stateful_set(3))
+    world.advance(3)
+    assert status(world)["readyReplicas"] == 3
+    assert before < {pod["metadata"]["uid"] for pod in world.pods()}
+    assert len(world.list("apps", "ControllerRevision")) == 1

@@ -8,10 +8,10 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import bootstrap
+from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.server import AdmitAll
 from gitsync.sandbox.store import Store
 from tests.sandbox.controllers.virtual import VirtualLoop
 
@@ -25,7 +25,7 @@ class World:
         self.loop = VirtualLoop()
         self.store = Store()
         self.clock = Clock(self.loop, 1_800_000_000.0)
-        self.api = Cluster(self.store, self.clock, lambda cluster: AdmitAll())
+        self.api = Cluster(self.store, self.clock, lambda cluster: Plugins(cluster, cluster.strategy))
         bootstrap.fill(self.api)
         self.controllers = Controllers(self.api, self.clock, workloads=workloads)
         self.writes = 0
