@@ -50,7 +50,10 @@ class Accumulator:
 class Builder:
     """The state of one build, shared by all its kustomizations."""
 
-    def __init__(self, kustomization: Kustomization, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, kustomization: Kustomization, recorder: Recorder | None = None, *, by_regex: bool = False
+    ) -> None:
+        self.by_regex = by_regex
         self.recorder = recorder
         self.scopes = Scopes()
         self.schema: Schema = BUILT_IN
@@ -335,7 +338,10 @@ class _Target:
             yield _Stage(
                 "ReplacementTransformer",
                 file.where("replacements"),
-                lambda: _each(lambda row: replacements.replace(resources, row[0], scopes), replaced),
+                lambda: _each(
+                    lambda row: replacements.replace(resources, row[0], scopes, by_regex=self._builder.by_regex),
+                    replaced,
+                ),
             )
         yield from self._plugin_stages("transformers")
 

@@ -25,7 +25,7 @@ from gitsync.render.provenance import History, Recorder, Text, Told
 from gitsync.render.references import fix_references
 from gitsync.render.resource import Id, Origin, Resource
 from gitsync.render.scopes import Scopes
-from gitsync.render.styles import has_spelling, plain
+from gitsync.render.styles import is_plain, plain
 from gitsync.render.variables import resolve_variables
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
@@ -75,11 +75,13 @@ def build(
     renderer: str = "Auto",
     load_restrictions: bool = True,
     provenance: bool = False,
+    regex_selects: bool = False,
 ) -> Build:
     """
     Render a folder: as Kustomize does where it has a kustomization file, else as plain manifests.
 
-    Raise InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input.
+    ``regex_selects`` reads the selects of replacements as regular expressions, which Kustomize 5.5 does not. Raise
+    InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input.
     """
     files = Files(tree, cache)
     recorder = Recorder() if provenance else None
@@ -100,7 +102,7 @@ def build(
                 file, document = resource.origin
                 recorder.start(resource, "manifest", Text(file, files.read(file), document))
         return _result(files, resources, recorder=recorder)
-    builder = Builder(kustomization, recorder)
+    builder = Builder(kustomization, recorder, by_regex=regex_selects)
     builder.use_schema(loader, kustomization)
     made = Accumulator()
     builder.build(loader, kustomization, made)
@@ -188,6 +190,6 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> Manifest:
         if not kept:
             del resource.editable["metadata"]["annotations"]
     annotate(resource, wanted)
-    if has_spelling(resource.manifest):
+    if not is_plain(resource.manifest):
         resource.manifest = plain(resource.manifest)
     return resource.manifest

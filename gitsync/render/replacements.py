@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldpath import Slot, lookup, slots, split
 from gitsync.render.resource import Resource, copy_value
 from gitsync.render.scopes import Scopes
-from gitsync.render.selectors import has_labels, is_selected
+from gitsync.render.selectors import has_labels, is_selected, matches_id
+from gitsync.render.structured import with_value
 from gitsync.render.styles import text_of
 from gitsync.render.yaml_scalars import resolve
 
@@ -17,8 +19,14 @@ _NAME: Final = "metadata.name"
 _ID_MEMBERS: Final = ("group", "version", "kind", "name", "namespace")
 
 
-def replace(resources: Sequence[Resource], replacement: Mapping[str, Any], scopes: Scopes) -> None:
-    """Apply one replacement; raise InvalidInput where source or target cannot be found."""
+def replace(
+    resources: Sequence[Resource], replacement: Mapping[str, Any], scopes: Scopes, *, by_regex: bool = False
+) -> None:
+    """
+    Apply one replacement; raise InvalidInput where source or target cannot be found.
+
+    With ``by_regex``, the members of ``select`` and ``reject`` are regular expressions, as in newer Kustomize.
+    """
     source, targets = replacement.get("source"), replacement.get("targets")
     if source is None or targets is None:
         raise InvalidInput("a replacement needs a source and targets", cure="add what is missing")
@@ -27,7 +35,7 @@ def replace(resources: Sequence[Resource], replacement: Mapping[str, Any], scope
         if target.get("select") is None:
             raise InvalidInput("a target of a replacement has no select", cure="say which resources it means")
         for resource in resources:
-            if _is_target(resource, target, scopes):
+            if _is_target(resource, target, scopes, by_regex):
                 for path in target.get("fieldPaths") or (_NAME,):
                     _put(resource, path, value, target.get("options") or {})
 
@@ -73,7 +81,8 @@ def _not_plain() -> InvalidInput:
     )
 
 
-def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes) -> bool:
+def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes, by_regex: bool) -> bool:
+    matches = matches_id if by_regex else is_selected
     select = target["select"]
     if not has_labels(resource, select):
         return False
@@ -83,9 +92,9 @@ def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes) ->
             return False
     ids = scopes.all_ids(resource)
     for reject in rejects:
-        if any(reject.get(name) for name in _ID_MEMBERS) and any(is_selected(one, reject) for one in ids):
+        if any(reject.get(name) for name in _ID_MEMBERS) and any(matches(one, reject) for one in ids):
             return False
-    return any(is_selected(one, select) for one in ids)
+    return any(matches(one, select) for one in ids)
 
 
 def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) -> None:
@@ -98,6 +107,8 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
     try:
         found = slots(manifest, split(path), create)
     except InvalidInput as error:
+        if not is_collection and _put_inside(manifest, split(path), text_of(value)):
+            return
         raise InvalidInput(
             f"{failed}: {error.what}", where=resource.origin.file, subject=subject, cure=error.cure
         ) from None
@@ -107,6 +118,22 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
         )
     for slot in found:
         slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
+
+
+def _put_inside(manifest: Manifest, path: Sequence[str], value: str) -> bool:
+    """Replace a value inside a text that is YAML or JSON itself; return whether there was one."""
+    for end in range(1, len(path)):
+        try:
+            found = slots(manifest, path[:end])
+        except InvalidInput:
+            return False
+        if len(found) == 1 and isinstance(found[0].holder[found[0].key], str):
+            holder, key, _ = found[0]
+            changed = with_value(holder[key], path[end:], value)
+            if changed is not None:
+                holder[key] = changed
+            return changed is not None
+    return False
 
 
 def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, path: str) -> Any:

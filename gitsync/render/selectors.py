@@ -128,3 +128,9 @@ def is_selected(one: Id, selector: Mapping[str, Any]) -> bool:
     if namespace and namespace != one.namespace:
         return False
     return Gvk(selector.get("group") or "", selector.get("version") or "", selector.get("kind") or "").selects(one.gvk)
+
+
+def matches_id(one: Id, selector: Mapping[str, Any]) -> bool:
+    """Return whether every member that a selector sets, as a regular expression, matches the whole of an id's."""
+    members = {"name": one.name, "namespace": one.namespace, **one.gvk._asdict()}
+    return all(pattern(selector.get(name) or "")(value) for name, value in members.items())

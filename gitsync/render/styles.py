@@ -2,12 +2,12 @@
 Styles: scalars that remember how they were written, because Kustomize keeps a field's style when it is set.
 
 They are texts and numbers like any other. A number with a spelling of its own (``0755``, ``1.10``) has it for
-where a number becomes a text; ``plain`` takes it off before a manifest leaves the build.
+where a number becomes a text; ``plain`` takes all that off before a manifest leaves the build.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 
 class Quoted(str):
@@ -51,7 +51,7 @@ def styled(new: Any, old: Any) -> Any:
 def text_of(value: Any) -> str:
     """Return the text of a scalar as YAML would show it; None and collections are empty."""
     if isinstance(value, str):
-        return value
+        return str(value)
     if value is None or isinstance(value, dict | list):
         return ""
     if isinstance(value, bool):
@@ -59,21 +59,30 @@ def text_of(value: Any) -> str:
     return value.text if isinstance(value, SpelledInt | SpelledFloat) else str(value)
 
 
-def has_spelling(value: Any) -> bool:
-    """Return whether a number in a value has a spelling that only a build understands."""
-    items = value.values() if isinstance(value, dict) else value
-    return any(has_spelling(item) if isinstance(item, dict | list) else type(item) in _SPELLED for item in items)
+def is_plain(value: Any) -> bool:
+    """Return whether nothing in a value remembers how it was written."""
+    for item in value.values() if type(value) is dict else value:
+        kind = type(item)
+        if kind is dict or kind is list:
+            if not is_plain(item):
+                return False
+        elif kind in _STYLED:
+            return False
+    return True
 
 
 def plain(value: Any) -> Any:
-    """Return the value with numbers that are only numbers."""
-    if isinstance(value, dict):
+    """Return a copy of the value whose texts and numbers are nothing else."""
+    kind = type(value)
+    if kind is dict:
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if kind is list:
         return [plain(item) for item in value]
-    if isinstance(value, SpelledFloat):
+    if kind is Quoted:
+        return str(value)
+    if kind is SpelledFloat:
         return float(value)
-    return int(value) if isinstance(value, SpelledInt) else value
+    return int(value) if kind is SpelledInt else value
 
 
-_SPELLED = (SpelledInt, SpelledFloat)
+_STYLED: Final = frozenset({Quoted, SpelledInt, SpelledFloat})
