@@ -23,7 +23,8 @@ class Applier:
     Execute plans, up to ``pool`` writes at a time for all applications together.
 
     Before a batch is written, its intents are in the audit and its objects in the inventory; after it, its outcomes
-    are in the audit. So a crash at any moment leaves nothing that is not known. RecordUnavailable stops everything.
+    are in the audit. So a crash at any moment leaves nothing that is not known. A write whose answer never came has
+    no outcome yet: the next plan tells what became of it. RecordUnavailable stops everything.
     """
 
     def __init__(self, cluster: Cluster, live: Live, records: Records, clock: Clock, pool: Executor) -> None:
@@ -65,6 +66,7 @@ class Applier:
         self._records.audit(
             replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
             for result in results
+            if not result.is_unknown
         )
         if any(change.ref.of == DEFINITION for change in batch):
             self._cluster.definitions_changed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.health import HealthStatus
@@ -43,6 +43,11 @@ class Result:
     live: Manifest | None = None
     error: GitsyncError | None = None
     duration_ms: int = 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the write may have taken effect although it counts as failed: its answer never came."""
+        return isinstance(self.error, ClusterUnavailable)
 
 
 @dataclass(frozen=True, slots=True)

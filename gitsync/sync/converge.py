@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from gitsync.apply.hooks import is_hook
 from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput
@@ -17,7 +18,7 @@ from gitsync.objects.change import Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
-from gitsync.objects.record import Outcome
+from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.make import Seen, make_plan, uncertain
 from gitsync.plan.options import options_of
@@ -70,7 +71,7 @@ class Converger:
         self._plan(turn, memory)
         turn.drift_seen = _drift(turn)
         self._execution.supersede(turn, memory)
-        self._resolve_interrupted(turn, memory)
+        self._settle_intents(turn, memory)
         trigger = self._trigger(turn, memory)
         if trigger and self._is_allowed(turn, memory):
             self._execution.run(turn, memory, trigger)
@@ -224,29 +225,19 @@ class Converger:
             *check_rules(self._rules, desired.values()),
         )
 
-    def _resolve_interrupted(self, turn: Turn, memory: Memory) -> None:
+    def _settle_intents(self, turn: Turn, memory: Memory) -> None:
         """
-        Close what a crash left open in the audit: an intent whose effect is there succeeded, others did not.
+        Give an outcome to writes that have none: after a crash, or when the answer never came.
 
-        The plan tells: a step that it would do again was not done.
+        The plan tells: a step that it would do again was not done, any other was.
         """
-        if not memory.is_new:
+        if not memory.has_open_intents:
             return
-        memory.is_new = False
         assert turn.plan is not None
         to_do = {change.ref.path for change in turn.plan.writes}
         open_intents = [record for record in self._records.unfinished() if record.application == turn.app.key]
-        self._records.audit(
-            replace(
-                intent,
-                outcome=Outcome.FAILED if intent.resource in to_do else Outcome.SUCCEEDED,
-                timestamp=turn.now,
-                message="the controller stopped before the outcome was recorded; "
-                + ("it was not done" if intent.resource in to_do else "it was done"),
-                details={},
-            )
-            for intent in open_intents
-        )
+        self._records.audit(_settled(intent, intent.resource not in to_do, turn.now) for intent in open_intents)
+        memory.has_open_intents = False
 
     def _conclude(self, turn: Turn, memory: Memory) -> None:
         """Say in one word, and a sentence, where the application stands."""
@@ -309,6 +300,16 @@ def _held(turn: Turn, observation: Observation) -> Inventory:
         elif ref in observation.desired or (live is not None and owner_of(live) in ("", turn.app.key)):
             entries[ref] = turn.inventory.entries[ref]
     return Inventory(entries)
+
+
+def _settled(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:
+    return replace(
+        intent,
+        outcome=Outcome.SUCCEEDED if is_done else Outcome.FAILED,
+        timestamp=now,
+        message=f"its outcome was not known at first; found {'done' if is_done else 'not done'} afterwards",
+        details={},
+    )
 
 
 def _remembered(memory: Memory, observation: Observation) -> dict[ObjectRef, Manifest | GitsyncError]:

@@ -73,6 +73,7 @@ class Execution:
             self._records.use_approval(turn.app.key, plan.digest)
         done = self._go_on(turn, operation, self._job(turn, operation, plan))
         operation.steps.update(steps_of(done.results))
+        memory.has_open_intents = memory.has_open_intents or any(result.is_unknown for result in done.results)
         self._account(turn, memory, operation, done)
 
     def supersede(self, turn: Turn, memory: Memory) -> None:

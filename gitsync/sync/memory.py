@@ -84,4 +84,5 @@ class Memory:
     failed: dict[ObjectRef, Result] = field(default_factory=dict)
     heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     requested_by: str = ""
-    is_new: bool = True
+    has_open_intents: bool = True
+    """The audit may hold writes without an outcome: after a start, and after answers that never came."""
