@@ -7,7 +7,7 @@ Documents are split before they are parsed, as Kustomize splits them, so anchors
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -39,7 +39,8 @@ def locate(text: bytes | str, document: int, path: Sequence[str | int]) -> int:
     return next(lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines)
 
 
-def locations(text: bytes | str, document: int) -> dict[Path, int]:
+@lru_cache(maxsize=4)  # the places of one document are asked for one after the other
+def locations(text: bytes | str, document: int) -> Mapping[Path, int]:
     """
     Return the line, from 1, of each value of a document that ``read_all`` returned, by its path.
 
@@ -49,7 +50,7 @@ def locations(text: bytes | str, document: int) -> dict[Path, int]:
     return {place.path: place.line + first_line for place in places(piece)}
 
 
-@lru_cache(maxsize=4)  # the places of many documents of one file are asked for one after the other
+@lru_cache(maxsize=4)  # and so are those of one file
 def _kept(text: bytes | str) -> tuple[tuple[int, str], ...]:
     pieces = _pieces(_decode(text, "", LIMITS), "")
     return tuple((line, piece) for line, piece in pieces if compose(piece, "", line, _LENIENT) not in _EMPTY)
