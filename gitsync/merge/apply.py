@@ -9,7 +9,7 @@ unless the values are equal or force takes it. Any other write takes what it cha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from gitsync.merge import fieldset
@@ -77,63 +77,58 @@ class Conflicts:
     conflicts: tuple[FieldConflict, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """
+    Say who writes in which version, and when.
+
+    Nobody owns the paths ``ignored`` and what is below them, nor the paths ``never`` by themselves. ``types`` has
+    the schemas of versions in which other managers own fields, where these are not the schema of the object.
+    """
+
+    manager: Manager
+    api_version: str
+    time: str | None = None
+    ignored: FieldSet = NOTHING
+    never: FieldSet = NOTHING
+    types: Mapping[str, Schema] = field(default_factory=dict)
+
+
 def apply(
-    live: Any,
-    applied: Any,
-    manager: Manager,
-    schema: Schema,
-    *,
-    api_version: str,
-    managers: Managers,
-    force: bool = False,
-    time: str | None = None,
-    ignored: FieldSet = NOTHING,
-    never: FieldSet = NOTHING,
+    live: Any, applied: Any, schema: Schema, managers: Managers, writer: Writer, *, force: bool = False
 ) -> Applied | Conflicts:
     """
-    Lay an applied value over the live one as a manager.
+    Lay an applied value over the live one.
 
-    Raise TypedError when the applied value does not fit the schema. Nobody owns the paths ``ignored`` and what
-    is below them, nor the paths ``never`` by themselves. ``time`` is recorded when a value changed. When
-    neither a value nor the ownership changed, the result holds the very objects that came in.
+    Raise TypedError when the applied value does not fit the schema. The time is recorded when a value changed.
+    When neither a value nor the ownership changed, the result holds the very objects that came in.
     """
+    manager = writer.manager
     fields = field_set(schema, applied)
-    if ignored:
-        fields = fields.without(ignored)
-    fields -= never
+    if writer.ignored:
+        fields = fields.without(writer.ignored)
+    fields -= writer.never
     merged = merge(schema, live, applied)
     last = managers.get(manager)
-    if last is not None and merged is live and last.fields == fields and last.api_version == api_version:
+    if last is not None and merged is live and last.fields == fields and last.api_version == writer.api_version:
         return Applied(live, managers)
 
-    owners = _reconciled(schema, managers)
+    owners = _reconciled(schema, managers, writer.types)
     before = owners.get(manager)
-    owners[manager] = Owned(fields, api_version, before.time if before else None)
+    owners[manager] = Owned(fields, writer.api_version, before.time if before else None)
     if before is not None:
         merged = _pruned(schema, merged, before.fields.root, owners)
-    change = compare(schema, live, merged)
-    conflicts = _take(owners, manager, change.less(ignored) if ignored else change)
+    conflicts = _take(owners, manager, compare(schema, live, merged).less(writer.ignored))
     if conflicts and not force:
         return Conflicts(tuple(sorted(conflicts, key=lambda conflict: (conflict.manager, conflict.field))))
     if not fields:
         del owners[manager]
-    if merged is not live and manager in owners:
-        owners[manager] = Owned(fields, api_version, time)
+    elif merged is not live:
+        owners[manager] = Owned(fields, writer.api_version, writer.time)
     return Applied(merged, managers if owners == managers else owners)
 
 
-def update(
-    live: Any,
-    written: Any,
-    manager: Manager,
-    schema: Schema,
-    *,
-    api_version: str,
-    managers: Managers,
-    time: str | None = None,
-    ignored: FieldSet = NOTHING,
-    never: FieldSet = NOTHING,
-) -> Managers:
+def update(live: Any, written: Any, schema: Schema, managers: Managers, writer: Writer) -> Managers:
     """
     Return the managers after any write that is not an apply: it takes what it changed, from everybody.
 
@@ -142,24 +137,22 @@ def update(
     if live is written:
         return managers
     field_set(schema, written, duplicates=True)
-    change = compare(schema, live, written)
-    if ignored:
-        change = change.less(ignored)
-    owners = _reconciled(schema, managers)
+    change = compare(schema, live, written).less(writer.ignored)
+    owners = _reconciled(schema, managers, writer.types)
     _take(owners, None, change)
-    taken = (change.modified | change.added) - never
+    taken = (change.modified | change.added) - writer.never
     if taken:
-        before = owners.get(manager)
+        before = owners.get(writer.manager)
         fields = taken if before is None else before.fields | taken
-        owners[manager] = Owned(fields, api_version, time)
+        owners[writer.manager] = Owned(fields, writer.api_version, writer.time)
     return managers if owners == managers else owners
 
 
-def _reconciled(schema: Schema, managers: Managers) -> dict[Manager, Owned]:
+def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema]) -> dict[Manager, Owned]:
     """Return a copy of the managers, with each set as the types are now."""
     out = {}
     for manager, owned in managers.items():
-        root = reconciled(schema, owned.fields.root)
+        root = reconciled(types.get(owned.api_version, schema), owned.fields.root)
         out[manager] = owned if root is owned.fields.root else Owned(FieldSet(root), owned.api_version, owned.time)
     return out
 

@@ -23,6 +23,8 @@ class Comparison:
 
     def less(self, ignored: FieldSet) -> Comparison:
         """Return the comparison without some paths and what is below them."""
+        if not ignored:
+            return self
         return Comparison(self.added.without(ignored), self.modified.without(ignored), self.removed.without(ignored))
 
     def __bool__(self) -> bool:

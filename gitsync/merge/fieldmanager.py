@@ -6,28 +6,22 @@ Writes to whole objects: the merge core with metadata.managedFields read before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 import orjson
 
 from gitsync.errors import InvalidInput
 from gitsync.merge import managed
-from gitsync.merge.apply import (
-    NOTHING,
-    Applied,
-    Conflicts,
-    Manager,
-    Managers,
-    apply,
-    update,
-)
+from gitsync.merge.apply import NOTHING, Conflicts, Manager, Managers, Writer, apply, update
+from gitsync.merge.builtin import builtin
 from gitsync.merge.comparison import compare
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.keys import LAST_APPLIED
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 
 _KUBECTL: Final = "kubectl"
 """The one manager whose server-side apply takes over from its own client-side apply."""
@@ -54,36 +48,23 @@ def apply_object(
     """
     if metadata_of(applied).get("managedFields") is not None:
         raise InvalidInput("metadata.managedFields must be nil")
-    api_version = str(applied.get("apiVersion") or "")
-    manager = Manager(write.manager, "Apply", write.subresource)
-    bare, managers = _split(live)
+    bare, known = _split(live)
+    writer = _writer(applied, "Apply", write, known)
+    managers = known
     if not managers and live is not None:
-        first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, api_version)
-        managers = update(
-            _empty(schema, bare),
-            bare,
-            first,
-            schema,
-            api_version=api_version,
-            managers={},
-            time=write.time,
-            ignored=write.ignored,
-            never=managed.NEVER_OWNED,
-        )
-    result = _apply(bare, applied, manager, schema, api_version, managers, write, force)
+        first = Manager(managed.BEFORE_FIRST_APPLY, "Update", write.subresource, writer.api_version)
+        managers = update(_empty(schema, bare), bare, schema, {}, replace(writer, manager=first))
+    result = apply(bare, applied, schema, managers, writer, force=force)
     if isinstance(result, Conflicts) and write.manager == _KUBECTL:
-        allowed = _client_side_applied(bare, schema, api_version)
+        allowed = _client_side_applied(bare, schema, writer.api_version)
         left = tuple(conflict for conflict in result.conflicts if conflict.path not in allowed)
-        if left != result.conflicts:
-            if left:
-                return Conflicts(left)
-            result = _apply(bare, applied, manager, schema, api_version, managers, write, True)
+        result = Conflicts(left) if left else apply(bare, applied, schema, managers, writer, force=True)
     if isinstance(result, Conflicts):
         return result
     merged = result.object
     if write.manager == _KUBECTL and annotations_of(merged).get(LAST_APPLIED):
         merged = _with_last_applied(merged, applied)
-    if live is not None and merged is bare and result.managers is managers and metadata_of(live).get("managedFields"):
+    if live is not None and merged is bare and result.managers == known:
         return live
     return with_managers(merged, result.managers)
 
@@ -96,30 +77,14 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
     clears them, a valid one replaces them, anything else leaves those of the live object. An object that does
     not fit its schema, or whose ownership was cleared, is not tracked.
     """
-    api_version = str(written.get("apiVersion") or "")
     bare, managers = _split(live)
-    new, _ = _detach(written)
-    entries = metadata_of(written).get("managedFields")
+    new, entries = _detach(written)
     if not write.subresource and entries is not None:
-        if managed.is_reset(entries):
-            managers = {}
-        else:
-            managers = _decoded_or(entries, managers)
-    created = live is None or not metadata_of(live).get("uid")
-    if managers or created:
-        manager = Manager(write.manager, "Update", write.subresource, api_version)
+        managers = {} if managed.is_reset(entries) else _decoded_or(entries, managers)
+    if managers or live is None or not uid_of(live):
+        before = bare if live is not None else _empty(schema, new)
         try:
-            managers = update(
-                bare if live is not None else _empty(schema, new),
-                new,
-                manager,
-                schema,
-                api_version=api_version,
-                managers=managers,
-                time=write.time,
-                ignored=write.ignored,
-                never=managed.NEVER_OWNED,
-            )
+            managers = update(before, new, schema, managers, _writer(written, "Update", write, managers))
         except TypedError:
             return with_managers(new, managers)
         managers = managed.capped(managers)
@@ -175,28 +140,24 @@ def _decoded_or(entries: Any, otherwise: Managers) -> Managers:
         return otherwise
 
 
-def _apply(
-    bare: Manifest,
-    applied: Manifest,
-    manager: Manager,
-    schema: Schema,
-    api_version: str,
-    managers: Managers,
-    write: Write,
-    force: bool,
-) -> Applied | Conflicts:
-    return apply(
-        bare,
-        applied,
-        manager,
-        schema,
-        api_version=api_version,
-        managers=managers,
-        force=force,
-        time=write.time,
-        ignored=write.ignored,
-        never=managed.NEVER_OWNED,
-    )
+def _writer(manifest: Manifest, operation: Literal["Apply", "Update"], write: Write, managers: Managers) -> Writer:
+    api_version = str(manifest.get("apiVersion") or "")
+    version = api_version if operation == "Update" else ""
+    manager = Manager(write.manager, operation, write.subresource, version)
+    others = {owned.api_version for owned in managers.values() if owned.api_version != api_version}
+    types = _types(str(manifest.get("kind") or ""), others) if others else {}
+    return Writer(manager, api_version, write.time, write.ignored, managed.NEVER_OWNED, types)
+
+
+def _types(kind: str, versions: Iterable[str]) -> dict[str, Schema]:
+    """Return the schemas of a built-in kind in other versions; those of a custom kind count as one."""
+    found = {}
+    for api_version in versions:
+        group, _, version = api_version.rpartition("/")
+        schema = builtin().for_kind(group, version, kind)
+        if schema is not None:
+            found[api_version] = schema
+    return found
 
 
 def _client_side_applied(live: Manifest, schema: Schema, api_version: str) -> FieldSet:

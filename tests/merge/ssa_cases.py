@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, apply, update
+from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Writer, apply, update
 from gitsync.merge.equality import same
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, REFERENCE, Schema, Schemas
@@ -28,6 +28,7 @@ def problem(case: dict[str, Any]) -> str:
 def _problems(case: dict[str, Any]) -> Iterator[str]:
     schema = _schema(case)
     live: Any = {}
+    outcome: Any
     managers: Managers = {}
     for number, step in enumerate(case["steps"]):
         if step["op"] == "change-schema":
@@ -37,33 +38,16 @@ def _problems(case: dict[str, Any]) -> Iterator[str]:
         ignored = FieldSet.of(tuple(path) for path in (case.get("ignored") or {}).get(version, ()))
         try:
             if step["op"] == "update":
-                manager = Manager(step["manager"], "Update")
-                managers = update(
-                    live,
-                    step["object"],
-                    manager,
-                    schema,
-                    api_version=version,
-                    managers=managers,
-                    ignored=ignored,
-                )
-                live = step["object"]
-                outcome: Any = "ok"
+                writer = Writer(Manager(step["manager"], "Update"), version, ignored=ignored)
+                managers = update(live, step["object"], schema, managers, writer)
+                live, outcome = step["object"], "ok"
             else:
-                result = apply(
-                    live,
-                    step["object"],
-                    Manager(step["manager"], "Apply"),
-                    schema,
-                    api_version=version,
-                    managers=managers,
-                    force=step["op"] == "force-apply",
-                    ignored=ignored,
-                )
+                writer = Writer(Manager(step["manager"], "Apply"), version, ignored=ignored)
+                force = step["op"] == "force-apply"
+                result = apply(live, step["object"], schema, managers, writer, force=force)
+                outcome = result
                 if isinstance(result, Applied):
                     live, managers, outcome = result.object, result.managers, "ok"
-                else:
-                    outcome = result
         except TypedError:
             outcome = "error"
         if isinstance(outcome, Conflicts):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Owned, apply, update
+from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Owned, Writer, apply, update
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.typed import TypedError, field_set
 from tests.merge.types import ROOT, VALUES
@@ -25,16 +25,8 @@ class Object:
         self.managers: Managers = {}
 
     def apply(self, manager: Manager, value: Any, *, force: bool = False, time: str | None = None) -> Conflicts | None:
-        result = apply(
-            self.value,
-            copy.deepcopy(value),
-            manager,
-            ROOT,
-            api_version="v1",
-            managers=self.managers,
-            force=force,
-            time=time,
-        )
+        writer = Writer(manager, "v1", time)
+        result = apply(self.value, copy.deepcopy(value), ROOT, self.managers, writer, force=force)
         if isinstance(result, Conflicts):
             return result
         assert isinstance(result, Applied)
@@ -42,7 +34,7 @@ class Object:
         return None
 
     def update(self, value: Any, manager: Manager = EDITOR, time: str | None = None) -> None:
-        self.managers = update(self.value, value, manager, ROOT, api_version="v1", managers=self.managers, time=time)
+        self.managers = update(self.value, value, ROOT, self.managers, Writer(manager, "v1", time))
         self.value = value
 
     def paths(self, manager: Manager) -> set[str]:
@@ -159,15 +151,8 @@ def test_an_applier_that_gives_up_to_an_atomic_value_conflicts_as_a_whole(obj: O
 def test_nobody_owns_ignored_paths_and_they_do_not_conflict(obj: Object) -> None:
     ignored = FieldSet.of([("f:part",)])
     managers: Managers = {ONE: Owned(FieldSet.of([("f:part", "f:a")]), "v1")}
-    result = apply(
-        {"part": {"a": "x"}},
-        {"part": {"a": "y"}, "text": "x"},
-        TWO,
-        ROOT,
-        api_version="v1",
-        managers=managers,
-        ignored=ignored,
-    )
+    writer = Writer(TWO, "v1", ignored=ignored)
+    result = apply({"part": {"a": "x"}}, {"part": {"a": "y"}, "text": "x"}, ROOT, managers, writer)
     assert isinstance(result, Applied)
     assert set(result.managers[TWO].fields) == {("f:text",)}
 
@@ -175,7 +160,7 @@ def test_nobody_owns_ignored_paths_and_they_do_not_conflict(obj: Object) -> None
 def test_an_editor_takes_no_ignored_path(obj: Object) -> None:
     value = {"part": {"a": "x"}, "text": "x"}
     ignored = FieldSet.of([("f:part",)])
-    managers = update({}, value, EDITOR, ROOT, api_version="v1", managers={}, ignored=ignored)
+    managers = update({}, value, ROOT, {}, Writer(EDITOR, "v1", ignored=ignored))
     assert set(managers[EDITOR].fields) == {("f:text",)}
 
 

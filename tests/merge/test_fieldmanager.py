@@ -55,7 +55,9 @@ def stored(manifest: Manifest) -> Manifest:
 
 def test_an_object_that_holds_nothing_of_its_own_has_no_managers() -> None:
     account: Manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "n"}}
-    assert "managedFields" not in applied(None, account)["metadata"]
+    live = stored(applied(None, account))
+    assert "managedFields" not in live["metadata"]
+    assert applied(live, account) is live
 
 
 def test_applying_again_returns_the_very_object() -> None:
@@ -154,6 +156,23 @@ def test_an_object_that_does_not_fit_its_schema_keeps_its_managers() -> None:
     live = stored(applied(None, config({"a": "1"})))
     after = update_object(live, {**live, "foo": 1}, CONFIG, Write("m"))
     assert owned(after) == {"gitsync Apply": {"data/a"}}
+
+
+def scaler(version: str, **spec: Any) -> Manifest:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    return {
+        "apiVersion": f"autoscaling/{version}",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 3, **spec},
+    }
+
+
+def test_what_others_own_in_another_version_is_read_as_that_version_has_it() -> None:
+    live = stored(applied(None, scaler("v2"), "two"))
+    after = applied({**live, "apiVersion": "autoscaling/v1"}, scaler("v1"), "one")
+    assert owned(after)["one Apply"] == {"spec/maxReplicas", "spec/scaleTargetRef"}
+    assert "spec/scaleTargetRef/name" in owned(after)["two Apply"]
 
 
 def test_managers_are_written_in_and_out() -> None:
