@@ -31,7 +31,7 @@ def charge(api: Api, obj: Manifest, attributes: Attributes) -> None:
         usage = {name: _minus(value, before.get(name)) for name, value in usage.items()}
     charged = []
     for quota in api.list("", "ResourceQuota", attributes.namespace):
-        if not in_scope(quota, obj, attributes):
+        if not in_scope(quota, obj, is_pod=attributes.is_of("", "Pod")):
             continue
         hard = (quota.get("status") or {}).get("hard") or {}
         if attributes.operation == CREATE:
@@ -134,14 +134,14 @@ def _minus(a: Quantity, b: Quantity | None) -> Quantity:
     return a if b is None else Quantity(a.nanos - b.nanos, a.form)
 
 
-def in_scope(quota: Manifest, obj: Manifest, attributes: Attributes) -> bool:
+def in_scope(quota: Manifest, obj: Manifest, *, is_pod: bool) -> bool:
     """Return whether the quota counts this object; quotas with scopes count pods only."""
     spec = quota["spec"]
     scopes = spec.get("scopes", ())
     expressions = (spec.get("scopeSelector") or {}).get("matchExpressions", ())
     if not scopes and not expressions:
         return True
-    if not attributes.is_of("", "Pod"):
+    if not is_pod:
         return False
     pod = obj["spec"]
     if not all(_has_scope(scope, pod) for scope in scopes):

@@ -23,6 +23,7 @@ from gitsync.sandbox.controllers.meta import kind_of
 from gitsync.sandbox.controllers.namespaces import NamespaceContents, NamespaceLifecycle
 from gitsync.sandbox.controllers.nodes import create_nodes
 from gitsync.sandbox.controllers.queue import Queue
+from gitsync.sandbox.controllers.quotas import Quotas
 from gitsync.sandbox.controllers.replicaset import ReplicaSets
 from gitsync.sandbox.controllers.scheduler import Scheduler
 from gitsync.sandbox.controllers.statefulset import StatefulSets
@@ -33,6 +34,7 @@ _ALWAYS: tuple[type[Controller], ...] = (
     NamespaceContents,
     NamespaceLifecycle,
     ClusterRoles,
+    Quotas,
 )
 _WORKLOADS: tuple[type[Controller], ...] = (
     Deployments,
