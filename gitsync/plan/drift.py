@@ -14,10 +14,11 @@ import orjson
 
 from gitsync.merge.fieldset import MEMBER, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.merge.typed import TypedError, element_of, field_set
+from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.plan.elements import indexed
 from gitsync.plan.owners import Owners, applied_fields, node_at, owners_of
 from gitsync.plan.settled import is_settled
 from gitsync.plan.values import is_empty, same_value
@@ -181,7 +182,7 @@ class _Walk:
 
     def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
         """Compare two keyed lists or sets item by item, and the order of the items that both have."""
-        want, have = _indexed(schema, desired), _indexed(schema, live)
+        want, have = indexed(schema, desired), indexed(schema, live)
         if want is None or have is None:
             if not same_value(schema, desired, live):
                 self.differ(Difference.CHANGED, path, pointer, desired, live)
@@ -239,19 +240,6 @@ def _compared_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     if isinstance(annotations, dict) and LAST_APPLIED in annotations:
         result["annotations"] = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     return result
-
-
-def _indexed(schema: Schema, items: list[Any]) -> dict[str, tuple[int, Any]] | None:
-    """Return the items by their path element, None when they are not distinct or have none."""
-    found: dict[str, tuple[int, Any]] = {}
-    for index, item in enumerate(items):
-        if (schema.keys and type(item) is not dict) or (not schema.keys and type(item) in (dict, list, type(None))):
-            return None
-        element = element_of(schema, item)
-        if element in found:
-            return None
-        found[element] = (index, item)
-    return found
 
 
 def _key(element: str) -> Any:

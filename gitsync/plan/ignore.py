@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.merge.typed import element_of
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
 from gitsync.plan.drift import Drift, Path
+from gitsync.plan.elements import element as element_of
 from gitsync.plan.owners import node_at, owners_of
 from gitsync.plan.values import same_value
 

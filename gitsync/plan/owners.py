@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gitsync.merge.fieldset import MEMBER, Node, is_member, union
+from gitsync.merge.fieldset import MEMBER, Node, union
 from gitsync.objects.change import FieldOwner
 from gitsync.objects.manifest import Manifest, metadata_of
 
@@ -55,11 +54,6 @@ def applied_fields(live: Manifest, manager: str) -> Node | None:
     return None
 
 
-def managers_of(live: Manifest) -> frozenset[str]:
-    """Return the names of all managers that own something."""
-    return frozenset(str(entry.get("manager")) for entry in _entries(live))
-
-
 def node_at(root: Node, path: Iterable[str]) -> Node | None:
     """Return the node at a path, None where the set has nothing there or below."""
     node: Node | None = root
@@ -70,17 +64,6 @@ def node_at(root: Node, path: Iterable[str]) -> Node | None:
     return node
 
 
-def owns_whole(root: Node, path: Iterable[str]) -> bool:
-    """Tell whether the very path is a member of the set."""
-    node = node_at(root, path)
-    return node is not None and is_member(node)
-
-
-@functools.lru_cache(maxsize=1)
-def _none() -> list[dict[str, Any]]:
-    return []
-
-
 def _entries(live: Manifest) -> list[dict[str, Any]]:
     entries = metadata_of(live).get("managedFields")
-    return entries if isinstance(entries, list) else _none()
+    return entries if isinstance(entries, list) else []

@@ -32,11 +32,6 @@ def prune_changes(
     return tuple(_step(app, ref, live[ref], inventory.entries[ref].uid, claims.get(ref, "")) for ref in orphans)
 
 
-def departed(desired: Container[ObjectRef], live: Container[ObjectRef], inventory: Inventory) -> tuple[ObjectRef, ...]:
-    """Return the refs of the inventory that are neither declared nor live: nothing is left to delete."""
-    return tuple(sorted(ref for ref in inventory if ref not in desired and ref not in live))
-
-
 def _step(app: Application, ref: ObjectRef, live: Manifest, known_uid: str, claimant: str) -> Change:
     options = options_of(live)
     kept = _why_kept(app, live, known_uid, options)

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from gitsync.merge.fieldset import SELF, Node
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.merge.typed import element_of
 from gitsync.objects.manifest import Manifest
+from gitsync.plan.elements import element
 
 _PLAIN: Final = frozenset({str, int, float, bool})
 _NOT_OWNED: Final = frozenset({"name", "namespace"})
@@ -69,16 +69,15 @@ def _list(schema: Schema, desired: list[Any], live: list[Any], node: Node) -> bo
     if len(desired) != len(live) or len(desired) != len(node):
         return False
     for want, have in zip(desired, live, strict=True):
-        if not schema.keys:
-            if want != have or type(want) not in _PLAIN or element_of(schema, want) not in node:
+        name = element(schema, want)
+        below = None if name is None else node.get(name)
+        if below is None or type(have) is not type(want):
+            return False
+        if type(want) is not dict:
+            if want != have:
                 return False
-            continue
-        if type(want) is not dict or type(have) is not dict:
-            return False
-        element = element_of(schema, want)
-        below = node.get(element)
-        if below is None or (not all(key in want for key in schema.keys) and element_of(schema, have) != element):
-            return False
-        if not _map(items, want, have, below):
+        elif (not all(key in want for key in schema.keys) and element(schema, have) != name) or not _map(
+            items, want, have, below
+        ):
             return False
     return True

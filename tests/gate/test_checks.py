@@ -27,7 +27,7 @@ def secret(data):
         config(),
         config(labels={"a": "b"}, annotations={"a": ""}),
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:x"}},
-        secret({"a": "MQ==", "b": "", "c": "TGlu\nZXM="}),
+        secret({"a": "MQ==", "n": None, "b": "", "c": "TGlu\nZXM="}),
         secret(None),
     ],
 )

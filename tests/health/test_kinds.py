@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.health.assess import assess
+from gitsync.health.assess import assess, kind_of, rule_for
 from gitsync.objects.health import Health
 from tests.health.given import live, said
 
@@ -94,9 +94,11 @@ CASES = [
         H,
         "",
     ),
+    (live(HPA, {}, said("AbleToScale=False:Odd")), P, "Waiting"),
     (live(PDB, {}, {}), P, "Waiting"),
     (live(PDB, {}, said("DisruptionAllowed=False:SyncFailed")), D, "SyncFailed"),
     (live(PDB, {}, said("DisruptionAllowed=False:InsufficientPods")), H, "InsufficientPods"),
+    (live(CRD, {}, {}, deletionTimestamp="2026-01-01T00:00:00Z"), P, "Pending deletion"),
     (live(CRD, {}, {}), P, "not found"),
     (live(CRD, {}, said("Terminating=True::bye")), P, "terminating: bye"),
     (live(CRD, {}, said("NamesAccepted=False::taken")), D, "taken"),
@@ -117,6 +119,7 @@ CASES = [
     (live(f"{ARGO}/Experiment", {}), P, "Waiting"),
     (live(f"{ARGO}/CronWorkflow", {}, said("SubmissionError=True::no")), D, "no"),
     (live(f"{ARGO}/CronWorkflow", {}, said("Completed=True::done")), H, "done"),
+    (live(f"{ARGO}/CronWorkflow", {}, said("Other=True")), H, "healthy"),
     (live(f"{ARGO}/CronWorkflow", {}), H, "healthy"),
     (live(ROLLOUT, CANARY), P, "to be observed"),
     (live(ROLLOUT, CANARY, {"observedGeneration": "1"}, generation=2), P, "to be observed"),
@@ -205,10 +208,12 @@ CASES = [
     (live(ES, {}, {"availableNodes": 0, "phase": "Ready", "health": "green"}), H, "Green"),
     (live(ES, {}, {"availableNodes": 0, "phase": "Ready", "health": "yellow"}), P, "Yellow"),
     (live(ES, {}, {"availableNodes": 0, "phase": "Ready", "health": "red"}), D, "Red"),
+    (live(ES, {}, {"availableNodes": 0, "phase": "Ready", "health": "blue"}), U, ""),
     (live(RABBIT, {}, said("ReconcileSuccess=False::no")), D, "no"),
     (live(RABBIT, {"replicas": 0}, said("AllReplicasReady=False:ScaledToZero")), S, "0"),
     (live(RABBIT, {}, said("ClusterAvailable=False")), P, "formation"),
     (live(EXTERNAL_SECRET, {}, said("Other=True", "Ready=True::ok")), H, "ok"),
+    (live(EXTERNAL_SECRET, {}, said("Ready=Unknown")), P, "Waiting"),
     (live(EXTERNAL_SECRET, {"refreshPolicy": "OnChange"}, said("Ready=True", refreshTime="2")), P, "Waiting"),
     (live(CLUSTER_SECRET, {}, said("Ready=True::ok")), H, "ok"),
     (live(CLUSTER_SECRET, {}, said("Ready=True", "PartiallyReady=True::some")), D, "some"),
@@ -229,7 +234,7 @@ CASES = [
     (live("serving.knative.dev/v1/Service", {}), P, "Waiting"),
     (live("serving.knative.dev/v1/Service", {}, said("Ready=Unknown:Deploying:soon")), P, "since Deploying. soon"),
     (live("serving.knative.dev/v1/Service", {}, said("Ready=False")), D, "Ready is False"),
-    (live("serving.knative.dev/v1/Service", {}, said("Ready=True")), P, ""),
+    (live("serving.knative.dev/v1/Service", {}, said("Ready=True", "Other=odd")), P, ""),
     (live(KSERVE, {}, {}), P, "Waiting"),
     (live(KSERVE, {}, said("Ready=False:No:why")), P, "1: Ready | False | No | why"),
     (live("snapshot.storage.k8s.io/v1/VolumeSnapshot", {}, {"error": {"message": "no"}}), D, "no"),
@@ -254,3 +259,8 @@ def test_there_is_a_case_for_every_health():
 def test_a_kind_is_judged_by_its_own_signs(found, health, message):
     result = assess(found)
     assert (result.health, message in result.message) == (health, True), result
+
+
+def test_a_definition_that_goes_says_so_itself():
+    found = live(CRD, {}, {}, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert rule_for(kind_of(found))(found).message == "CRD is terminating"

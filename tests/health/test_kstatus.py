@@ -78,6 +78,7 @@ LABELLED = {"replicas": 1, "fullyLabeledReplicas": 1, "availableReplicas": 1, "r
         (pod(phase="Odd"), (Status.UNKNOWN, "")),
         (live("PersistentVolumeClaim", {}, {"phase": "Lost"}), (Status.IN_PROGRESS, "NotBound")),
         (live("batch/v1/Job", {}, {}), (Status.IN_PROGRESS, "JobNotStarted")),
+        (live("batch/v1/Job", {}, said("FailureTarget=True")), (Status.IN_PROGRESS, "JobNotStarted")),
         (live("batch/v1/Job", {}, {"startTime": "2026-01-01T00:00:00Z"}), (Status.CURRENT, "")),
         (live("batch/v1/Job", {}, said("Complete=False", "Failed=True")), (Status.FAILED, "JobFailed")),
         (live("policy/v1/PodDisruptionBudget", {}, {}), (Status.CURRENT, "")),

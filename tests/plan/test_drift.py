@@ -219,6 +219,39 @@ def test_duplicate_items_compare_as_a_whole():
     ]
 
 
+def test_sets_compare_by_member():
+    want = edited(config(), ("metadata", "finalizers"), ["a.dev/x", "b.dev/y"])
+    live = applied(want)
+    assert find_drift(want, live, schema_of(want)).in_sync
+    assert found(want, edited(live, ("metadata", "finalizers"), ["c.dev/z", "a.dev/x"])) == [
+        (Difference.GONE, '.metadata.finalizers[="b.dev/y"]')
+    ]
+    fewer = edited(config(), ("metadata", "finalizers"), ["a.dev/x"])
+    assert found(fewer, live) == [(Difference.EXTRA, '.metadata.finalizers[="b.dev/y"]')]
+
+
+def test_a_given_up_list_goes_whole():
+    want = edited(config(), ("metadata", "finalizers"), ["a.dev/x"])
+    assert found(config(), applied(want)) == [(Difference.EXTRA, ".metadata.finalizers")]
+    shared = applied(edited(config(), ("metadata", "finalizers"), ["b.dev/y"]), applied(want), "other")
+    assert found(config(), shared) == [(Difference.EXTRA, '.metadata.finalizers[="a.dev/x"]')]
+
+
+def test_items_that_are_no_maps_do_not_break_the_comparison():
+    odd = edited(deployment(), (*CONTAINER, "env"), ["A=1"])
+    assert found(odd, applied(deployment())) == [(Difference.GONE, f"{WEB}.env")]
+    assert found(odd, edited(applied(deployment()), (*CONTAINER, "env"), [{"name": "A"}])) == [
+        (Difference.CHANGED, f"{WEB}.env")
+    ]
+    assert found(odd, edited(applied(deployment()), (*CONTAINER, "env"), ["A=1"])) == []
+
+
+@pytest.mark.parametrize("metadata", [None, "text"])
+def test_metadata_of_the_wrong_form_does_not_break_the_comparison(metadata):
+    want = config(annotations={"a": "b"})
+    assert not find_drift(want, {**want, "metadata": metadata}, schema_of(want)).in_sync
+
+
 VALUES = st.recursive(
     st.one_of(st.integers(0, 2), st.booleans(), st.sampled_from(["", "a", "b"])),
     lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)),

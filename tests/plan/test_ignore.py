@@ -114,6 +114,18 @@ def test_a_path_inside_a_whole_list_ignores_it_when_nothing_else_in_it_differs()
     assert not ignore(rule, role, edited(live, ("rules", 0, "resources"), ["secrets"])).drift.in_sync
 
 
+def test_a_whole_item_of_a_whole_list_can_be_ignored():
+    rule = IgnoreRule(kind="*", json_pointers=("/rules/1", "/rules/0/absent/deeper", "/rules/7"))
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+    live = edited(applied(role), ("rules",), [*role["rules"], {"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}])
+    assert ignore(rule, role, live).drift.in_sync
+
+
 def test_a_path_that_is_not_understood_is_refused():
     live = edited(applied(deployment()), REPLICAS, 5)
     with pytest.raises(InvalidInput, match=r"spec\.sync\.ignoreDifferences"):

@@ -31,6 +31,7 @@ POD = {
         ('.metadata.annotations["a.b/c"]', [("metadata", "annotations", "a.b/c")]),
         ('.metadata.annotations."a.b/c"', [("metadata", "annotations", "a.b/c")]),
         (".metadata.annotations[]?", [("metadata", "annotations", "a.b/c")]),
+        (".spec.containers[] | select(.env[1].name == \"B\") | .name", [("spec", "containers", 0, "name")]),
         (".spec.fakeField.foo[]", []),
         (".metadata.annotations[0]", []),
         (".spec.containers.name", []),

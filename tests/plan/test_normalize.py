@@ -23,6 +23,12 @@ def test_an_object_without_a_namespace_gets_the_destination():
     assert ref.namespace == manifest["metadata"]["namespace"] == "shop"
 
 
+def test_an_object_that_names_its_namespace_keeps_it():
+    named = config()
+    named["metadata"]["namespace"] = "other"
+    assert only(named)[0].namespace == "other"
+
+
 def test_a_cluster_scoped_object_has_no_namespace():
     ref, manifest = only({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "shop"}})
     assert ref.namespace == ""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Held, Inventory
-from gitsync.plan.prune import departed, prune_changes
+from gitsync.plan.prune import prune_changes
 from tests.plan.given import application, applied, config, desired_of, inventory_of, live_of, ref
 
 APP = application()
@@ -80,12 +80,6 @@ def test_deletes_in_the_reverse_order_of_waves_and_last_when_asked():
     changes = {change.ref.name: change for change in prune_changes(APP, {}, live, inventory_of(live), {})}
     assert (changes["late"].stage, changes["late"].wave) < (changes["plain"].stage, changes["plain"].wave)
     assert changes["last"].stage > changes["plain"].stage
-
-
-def test_names_what_is_gone_already():
-    live = live_of(APP, config("a"), config("b"))
-    inventory = inventory_of(live)
-    assert departed({}, {ref(config("b")): {}}, inventory) == (ref(config("a")),)
 
 
 NAMES = st.sets(st.sampled_from(["a", "b", "c", "d", "e"]))

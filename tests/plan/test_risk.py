@@ -128,6 +128,7 @@ CASES = [
     ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.securityContext.profile", "Privileged"))),
     ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.serviceAccount", {"automountToken": True}))),
     ("agent-credentials", update(AGENT, with_(AGENT, "spec.model.credentials.secretKeyRef.name", "s2"))),
+    ("agent-credentials", update(AGENT, with_(AGENT, "spec.extra", {"secretName": "s2"}))),
     ("agent-volumes-deleted", update(AGENT, with_(AGENT, "spec.state.volumes.0.onDelete", "Delete"))),
     ("stops", update(deployment(), deployment(replicas=0))),
     ("stops", update(AGENT, with_(AGENT, "spec.suspend", True))),
@@ -152,6 +153,16 @@ CASES = [
     ("widens-privileges", create(with_(deployment(), f"{POD}.volumes", [{"name": "h", "hostPath": {"path": "/"}}]))),
     ("drops-protections", update(GUARDED, with_(GUARDED, f"{WEB}.securityContext.runAsNonRoot", False))),
     ("drops-protections", update(GUARDED, deployment())),
+    (
+        "drops-protections",
+        update(
+            with_(deployment(), f"{POD}.securityContext", {"seccompProfile": {"type": "RuntimeDefault"}}), deployment()
+        ),
+    ),
+    (
+        "drops-protections",
+        update(with_(deployment(), f"{WEB}.securityContext", {"allowPrivilegeEscalation": False}), deployment()),
+    ),
     ("opens-network", update(POLICY, with_(POLICY, "spec.ingress", [{}]))),
     ("opens-network", update(POLICY, with_(POLICY, "spec.policyTypes", ["Ingress"]))),
     ("loosens-namespace", update(NAMESPACE, kind("v1", "Namespace"))),
