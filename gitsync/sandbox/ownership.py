@@ -94,7 +94,7 @@ def _refusal(conflicts: Conflicts) -> ApiError:
             "message": f"conflict with {_spell(conflict.manager)}",
             "field": conflict.field,
         }
-        for conflict in found
+        for conflict in sorted(found, key=lambda each: each.field)
     ]
     many = "" if len(found) == 1 else "s"
     message = f"Apply failed with {len(found)} conflict{many}: {_listed(found)}"
