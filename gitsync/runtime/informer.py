@@ -167,6 +167,7 @@ class Reflector:
         listing = self._collection.list()
         self._store.replace(listing.items)
         self._version = listing.version
+        self._succeed()
         if not self._synced.is_set():
             self._synced.set()
             self._on_state()
