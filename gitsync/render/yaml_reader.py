@@ -7,7 +7,7 @@ Documents are split before they are parsed, as Kustomize splits them, so anchors
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -40,11 +40,12 @@ def locate(text: bytes | str, document: int, path: Sequence[str | int]) -> int:
 
 
 @lru_cache(maxsize=4)  # the places of one document are asked for one after the other
-def locations(text: bytes | str, document: int) -> Mapping[Path, int]:
+def locations(text: bytes | str, document: int) -> dict[Path, int]:
     """
     Return the line, from 1, of each value of a document that ``read_all`` returned, by its path.
 
     A member of a mapping stands where its key does. What an alias or a merge key brings in has no line.
+    The result is shared: nobody may change it.
     """
     first_line, piece = _kept(text)[document]
     return {place.path: place.line + first_line for place in places(piece)}
