@@ -184,6 +184,13 @@ def _int(loader: Any, node: Any) -> Any:
     return node.value if ":" in node.value else yaml.CSafeLoader.construct_yaml_int(loader, node)
 
 
+def _float(loader: Any, node: Any) -> Any:
+    value = yaml.CSafeLoader.construct_yaml_float(loader, node)
+    if value != value or value in (float("inf"), float("-inf")):
+        raise yaml.constructor.ConstructorError(None, None, f"unsupported value: {node.value}", node.start_mark)
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value  # as Go writes it
+
+
 def _members(loader: Any, node: Any) -> Any:
     return loader.construct_members(node)
 
@@ -193,7 +200,13 @@ def _scalar(loader: Any, node: Any) -> Any:
 
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:y|Y|n|N)$"), ["y", "Y", "n", "N"])
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
 _Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
 _Loader.add_constructor("tag:yaml.org,2002:int", _int)
 _Loader.add_constructor("tag:yaml.org,2002:map", _members)
 _Loader.add_constructor("tag:yaml.org,2002:binary", _scalar)

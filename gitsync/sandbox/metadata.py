@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.refusals import bad_request, internal
 from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.status import ApiError, Cause
 
 MAX_NAME_BASE = 58
 
@@ -30,14 +31,58 @@ _ORDER = (
 )
 
 
-def metadata_copy(obj: Manifest) -> dict[str, Any]:
-    """Return a copy of the metadata; 400 when it is no object."""
+_TYPES: dict[str, tuple[type, str]] = {
+    "name": (str, "string"),
+    "generateName": (str, "string"),
+    "namespace": (str, "string"),
+    "selfLink": (str, "string"),
+    "uid": (str, "types.UID"),
+    "resourceVersion": (str, "string"),
+    "generation": (int, "int64"),
+    "deletionGracePeriodSeconds": (int, "int64"),
+    "creationTimestamp": (str, "v1.Time"),
+    "deletionTimestamp": (str, "v1.Time"),
+    "labels": (dict, "map[string]string"),
+    "annotations": (dict, "map[string]string"),
+    "ownerReferences": (list, "[]v1.OwnerReference"),
+    "finalizers": (list, "[]string"),
+    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
+}
+_ITEMS: dict[str, tuple[type, str]] = {
+    "labels": (str, "string"),
+    "annotations": (str, "string"),
+    "ownerReferences": (dict, "v1.OwnerReference"),
+    "finalizers": (str, "string"),
+    "managedFields": (dict, "v1.ManagedFieldsEntry"),
+}
+
+
+def metadata_copy(obj: Manifest, *, nulls: bool = False) -> dict[str, Any]:
+    """Return a copy of the metadata, without nulls unless asked for; 400 when something is of the wrong type."""
     meta = obj.get("metadata")
     if meta is None:
         return {}
+    kind = str(obj.get("kind") or "")
     if not isinstance(meta, dict):
-        raise bad_request("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
-    return dict(meta)
+        raise _wrong_type(meta, f"{kind}.metadata", "v1.ObjectMeta")
+    for member, value in meta.items():
+        wanted = _TYPES.get(member)
+        if wanted is None or value is None:
+            continue
+        if not isinstance(value, wanted[0]) or isinstance(value, bool):
+            raise _wrong_type(value, f"ObjectMeta.metadata.{member}", wanted[1])
+        if member in _ITEMS:
+            item_type, spelled = _ITEMS[member]
+            items: Iterable[Any] = value.values() if isinstance(value, dict) else value
+            for item in items:
+                if item is not None and not isinstance(item, item_type):
+                    raise _wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
+    return {member: value for member, value in meta.items() if nulls or value is not None}
+
+
+def _wrong_type(value: Any, member: str, wanted: str) -> ApiError:
+    found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    return bad_request(f"json: cannot unmarshal {found} into Go struct field {member} of type {wanted}")
 
 
 def arranged(resource: Resource, obj: Manifest, meta: dict[str, Any]) -> Manifest:

@@ -24,7 +24,7 @@ class Undecodable(ValueError):
 
 
 _MESSAGES = {
-    # number name:type; [] repeated, {} map from text, ? present even when zero
+    # number name:type; [] repeated, {} map from text, ? present even when zero, ^ for members put one level up
     "ObjectMeta": "1 name:text 2 generateName:text 3 namespace:text 5 uid:text 6 resourceVersion:text "
     "7 generation:int 8 creationTimestamp:Time 9 deletionTimestamp:Time 10 deletionGracePeriodSeconds:int? "
     "11 labels:{}text 12 annotations:{}text 13 ownerReferences:[]OwnerReference 14 finalizers:[]text",
@@ -87,6 +87,26 @@ _MESSAGES = {
     "5 preemptionPolicy:text?",
     "ResourceQuota": "1 metadata:ObjectMeta 2 spec:QuotaSpec",
     "QuotaSpec": "1 hard:{}Quantity 2 scopes:[]text",
+    "Ingress": "1 metadata:ObjectMeta 2 spec:IngressSpec",
+    "IngressSpec": "1 defaultBackend:IngressBackend 2 tls:[]IngressTls 3 rules:[]IngressRule 4 ingressClassName:text?",
+    "IngressTls": "1 hosts:[]text 2 secretName:text",
+    "IngressRule": "1 host:text 2 ^:IngressRuleValue",
+    "IngressRuleValue": "1 http:IngressHttp",
+    "IngressHttp": "1 paths:[]IngressPath",
+    "IngressPath": "1 path:text 2 backend:IngressBackend 3 pathType:text?",
+    "IngressBackend": "3 resource:TypedReference 4 service:IngressService",
+    "IngressService": "1 name:text 2 port:IngressPort",
+    "IngressPort": "1 name:text 2 number:int",
+    "TypedReference": "1 apiGroup:text? 2 kind:text 3 name:text",
+    "autoscaling/v1 HorizontalPodAutoscaler": "1 metadata:ObjectMeta 2 spec:ScalerSpec1",
+    "autoscaling/v2 HorizontalPodAutoscaler": "1 metadata:ObjectMeta 2 spec:ScalerSpec2",
+    "ScalerSpec1": "1 scaleTargetRef:ScaleTarget 2 minReplicas:int? 3 maxReplicas:int "
+    "4 targetCPUUtilizationPercentage:int?",
+    "ScalerSpec2": "1 scaleTargetRef:ScaleTarget 2 minReplicas:int? 3 maxReplicas:int 4 metrics:[]Metric",
+    "ScaleTarget": "1 kind:text 2 name:text 3 apiVersion:text",
+    "Metric": "1 type:text 4 resource:ResourceMetric",
+    "ResourceMetric": "1 name:text 2 target:MetricTarget",
+    "MetricTarget": "1 type:text 2 value:Quantity 3 averageValue:Quantity 4 averageUtilization:int?",
     "SelfSubjectAccessReview": "1 metadata:ObjectMeta 2 spec:AccessSpec",
     "AccessSpec": "1 resourceAttributes:ResourceAttributes 2 nonResourceAttributes:PathAttributes",
     "ResourceAttributes": "1 namespace:text 2 verb:text 3 group:text 4 version:text 5 resource:text "
@@ -129,9 +149,10 @@ def decode(body: bytes) -> Manifest:
             api_version, kind = type_meta.get(1, b"").decode(), type_meta.get(2, b"").decode()
         elif number == 2 and isinstance(value, bytes):
             raw = value
-    if kind not in _MESSAGES:
+    name = f"{api_version} {kind}" if f"{api_version} {kind}" in _MESSAGES else kind
+    if name not in _MESSAGES:
         raise Undecodable(f"the sandbox does not read {kind or 'this kind'} in protobuf: send JSON")
-    return {"apiVersion": api_version, "kind": kind, **_message(kind, raw, 0)}
+    return {"apiVersion": api_version, "kind": kind, **_message(name, raw, 0)}
 
 
 def _message(name: str, data: bytes, depth: int) -> dict[str, Any]:
@@ -149,7 +170,9 @@ def _message(name: str, data: bytes, depth: int) -> dict[str, Any]:
             out.setdefault(member, {})[key] = item
             continue
         item = _value(kind, value, depth)
-        if shape == "[]":
+        if member == "^":
+            out.update(item)
+        elif shape == "[]":
             out.setdefault(member, []).append(item)
         elif keeps_zero or item:
             out[member] = item

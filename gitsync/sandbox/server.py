@@ -117,9 +117,14 @@ class Sandbox:
         """Write a kubeconfig file for the administrator, readable by its owner alone, and return its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
-        authority = base64.b64encode(self._certificate.authority.encode()).decode()
+        authority = base64.b64encode(self.authority.encode()).decode()
         path.write_text(KUBECONFIG.format(url=self.tls_url, token=self.token, authority=authority), encoding="utf-8")
         return path
+
+    @property
+    def authority(self) -> str:
+        """The certificate that clients of ``tls_url`` trust, as PEM."""
+        return self._certificate.authority
 
     def write_kubeconfig(self) -> Path:
         """Write the kubeconfig into the data folder and return its path; needs a data folder."""

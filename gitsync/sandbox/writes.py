@@ -161,7 +161,7 @@ class Writer:
         if given != (resource.api_version, resource.kind):
             group, _, version = given[0].rpartition("/")
             raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
-        meta = metadata_copy(body)
+        meta = metadata_copy(body, nulls=True)
         if not meta.get("name"):
             raise refusals.bad_request(
                 f"the name of the object ({name} based on URL) was undeterminable: name must be provided"

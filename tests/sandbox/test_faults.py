@@ -1,0 +1,124 @@
+"""Faults: each strikes what it names, as often as it says, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import time
+
+import pytest
+
+from gitsync.sandbox.faults import Fault, FaultKind
+from tests.sandbox.client import Client
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def test_a_fault_strikes_what_it_names_as_often_as_it_says(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.ERROR, verb="create", resource="configmaps", skip=1, count=2, code=503))
+    asked = [fresh.ask("POST", MAPS, {"metadata": {"name": f"c{number}"}}).status for number in range(5)]
+    assert asked == [201, 503, 503, 201, 201]
+    assert fresh.get(MAPS).status == 200
+
+
+def test_a_fault_may_strike_one_object_user_or_agent(fresh: Client) -> None:
+    fresh.create(MAPS, "a")
+    fresh.create(MAPS, "b")
+    fresh.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", name="a"))
+    assert fresh.merge(f"{MAPS}/a", {"data": {"x": "1"}}).json["reason"] == "Conflict"
+    assert fresh.merge(f"{MAPS}/b", {"data": {"x": "1"}}).status == 200
+    fresh.sandbox.clear_faults()
+    fresh.sandbox.inject(Fault(FaultKind.ERROR, agent="flaky"))
+    assert fresh.get(MAPS, User_Agent="flaky/1").status == 500
+    assert fresh.get(MAPS).status == 200
+
+
+def test_throttling_says_when_to_come_back(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.THROTTLE, seconds=2, count=1))
+    answer = fresh.get(MAPS)
+    assert (answer.status, answer.headers["Retry-After"]) == (429, "2")
+
+
+def test_an_error_after_the_commit_leaves_the_object(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.ERROR_AFTER, verb="create", count=1))
+    assert fresh.ask("POST", MAPS, {"metadata": {"name": "c"}}).status == 500
+    assert fresh.get(f"{MAPS}/c").status == 200
+
+
+def test_a_lost_reply_cuts_the_connection_after_the_commit(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="create", count=1))
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+        fresh.ask("POST", MAPS, {"metadata": {"name": "c"}})
+    assert fresh.get(f"{MAPS}/c").status == 200
+
+
+def test_latency_delays_one_answer_and_no_other(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.LATENCY, resource="configmaps", seconds=0.3))
+    connection = fresh.connect()
+    begin = time.monotonic()
+    fresh.send(connection, "GET", MAPS)
+    fresh.get("/api/v1/namespaces/default/secrets")
+    assert time.monotonic() - begin < 0.25
+    assert connection.getresponse().status == 200
+    assert time.monotonic() - begin >= 0.3
+    connection.close()
+
+
+def test_a_dropped_watch_is_cut(fresh: Client) -> None:
+    with fresh.watch(f"{MAPS}?watch=1") as watch:
+        fresh.sandbox.inject(Fault(FaultKind.DROP_WATCH, resource="configmaps", count=1))
+        with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+            watch.response.read()
+
+
+def test_an_expired_watch_ends_with_410(fresh: Client) -> None:
+    with fresh.watch(f"{MAPS}?watch=1") as watch:
+        fresh.sandbox.inject(Fault(FaultKind.EXPIRE_WATCH, count=1))
+        event = watch.event()
+        assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
+        assert watch.event() is None
+
+
+def test_a_half_open_watch_says_nothing_more(fresh: Client) -> None:
+    with fresh.watch(f"{MAPS}?watch=1") as watch:
+        fresh.create(MAPS, "before")
+        assert watch.event()["object"]["metadata"]["name"] == "before"
+        fresh.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, count=1))
+        fresh.create(MAPS, "after")
+        assert watch.next_within(0.3) is None
+
+
+def test_a_fault_befalls_watches_to_come_after_its_delay(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.EXPIRE_WATCH, verb="watch", seconds=0.05, count=1))
+    with fresh.watch(f"{MAPS}?watch=1") as watch:
+        assert watch.event()["type"] == "ERROR"
+
+
+def test_stale_reads_show_the_past_until_they_are_cleared(fresh: Client) -> None:
+    fresh.create(MAPS, "old")
+    fresh.sandbox.inject(Fault(FaultKind.STALE_READ, resource="configmaps"))
+    fresh.create(MAPS, "new")
+    assert fresh.get(MAPS).names == ["old"]
+    assert fresh.get(f"{MAPS}/new").status == 404
+    fresh.sandbox.clear_faults()
+    assert fresh.get(MAPS).names == ["new", "old"]
+
+
+def test_faults_are_set_and_shown_over_http(fresh: Client) -> None:
+    fault = {"kind": "error", "verb": "get", "code": 502, "count": 1}
+    assert fresh.ask("POST", "/sandbox/faults", fault).status == 201
+    assert fresh.get(f"{MAPS}/x").status == 502
+    assert fresh.get("/sandbox/faults").json["faults"][0]["fitted"] == 1
+    fresh.ask("DELETE", "/sandbox/faults")
+    assert fresh.get("/sandbox/faults").json == {"faults": []}
+
+
+@pytest.mark.parametrize("fault", [{"kind": "odd"}, {"kind": "error", "verbs": "get"}, []])
+def test_a_fault_that_is_none_is_refused(fresh: Client, fault: object) -> None:
+    assert fresh.ask("POST", "/sandbox/faults", fault).status == 400
+
+
+def test_the_clock_is_moved_over_http(fresh: Client) -> None:
+    before = fresh.get("/sandbox/clock").json["now"]
+    assert fresh.ask("POST", "/sandbox/clock", {"advance": 86400}).json["now"] > before
+    assert fresh.ask("POST", "/sandbox/clock", {"speed": -1}).status == 400
+    assert fresh.ask("POST", "/sandbox/clock", {"sped": 1}).status == 400
