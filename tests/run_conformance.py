@@ -6,19 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
-
-
-class Outcome(Protocol):
-    """What a suite's runner returns for each case."""
-
-    name: str
-
-    @property
-    def passed(self) -> bool:
-        """Whether the case passed."""
-        ...
-
+from typing import Any
 
 SUITES = {
     "kustomize": "tests.render.kustomize_cases",
@@ -29,7 +17,14 @@ SUITES = {
     "apiserver": "tests.sandbox.apiserver_cases",
     "badinput": "tests.badinput.badinput_cases",
 }
-"""The runner of each suite: a module with ``run(folder) -> list of outcomes``."""
+"""The runner of each suite: a module with ``run(folder)``, which returns an outcome for each case."""
+
+FURTHER = {
+    "kustomize": ("kustomize-bytes", lambda runner, folder, outcomes: [(one.name, one.identical) for one in outcomes]),
+    "health": ("health-messages", lambda runner, folder, outcomes: map(_verdict, runner.run_messages(folder))),
+    "diff": ("diff-paths", lambda runner, folder, outcomes: map(_verdict, runner.run_paths(folder))),
+}
+"""What some suites judge beside their main question, in a line of its own."""
 
 
 def lines(suite: str, outcomes: Iterable[tuple[str, bool]]) -> Iterator[str]:
@@ -40,12 +35,22 @@ def lines(suite: str, outcomes: Iterable[tuple[str, bool]]) -> Iterator[str]:
     yield from (f"  {name}" for name in failed)
 
 
+def _verdict(outcome: Any) -> tuple[str, bool]:
+    """Return name and success of an outcome: an object that says ``passed``, or a name and what is wrong."""
+    if isinstance(outcome, tuple):
+        name, problem = outcome
+        return name, not problem
+    return outcome.name, outcome.passed
+
+
 def run_suite(folder: Path) -> Iterator[str]:
     """Run the suite that the folder is named after and yield what to print."""
-    outcomes: Sequence[Outcome] = importlib.import_module(SUITES[folder.name]).run(folder)
-    yield from lines(folder.name, ((outcome.name, outcome.passed) for outcome in outcomes))
-    if folder.name == "kustomize":
-        yield from lines("kustomize-bytes", ((outcome.name, outcome.identical) for outcome in outcomes))  # type: ignore[attr-defined]
+    runner = importlib.import_module(SUITES[folder.name])
+    outcomes = list(runner.run(folder))
+    yield from lines(folder.name, map(_verdict, outcomes))
+    if folder.name in FURTHER:
+        name, judge = FURTHER[folder.name]
+        yield from lines(name, judge(runner, folder, outcomes))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,13 +14,21 @@ from gitsync.objects.manifest import Manifest, at, metadata_of
 _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
 
 
-def parse_duration(text: object, where: str) -> float:
-    """Return seconds of ``90s``, ``3m`` or ``1h30m``; raise InvalidInput naming the field otherwise."""
+_LONGEST = 366 * 24 * 3600.0
+
+
+def parse_duration(text: object, where: str, *, least: float = 0.0) -> float:
+    """Return seconds of ``90s``, ``3m`` or ``1h30m``; raise InvalidInput naming the field and the accepted range."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
-    if match is None:
-        raise InvalidInput(f"{text!r} is not a duration", where=where, cure="write it as 30s, 3m or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(hours * 3600 + minutes * 60 + seconds)
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    found = float(hours * 3600 + minutes * 60 + seconds)
+    if match is None or not least <= found <= _LONGEST:
+        raise InvalidInput(
+            f"{text!r} is an invalid duration: between {least:.0f}s and {_LONGEST / 3600:.0f}h",
+            where=where,
+            cure="write it as 30s, 3m or 1h30m",
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +197,7 @@ def _sync_policy(spec: Mapping[str, Any]) -> SyncPolicy:
         automated=bool(spec.get("automated", True)),
         self_heal=bool(spec.get("selfHeal", True)),
         prune=bool(spec.get("prune", True)),
-        interval=max(parse_duration(spec.get("interval", "3m"), f"{where}.interval"), 1.0),
+        interval=parse_duration(spec.get("interval", "3m"), f"{where}.interval", least=1.0),
         retry=Retry(
             limit=int(at(spec, "retry", "limit", default=5)),
             initial=parse_duration(backoff.get("initial", "5s"), f"{where}.retry.backoff.initial"),

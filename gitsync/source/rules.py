@@ -30,22 +30,24 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
     allowed = "allowed schemes: " + ", ".join(sorted(schemes))
     if not url:
         raise InvalidInput("the repository URL is empty", where=where, cure=allowed)
+    if url.startswith("-"):
+        raise InvalidInput(
+            "the repository URL starts with '-', so it is no URL with a scheme", where=where, cure=allowed
+        )
+    if "::" in url.partition("//")[0]:  # a transport helper, which is a program
+        _check_scheme(url.partition("::")[0], (), allowed)
     if _CONTROL.search(url) or _CONTROL.search(unquote(url)):
         raise InvalidInput(
             "the repository URL holds a control character or a space, raw or percent-encoded (a newline sends "
             "credentials to another host)",
             where=where,
         )
-    if url.startswith("-"):
-        raise InvalidInput(
-            "the repository URL starts with '-', so it is no URL with a scheme", where=where, cure=allowed
-        )
     if _is_local(url):
         if "file" not in schemes:
             raise InvalidInput("a local path or file:// URL is not allowed as a repository", where=where, cure=allowed)
         return
     scp = _SCP.fullmatch(url)
-    if scp and "::" not in url:
+    if scp:
         _check_scheme("ssh", schemes, allowed)
         return
     try:
@@ -53,7 +55,7 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         host, password, _port = parts.hostname or "", parts.password, parts.port
     except ValueError as error:
         raise InvalidInput("the repository URL is an invalid URL", where=where, cure=allowed) from error
-    _check_scheme(parts.scheme if "::" not in url.partition("//")[0] else url.partition("::")[0], schemes, allowed)
+    _check_scheme(parts.scheme, schemes, allowed)
     if not _HOST.fullmatch(host) or (parts.username or "").startswith("-"):
         raise InvalidInput("the host of the repository URL is not a host name", where=where)
     if password is not None:

@@ -25,7 +25,7 @@ def test_accepts_https_and_ssh(url: str) -> None:
     ("url", "says"),
     [
         ("", "empty"),
-        ('ext::sh -c "touch x"', "control character or a space"),
+        ('ext::sh -c "touch x"', "scheme 'ext'"),
         ("ext::sh", "scheme 'ext'"),
         ("fd::17", "scheme 'fd'"),
         ("--upload-pack=x", "scheme"),
