@@ -80,7 +80,8 @@ def replay(scenario: Scenario) -> Outcome:
     """Replay one scenario; stop at the first step that does not fit, since the next depend on it."""
     namespace = "".join(random.Random(scenario["name"]).choices(string.ascii_lowercase, k=8))
     with Sandbox(controllers=bool(scenario.get("controllers"))) as sandbox:
-        if scenario.get("controllers"):  # the cluster of the recordings had no StorageClass
+        if sandbox.controllers is not None:  # the cluster of the recordings had neither metrics nor a StorageClass
+            sandbox.controllers.behaviour.metrics = False
             sandbox.call(lambda cluster: cluster.delete("storage.k8s.io", "StorageClass", "", "standard"))
         replaying = Replay(sandbox, Bindings(namespace))
         _prepare(replaying, controllers=bool(scenario.get("controllers")))

@@ -78,7 +78,7 @@ class Autoscalers(Controller):
 
     def _follow_metrics(self, autoscaler: Manifest, target: Manifest, current: int) -> None:
         metrics = autoscaler["spec"].get("metrics") or ()
-        read = [_read(autoscaler, metric, current) for metric in metrics]
+        read = [_read(autoscaler, metric, current, self.context.behaviour.metrics) for metric in metrics]
         known = [each for each in read if each is not None]
         status: Manifest = {"currentReplicas": current, "desiredReplicas": current}
         if not known:
@@ -190,20 +190,25 @@ def _metric_name(metric: Manifest) -> str:
     return ""
 
 
-def _read(autoscaler: Manifest, metric: Manifest, current: int) -> tuple[int, Manifest] | None:
-    """Return the number of replicas that a metric asks for and the metric as the status shows it."""
-    name = _metric_name(metric)
-    text = annotations_of(autoscaler).get(METRIC + name)
-    if text is None:
+def _read(autoscaler: Manifest, metric: Manifest, current: int, available: bool) -> tuple[int, Manifest] | None:
+    """
+    Return the number of replicas that a metric asks for and the metric as the status shows it.
+
+    A metric that nobody set stands at its target; None when no metrics are available.
+    """
+    text = annotations_of(autoscaler).get(METRIC + _metric_name(metric))
+    if text is None and not available:
         return None
     member = next(key for key, value in metric.items() if isinstance(value, dict))
     target = metric[member]["target"]
     if target["type"] == "Utilization":
-        value, goal = float(text), float(target["averageUtilization"])
+        goal = float(target["averageUtilization"])
+        value = goal if text is None else float(text)
         shown: Manifest = {"averageUtilization": int(value), "averageValue": "0"}
     else:
-        goal_text = target.get("averageValue") or target.get("value")
-        value, goal = float(parse(text).nanos), float(parse(goal_text).nanos)
+        wanted_text = target.get("averageValue") or target.get("value")
+        text = text or wanted_text
+        value, goal = float(parse(text).nanos), float(parse(wanted_text).nanos)
         shown = {"averageValue" if "averageValue" in target else "value": text}
     ratio = value / goal
     wanted = current if abs(ratio - 1) <= _TOLERANCE else math.ceil(current * ratio)

@@ -29,6 +29,8 @@ class Behaviour:
     """From the first failure of a Job's pod until the next pod; each failure doubles it."""
     autoscale_period: float = 1.0
     """From one look of an autoscaler at its target until the next."""
+    metrics: bool = True
+    """Autoscalers have metrics: each stands at its target where nobody set it."""
     storage_class: bool = True
     """Create the default StorageClass ``standard``."""
     ca_certificate: str = ""

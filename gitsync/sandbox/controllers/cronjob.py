@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from croniter import croniter
 
@@ -63,7 +64,12 @@ class CronJobs(Controller):
     def _run(self, cron_job: Manifest, jobs: list[Manifest], status: Manifest) -> Manifest:
         """Start the Job of the last time that passed since the one before, and appoint the next."""
         spec, now = cron_job["spec"], self.context.timers.now()
-        zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
+        try:
+            zone = ZoneInfo(spec["timeZone"]) if spec.get("timeZone") else UTC
+        except (ZoneInfoNotFoundError, ValueError):
+            text = f"invalid timeZone: {json.dumps(spec['timeZone'])}: unknown time zone {spec['timeZone']}"
+            self.context.recorder.warning(cron_job, "UnknownTimeZone", text, _SOURCE)
+            return status
         moment = datetime.fromtimestamp(now, zone)
         times = croniter(spec["schedule"], moment)
         self.mark_after(key_of(cron_job), max(0.001, times.get_next(datetime).timestamp() - now))

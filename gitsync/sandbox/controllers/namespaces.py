@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gitsync.objects.manifest import Manifest, at, uid_of
-from gitsync.sandbox.controllers.base import Controller
+from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.meta import MANAGER, Key, is_deleting, key_of, kind_of
 
 _ROOT_CA = "kube-root-ca.crt"
@@ -15,7 +15,6 @@ _ROOT_CA_NOTE = (
     "clusters."
 )
 _FINALIZER = "kubernetes"
-_RETRY = 0.25
 
 
 class NamespaceContents(Controller):
@@ -61,15 +60,26 @@ class NamespaceLifecycle(Controller):
     """Delete the content of a namespace that is being deleted, say what is left, and let it go when nothing is."""
 
     name = "namespace-lifecycle"
-    watches = frozenset({("", "Namespace")})
+    watches = frozenset({("*", "*")})
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._going: set[str] = set()
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
-        """Mark a namespace that is being deleted."""
-        if event != "DELETED" and is_deleting(obj):
-            self.mark(key_of(obj))
+        """Mark a namespace that is being deleted, and one of those in which something changed."""
+        namespace = obj["metadata"].get("namespace", "")
+        if namespace in self._going:
+            self.mark(("", namespace))
+        elif kind_of(obj) == ("", "Namespace"):
+            if event == "DELETED":
+                self._going.discard(obj["metadata"]["name"])
+            elif is_deleting(obj):
+                self._going.add(obj["metadata"]["name"])
+                self.mark(key_of(obj))
 
     def reconcile(self, key: Key) -> None:
-        """Delete what is there, write the conditions, finish or come back."""
+        """Delete what is there, then write the conditions or finish."""
         namespace = self.api.get("", "Namespace", *key)
         if (
             namespace is None
@@ -83,7 +93,6 @@ class NamespaceLifecycle(Controller):
         left = list(self.api.everything(key[1]))
         if left:
             self._report(namespace, left)
-            self.mark_after(key, _RETRY)
             return
         kept = [each for each in namespace["spec"]["finalizers"] if each != _FINALIZER]
         self.api.update({**namespace, "spec": {"finalizers": kept}}, manager=MANAGER, subresource="finalize")

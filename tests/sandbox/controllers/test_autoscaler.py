@@ -36,7 +36,20 @@ def live(world: World) -> Manifest:
     return world.get("autoscaling", "HorizontalPodAutoscaler", "web")
 
 
+def test_a_metric_that_nobody_set_stands_at_its_target(world: World) -> None:
+    world.create(deployment(replicas=3))
+    world.create(autoscaler())
+    world.advance(5)
+    assert replicas(world) == 3
+    assert conditions(live(world)) == [
+        ("AbleToScale", "True", "ReadyForNewScale"),
+        ("ScalingActive", "True", "ValidMetricFound"),
+        ("ScalingLimited", "False", "DesiredWithinRange"),
+    ]
+
+
 def test_the_minimum_is_enforced_without_metrics(world: World) -> None:
+    world.controllers.behaviour.metrics = False
     world.create(deployment(replicas=1))
     world.create(autoscaler())
     world.advance(0.5)

@@ -91,6 +91,20 @@ def test_a_suspended_one_writes_nothing(world: World) -> None:
     assert world.get("batch", "CronJob", "report")["metadata"]["resourceVersion"] == before
 
 
+def test_an_unknown_time_zone_is_told(world: World) -> None:
+    world.create(cron_job(timeZone="Europe/Berlin"))
+    world.controllers.pause("cronjob")  # validation refuses the zone, so it has to vanish from the system instead
+    world.advance(1)
+    stored = world.store.collection("batch/cronjobs")
+    for key, entry in list(stored.objects.items()):
+        spec = {**entry.obj["spec"], "timeZone": "Nowhere/Land"}
+        world.store.write("batch/cronjobs", key, {**entry.obj, "metadata": dict(entry.obj["metadata"]), "spec": spec})
+    world.controllers.resume("cronjob")
+    world.advance(120)
+    assert jobs(world) == []
+    assert [reason for reason, _ in world.events("CronJob")] == ["UnknownTimeZone"]
+
+
 def test_the_time_zone_moves_the_schedule(world: World) -> None:
     # the clock of the test begins at 08:00 UTC, which is 09:00 in Berlin in winter
     world.create(cron_job(schedule="30 9 * * *", timeZone="Europe/Berlin"))
