@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitsync.merge.equality import same
-from gitsync.merge.fieldset import MEMBER, FieldSet, Node
+from gitsync.merge.fieldset import MEMBER, SELF, FieldSet, Node
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import element_of
 
@@ -56,15 +56,15 @@ def _insert(root: Node, path: tuple[str, ...]) -> None:
     for element in path[:-1]:
         below = node.get(element)
         if below is None or below is MEMBER:
-            below = node[element] = {} if below is None else {".": MEMBER}
+            below = node[element] = {} if below is None else {SELF: MEMBER}
         node = below
     if path:
         last = path[-1]
         below = node.get(last)
-        if below is None:
+        if below:
+            below[SELF] = MEMBER
+        else:
             node[last] = MEMBER
-        elif below:
-            below["."] = MEMBER
 
 
 def _compare(schema: Schema, before: Any, after: Any, path: tuple[str, ...], found: _Differences) -> None:

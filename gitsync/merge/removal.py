@@ -49,7 +49,7 @@ def with_named_fields(schema: Schema, node: Node) -> Node:
     """Return a root in which each declared field that has members below it is a member as well."""
     out = None
     for element, below in node.items():
-        if not below or element == ".":
+        if not below or element == SELF:
             continue
         after = below
         name = element[2:]

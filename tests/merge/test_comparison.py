@@ -95,3 +95,12 @@ def test_comparing_is_symmetric_and_covers_every_field(
     held = FieldSet(with_named_fields(schema, field_set(schema, before).root))
     assert FieldSet({}) == (field_set(schema, after) - held) - (there.added | there.modified)
     assert not compare(schema, before, copy.deepcopy(before))
+
+
+def test_nothing_and_an_empty_object_differ_in_no_field() -> None:
+    assert not compare(ROOT, {}, None)
+    assert not compare(ROOT, None, {})
+
+
+def test_members_that_the_type_does_not_have_are_not_compared() -> None:
+    assert not compare(ROOT, {"unknown": 1, "text": "x"}, {"other": 2, "text": "x"})

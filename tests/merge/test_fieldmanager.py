@@ -231,3 +231,21 @@ def test_ownership_is_what_a_real_api_server_answered(
     got = apply_object(live, body, schema_of(answer), write, force=options.get("force") == "true")
     assert not isinstance(got, Conflicts)
     assert got["metadata"].get("managedFields") == answer["metadata"].get("managedFields")
+
+
+def test_kubectls_annotation_tells_what_was_applied_without_itself() -> None:
+    body = config({"a": "1"}, annotations={"team": "x", LAST_APPLIED: "old"})
+    live = stored(applied(None, body, "kubectl"))
+    told = orjson.loads(live["metadata"]["annotations"][LAST_APPLIED])
+    assert told["metadata"]["annotations"] == {"team": "x"}
+
+
+def test_kubectl_applying_again_returns_the_very_object() -> None:
+    live = stored(applied(client_side({"a": "1"}), config({"a": "3"}), "kubectl"))
+    assert applied(live, config({"a": "3"}), "kubectl") is live
+
+
+def test_a_manager_of_a_version_that_is_gone_keeps_its_fields() -> None:
+    live = stored(applied(None, scaler("v2"), "two"))
+    live["metadata"]["managedFields"][0]["apiVersion"] = "autoscaling/v2beta1"
+    assert "spec/maxReplicas" in owned(applied(live, scaler("v2"), "one"))["two Apply"]

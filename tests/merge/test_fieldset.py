@@ -107,3 +107,14 @@ def test_without_removes_members_and_what_is_below(
 def test_the_wire_form_reads_back_as_the_same_set(paths: frozenset[tuple[str, ...]]) -> None:
     fields = FieldSet.of(paths)
     assert FieldSet.from_v1(fields.to_v1()) == fields
+
+
+def test_nothing_is_left_of_a_set_without_itself() -> None:
+    fields = FieldSet.of([("f:a",), ("f:b", "f:c")])
+    assert not fields - fields
+    assert not fields.without(fields)
+
+
+def test_elements_with_values_of_any_depth_are_spelled_one_way() -> None:
+    assert value_element([1.0, {"b": 2.0}]) == value_element([1, {"b": 2}])
+    assert FieldSet.from_v1({"v:1.0": {}, "v:2.0": {}, "f:a": {".": {}}}) == FieldSet.of([("v:1",), ("v:2",), ("f:a",)])

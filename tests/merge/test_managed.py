@@ -106,3 +106,18 @@ def test_an_empty_list_clears_ownership(entries: Any, reset: bool) -> None:
 def test_what_identifies_an_object_is_never_owned_but_its_labels_may_be() -> None:
     assert ("f:metadata", "f:name") in NEVER_OWNED
     assert ("f:metadata", "f:labels") not in NEVER_OWNED
+
+
+def test_an_entry_may_lack_a_name() -> None:
+    entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}
+    assert encode(decode([entry])) == [entry]
+
+
+def test_ancient_changes_that_are_not_the_oldest_stay_one_entry() -> None:
+    ancient = updater("ancient-changes")
+    managers: dict[Manager, Owned] = {
+        updater(f"m{i:02}"): Owned(FieldSet.of([(f"f:{i:02}",)]), "v1", f"2024-01-01T00:00:{i:02}Z") for i in range(10)
+    }
+    kept = capped({**managers, ancient: Owned(A, "v1", "2024-01-01T00:00:00Z"), updater("late"): Owned(B, "v1")})
+    assert ancient in kept
+    assert {path for owned in kept.values() for path in owned.fields} >= {("f:a",), ("f:b",), ("f:00",), ("f:09",)}

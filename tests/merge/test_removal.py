@@ -63,3 +63,9 @@ def test_what_became_atomic_is_owned_as_one() -> None:
     }
     unchanged = FieldSet.of([("f:whole",), ("f:part", "f:a")]).root
     assert reconciled(ROOT, unchanged) is unchanged
+
+
+def test_what_the_type_does_not_have_stays() -> None:
+    gone = FieldSet.of([("f:unknown", "f:a"), ("f:text", "f:a")]).root
+    assert remove(ROOT, {"unknown": {"a": 1}, "text": "x"}, gone) == {"unknown": {"a": 1}, "text": "x"}
+    assert with_named_fields(ROOT, gone) == {"f:unknown": {"f:a": {}}, "f:text": {".": {}, "f:a": {}}}

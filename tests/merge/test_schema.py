@@ -236,3 +236,16 @@ def test_serves_the_schemas_of_a_document_again() -> None:
     assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in openapi_schemas("apiregistration.k8s.io/v1")
     with pytest.raises(KeyError):
         openapi_schemas("example.com/v1")
+
+
+def test_a_schema_shows_its_name_or_its_kind() -> None:
+    assert repr(DEPLOYMENT) == "Schema('io.k8s.api.apps.v1.Deployment')"
+    assert repr(at(DEPLOYMENT, "spec", "replicas")) == "Schema('numeric')"
+    assert repr(at(DEPLOYMENT, *POD, "containers", "*", "args")) == "Schema('list')"
+
+
+def test_a_custom_type_may_allow_any_members_without_saying_which() -> None:
+    schema = schema_from_crd(
+        {"type": "object", "properties": {"open": {"type": "object", "additionalProperties": True}}}
+    )
+    assert at(schema, "open").fields["x"] is DEDUCED

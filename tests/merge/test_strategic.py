@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import Schemas
 from gitsync.merge.strategic import StrategicError, strategic_merge
 
 DEPLOYMENT = builtin().for_kind("apps", "v1", "Deployment")
@@ -225,3 +226,14 @@ def test_any_json_is_merged_or_refused(original: Any, patch: Any) -> None:
     wrapped = {"spec": {"template": {"spec": patch}}}
     with contextlib.suppress(StrategicError):
         json.dumps(strategic_merge({"spec": {"template": {"spec": original}}}, wrapped, DEPLOYMENT))
+
+
+def test_lists_without_items_merge_to_nothing() -> None:
+    assert containers([], []) == []
+
+
+def test_a_list_of_maps_without_a_merge_key_cannot_be_merged() -> None:
+    parts = {"type": "array", "items": {"type": "object"}, "x-kubernetes-patch-strategy": "merge"}
+    schema = Schemas({"t": {"type": "object", "properties": {"parts": parts}}}).named("t")
+    with pytest.raises(StrategicError, match="cannot merge lists without merge key for list"):
+        strategic_merge({"parts": [{"a": 1}]}, {"parts": [{"a": 2}]}, schema)
