@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.admission import limit_ranger, notes, pod_security, pods, policies, quota, webhooks
+from gitsync.sandbox.admission import claims, limit_ranger, notes, pod_security, pods, policies, quota, webhooks
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.lifecycle import check_namespace
 from gitsync.sandbox.admission.webhooks import Caller
@@ -40,6 +40,7 @@ class Plugins:
             changed = pods.with_priority(self._api, changed, attributes)
             attributes = attributes.changed(pods.with_tolerations(changed))
         attributes = self._mutate(attributes)
+        claims.check_growth(self._api, attributes)
         if attributes.obj is not None:
             limit_ranger.check(self._api, attributes.obj, attributes)
             pod_security.check(self._api, attributes.obj, attributes)

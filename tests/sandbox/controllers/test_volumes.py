@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.sandbox.status import ApiError
 from tests.sandbox.controllers.world import World, claim, pod
 
 
@@ -144,6 +147,19 @@ def test_a_bound_volume_is_protected(world: World) -> None:
     world.delete("", "PersistentVolumeClaim", "data")
     world.advance(1)
     assert world.absent("", "PersistentVolume", "pv", namespace="")
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_claim_that_may_not_grow_is_refused(world: World, bound: bool) -> None:
+    world.create(claim(storageClassName="manual"))
+    if bound:
+        world.create(volume())
+    world.advance(1)
+    with pytest.raises(ApiError) as refusal:
+        world.patch("", "PersistentVolumeClaim", "data", {"spec": {"resources": {"requests": {"storage": "3Gi"}}}})
+    assert refusal.value.code == (403 if bound else 422)
+    expected = "only dynamically provisioned pvc can be resized" if bound else "spec is immutable after creation"
+    assert expected in refusal.value.message
 
 
 def test_a_claim_grows_where_its_class_allows_it(world: World) -> None:
