@@ -73,11 +73,14 @@ def metadata_copy(obj: Manifest, *, nulls: bool = False) -> dict[str, Any]:
             raise _wrong_type(value, f"ObjectMeta.metadata.{member}", wanted[1])
         if member in _ITEMS:
             item_type, spelled = _ITEMS[member]
-            items: Iterable[Any] = value.values() if isinstance(value, dict) else value
-            for item in items:
+            for item in _items(value):
                 if item is not None and not isinstance(item, item_type):
                     raise _wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
     return {member: value for member, value in meta.items() if nulls or value is not None}
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _wrong_type(value: Any, member: str, wanted: str) -> ApiError:
