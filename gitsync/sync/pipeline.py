@@ -105,8 +105,9 @@ class Pipeline:
         if turn.observation is not None:
             self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _credentials_ref(turn))
         if not turn.is_gone:
-            self._state.publish(turn)
-            turn.manifest = self._statuses.write(turn.manifest, turn.to_status())
+            status = turn.to_status()
+            self._state.publish(turn, status)
+            turn.manifest = self._statuses.write(turn.manifest, status)
         if isinstance(turn.error, TransientError):
             raise turn.error
         return turn.wake

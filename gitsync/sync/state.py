@@ -40,13 +40,14 @@ class State:
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
 
-    def publish(self, turn: Turn) -> None:
-        """Take what a turn found; events say what differs from before."""
+    def publish(self, turn: Turn, status: Manifest) -> None:
+        """Take what a turn found, and the status that says so; events say what differs from before."""
         key = turn.app.key
         with self._changed:
             before = self._views.get(key)
-            view = _view_of(turn, before)
+            view = _view_of(turn, status, before)
             if before is not None and _same(before, view):
+                self._views[key] = replace(before, seen=turn.now)
                 return
             self._views[key] = replace(view, sequence=self._last + 1)
             for kind, message, ref in _differences(before, view, turn):
@@ -184,7 +185,7 @@ def _index(
         index[ref] = index.get(ref, frozenset()) | {key}
 
 
-def _view_of(turn: Turn, before: ApplicationView | None) -> ApplicationView:
+def _view_of(turn: Turn, status: Manifest, before: ApplicationView | None) -> ApplicationView:
     observation, plan = turn.observation, turn.plan
     resources: tuple[ResourceView, ...] = before.resources if before else ()
     if plan is not None and observation is not None:
@@ -195,7 +196,7 @@ def _view_of(turn: Turn, before: ApplicationView | None) -> ApplicationView:
     return ApplicationView(
         key=turn.app.key,
         application=turn.app if turn.app.source.repo_url else None,
-        status=turn.to_status(),
+        status=status,
         resources=resources,
         plan=plan,
         verdict=turn.verdict,

@@ -1,0 +1,89 @@
+"""A status is written when it changed, over changes of the rest, and never over another controller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.live import LiveView
+from gitsync.controllers.definitions import Definitions
+from gitsync.errors import Conflict
+from gitsync.objects.keys import FINALIZER
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+from gitsync.sandbox.server import Sandbox
+from gitsync.sync.statuses import Statuses
+
+REF = ObjectRef("gitsync.dev", "Application", "default", "shop")
+MANIFEST: Manifest = {
+    "apiVersion": "gitsync.dev/v1alpha1",
+    "kind": "Application",
+    "metadata": {"name": "shop", "namespace": "default"},
+    "spec": {"source": {"repoURL": "https://git.example.com/shop.git"}},
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Kubernetes, Statuses]]:
+    with Sandbox(workloads=False) as sandbox:
+        client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
+        made = Kubernetes(client)
+        Definitions(made, install=True).start()
+        live = LiveView(client)
+        yield made, Statuses(made, live)
+        live.stop()
+        client.close()
+
+
+def read(cluster: Kubernetes) -> Manifest:
+    found = cluster.read(REF, "v1alpha1")
+    assert found is not None
+    return found
+
+
+def test_an_equal_status_is_not_written(cluster: tuple[Kubernetes, Statuses]) -> None:
+    kubernetes, statuses = cluster
+    first = statuses.write(kubernetes.apply(MANIFEST, manager="ada"), {"phase": "Synced"})
+    assert statuses.write(first, {"phase": "Synced"}) is first
+    assert read(kubernetes)["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+def test_a_spec_that_moved_on_is_not_overwritten(cluster: tuple[Kubernetes, Statuses]) -> None:
+    kubernetes, statuses = cluster
+    stale = kubernetes.apply(MANIFEST, manager="ada")
+    kubernetes.apply({**MANIFEST, "spec": {**MANIFEST["spec"], "suspend": True}}, manager="ada")
+    statuses.write(stale, {"phase": "Synced"})
+    found = read(kubernetes)
+    assert (found["spec"]["suspend"], found["status"]["phase"]) == (True, "Synced")
+
+
+def test_another_controllers_status_is_a_conflict(cluster: tuple[Kubernetes, Statuses]) -> None:
+    kubernetes, statuses = cluster
+    stale = kubernetes.apply(MANIFEST, manager="ada")
+    statuses.write(stale, {"phase": "Synced"})
+    with pytest.raises(Conflict, match="another controller"):
+        statuses.write(stale, {"phase": "Failed"})
+    assert read(kubernetes)["status"]["phase"] == "Synced"
+
+
+def test_an_application_that_was_made_again_is_a_conflict(cluster: tuple[Kubernetes, Statuses]) -> None:
+    kubernetes, statuses = cluster
+    stale = kubernetes.apply(MANIFEST, manager="ada")
+    kubernetes.delete(REF, "v1alpha1", uid=stale["metadata"]["uid"])
+    kubernetes.apply(MANIFEST, manager="ada")
+    with pytest.raises(Conflict, match="gone"):
+        statuses.write(stale, {"phase": "Synced"})
+
+
+def test_the_finalizer_comes_and_goes_and_others_stay(cluster: tuple[Kubernetes, Statuses]) -> None:
+    kubernetes, statuses = cluster
+    held = {**MANIFEST, "metadata": {**MANIFEST["metadata"], "finalizers": ["example.com/other"]}}
+    with_ours = statuses.set_finalizer(kubernetes.apply(held, manager="ada"), True)
+    assert with_ours["metadata"]["finalizers"] == ["example.com/other", FINALIZER]
+    assert statuses.set_finalizer(with_ours, True) is with_ours
+    without = statuses.set_finalizer(with_ours, False)
+    assert without["metadata"]["finalizers"] == ["example.com/other"]
