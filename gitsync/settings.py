@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -33,6 +33,10 @@ class Settings(BaseSettings):
     install_crds: bool = Field(True, description="install the custom resource definitions at start, if allowed")
     web_host: str = Field("127.0.0.1", description="address of the dashboard")
     web_port: int = Field(8080, ge=0, le=65535, description="port of the dashboard")
+
+    web_token: SecretStr = Field(SecretStr(""), description="token that the dashboard asks for; needed off loopback")
+    web_read_only: bool = Field(False, description="a dashboard without buttons")
+    webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are refused")
 
     @property
     def database_url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import socket
 from collections.abc import Callable
@@ -22,13 +23,25 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     The dashboard is ended first, then the controller lets writes under way end. Raise InvalidInput when the port is
     taken, before anything is started.
     """
+    token = settings.web_token.get_secret_value()
+    if not token and not _is_loopback(settings.web_host):
+        raise InvalidInput(
+            f"the dashboard would be open to everybody who reaches {settings.web_host}",
+            where="--host",
+            cure="set GITSYNC_WEB_TOKEN to a token that people sign in with",
+        )
     listener = _listen(settings.web_host, settings.web_port)
     controller = build_controller(settings)
     try:
         controller.start()
         host, port = listener.getsockname()[:2]
         config = uvicorn.Config(
-            create_app(controller),
+            create_app(
+                controller,
+                read_only=settings.web_read_only,
+                webhook_secret=settings.webhook_secret.get_secret_value(),
+                token=token,
+            ),
             log_level=logging.WARNING,
             access_log=False,
             server_header=False,
@@ -39,6 +52,13 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         say("stopping")
         controller.stop()
         listener.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,26 +7,31 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from gitsync.errors import GitsyncError, TransientError
-from gitsync.server import application, lists, live, probes
+from gitsync.server import application, lists, live, probes, signin, webhooks
 from gitsync.server.assets import web_folder
 from gitsync.server.engine import Engine
 from gitsync.server.pages import Pages
-from gitsync.server.security import add_headers
+from gitsync.server.security import Access, add_headers
 from gitsync.server.text import visible
 
 
-def create_app(engine: Engine, *, read_only: bool = False) -> FastAPI:
+def create_app(engine: Engine, *, read_only: bool = False, webhook_secret: str = "", token: str = "") -> FastAPI:
     """
     Return the dashboard of a controller.
 
     It reads what the engine knows and enqueues keys; viewing makes nothing reconcile. With ``read_only`` there are
-    no buttons, and forms are refused.
+    no buttons, and forms are refused. Webhooks are off while there is no ``webhook_secret``. With a ``token`` every
+    page asks for it once; without one everybody who reaches the port may look, which is for loopback.
     """
     app = FastAPI(title="gitsync", docs_url=None, redoc_url=None, openapi_url=None)
     pages = Pages(engine, read_only=read_only)
+    access = Access(token, read_only=read_only)
+    app.middleware("http")(access.guard)
     app.middleware("http")(add_headers)
+    app.include_router(signin.router(pages, access))
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view))
+    app.include_router(webhooks.router(engine, webhook_secret))
     app.include_router(lists.router(pages))
     app.include_router(application.router(pages))
     app.mount("/static", StaticFiles(directory=web_folder() / "static"), name="static")

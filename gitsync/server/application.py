@@ -1,12 +1,13 @@
 """The pages of one application: resources, differences, history, events; and what may be asked of it."""
 
+from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from gitsync.objects.record import Outcome, SyncRecord
+from gitsync.objects.change import DRIFT, Decision
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
 from gitsync.server.models import app_row, condition, field_row, quiet_counts, resource_row
@@ -57,6 +58,27 @@ def router(pages: Pages) -> APIRouter:
         ]
         shown = [item for item in objects if item[0].sync != "Synced" or item[2]]
         return show(request, view, "diff", objects=sorted(shown, key=lambda item: item[0].rank))
+
+    @routes.get("/plan", response_class=HTMLResponse)
+    def plan(request: Request, view: Found) -> HTMLResponse:
+        steps = view.plan.writes if view.plan is not None else ()
+        rows = [(step, [field_row(item) for item in step.differences if item.kind in DRIFT]) for step in steps]
+        return show(request, view, "plan", steps=rows, held=is_held(view))
+
+    @routes.post("/approve", dependencies=[Depends(check_form)])
+    def approve(
+        view: Found, digest: Annotated[str, Form()], by: Annotated[str, Form()], reason: Annotated[str, Form()] = ""
+    ) -> RedirectResponse:
+        if view.plan is None or view.application is None or not is_held(view):
+            raise HTTPException(409, "Nothing waits for approval here any more.")
+        if view.plan.digest != digest:
+            raise HTTPException(409, "The plan changed since the page was shown. Look at the new one first.")
+        if not by.strip():
+            raise HTTPException(422, "An approval needs a name.")
+        until = engine.clock.now() + timedelta(seconds=view.application.risk.approval_ttl)
+        engine.records.approve(view.key, digest, approver=visible(by.strip()), reason=visible(reason), until=until)
+        engine.requests.request_sync(view.key, by.strip())
+        return RedirectResponse(_url(view), 303)
 
     @routes.get("/history", response_class=HTMLResponse)
     def history(request: Request, view: Found, before: int = 0) -> HTMLResponse:
@@ -114,6 +136,11 @@ def router(pages: Pages) -> APIRouter:
     return routes
 
 
+def is_held(view: ApplicationView) -> bool:
+    """Tell whether the plan waits for a person."""
+    return view.verdict is not None and view.verdict.decision is Decision.HELD
+
+
 def _url(view: ApplicationView) -> str:
     namespace, _, name = view.key.partition("/")
     return f"/apps/{quote(namespace)}/{quote(name)}"
@@ -147,8 +174,3 @@ def _strip(position: int, state: str, word: str) -> list[tuple[str, str, str]]:
         )
         for index, name in enumerate(PHASES)
     ]
-
-
-def is_good(record: SyncRecord) -> bool:
-    """Tell whether a sync did all it set out to do."""
-    return record.outcome is Outcome.SUCCEEDED

@@ -1,13 +1,17 @@
-"""Headers on every answer, and the checks on every form: same origin and a token of the browser's own."""
+"""
+Who may look and who may ask: headers on every answer, sign-in outside loopback, and the checks on every form.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from fastapi import HTTPException, Request, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -62,3 +66,42 @@ async def check_form(request: Request) -> None:
     given, kept = str(form.get("token", "")), request.cookies.get(COOKIE, "")
     if not kept or not hmac.compare_digest(given.encode(), kept.encode()):
         raise HTTPException(403, "The form is out of date: load the page again.")
+
+
+class Access:
+    """
+    Sign-in by one shared token, and read-only operation.
+
+    With a ``token`` every page needs it, once, in a form; the browser then holds a cookie made from it by HMAC, so
+    that the token itself is not stored. Machines send it as a bearer token. Without one all may look: for loopback.
+    """
+
+    COOKIE = "gitsync-session"
+    OPEN = ("/healthz", "/readyz", "/metrics", "/sign-in", "/static/", "/webhook/")
+
+    def __init__(self, token: str, *, read_only: bool) -> None:
+        self._token = token
+        self._read_only = read_only
+        self.session = hmac.new(token.encode(), b"gitsync session", hashlib.sha256).hexdigest()
+
+    def is_token(self, given: str) -> bool:
+        """Tell whether this is the token, in constant time."""
+        return bool(self._token) and hmac.compare_digest(given.encode(), self._token.encode())
+
+    async def guard(self, request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        """Let a request through, send a browser to the sign-in, or refuse."""
+        path = request.url.path
+        if self._read_only and request.method not in ("GET", "HEAD") and not path.startswith(self.OPEN):
+            return PlainTextResponse("This dashboard is read-only.", 403)
+        if not self._token or path.startswith(self.OPEN) or self._is_signed_in(request):
+            return await call_next(request)
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"/sign-in?next={quote(path)}", 303)
+        return PlainTextResponse("Sign in first.", 401)
+
+    def _is_signed_in(self, request: Request) -> bool:
+        cookie = request.cookies.get(self.COOKIE, "")
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        return hmac.compare_digest(cookie.encode(), self.session.encode()) or (
+            scheme.lower() == "bearer" and self.is_token(bearer)
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import logging
 import shutil
 import socket
@@ -26,7 +28,7 @@ from tests.flow.world import NAMESPACE, World, config_map, until
 from tests.served import Served, serve
 
 PATIENCE = 25.0
-WEB = ("webhook-signature", "webhook-malformed-payload")
+SECRET = "a secret of the webhook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _world(case: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[Tri
             log = _Log()
             logging.getLogger().addHandler(log)
             try:
-                with serve(create_app(world.start())) as web:
+                with serve(create_app(world.start(), webhook_secret=SECRET)) as web:
                     yield Trial(case, defaults, world, web, folder, log, with_neighbour=is_local)
             finally:
                 logging.getLogger().removeHandler(log)
@@ -125,7 +127,7 @@ class Trial:
 
     def problems(self) -> Iterator[str]:
         """Run every variant, with a healthy application beside it, and yield what is wrong."""
-        if self._case["name"] in WEB:
+        if "request" in self._case:
             yield from self._web_problems()
             return
         if self._neighbour is not None:
@@ -359,7 +361,44 @@ class Trial:
                 )
 
     def _web_problems(self) -> Iterator[str]:
-        yield "no webhook endpoint"
+        """Send every variant of the case's request; all must be refused alike, and none may enqueue anything."""
+        request = self._case["request"]
+        bodies = request.get("body_variants") or [request["body"]]
+        answers = []
+        before = self._world.sandbox.call(lambda cluster: cluster.store.revision)
+        for provider in request.get("providers") or ["github"]:
+            path = request["path"].replace("{provider}", provider)
+            for item in bodies:
+                body = (item if isinstance(item, str) else item["repeat"] * item["times"]).encode()
+                for headers in request.get("header_variants") or [signed(provider, body)]:
+                    filled = {key: _header(text, body) for key, text in headers.items()}
+                    answer = self._web.ask(path, method="POST", body=body, headers=filled)
+                    answers.append(answer)
+                    allowed = (401, 403) if "header_variants" in request else (400, 413)
+                    if answer.status not in allowed:
+                        yield f"{provider} answered {answer.status} to {body[:40]!r}"
+                    yield from _mentions(self._case, answer.text)
+        if "header_variants" in request and len({answer.text for answer in answers}) != 1:
+            yield "the refusals differ"
+        if self._world.sandbox.call(lambda cluster: cluster.store.revision) != before:
+            yield "something was written"
+
+
+def signed(provider: str, body: bytes) -> dict[str, str]:
+    """Return the headers of a request that is signed as it should be."""
+    digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    return {
+        "github": {"X-Hub-Signature-256": f"sha256={digest}"},
+        "gitea": {"X-Gitea-Signature": digest},
+        "bitbucket": {"X-Hub-Signature": f"sha256={digest}"},
+        "gitlab": {"X-Gitlab-Token": SECRET},
+    }[provider]
+
+
+def _header(text: str, body: bytes) -> str:
+    other = hmac.new(SECRET.encode(), b"another body", hashlib.sha256).hexdigest()
+    old = hmac.new(SECRET.encode(), body, hashlib.sha1).hexdigest()
+    return text.replace("$SIG_OF_OTHER_BODY", f"sha256={other}").replace("$SHA1_SIG", f"sha1={old}")
 
 
 class _Trap:

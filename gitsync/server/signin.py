@@ -1,0 +1,35 @@
+"""The sign-in page."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from gitsync.server.pages import Pages
+from gitsync.server.security import Access, check_form
+
+
+def router(pages: Pages, access: Access) -> APIRouter:
+    """Return ``/sign-in``."""
+    routes = APIRouter()
+
+    @routes.get("/sign-in", response_class=HTMLResponse)
+    def ask(request: Request, next: str = "/") -> HTMLResponse:
+        return pages.show(request, "signin.html", next=next, wrong=False)
+
+    @routes.post("/sign-in", dependencies=[Depends(check_form)])
+    def sign_in(request: Request, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+        if not access.is_token(secret):
+            return pages.show(request, "signin.html", 401, next=next, wrong=True)
+        response = RedirectResponse(own_path(next), 303)
+        secure = request.url.scheme == "https"
+        response.set_cookie(access.COOKIE, access.session, httponly=True, samesite="strict", secure=secure, path="/")
+        return response
+
+    return routes
+
+
+def own_path(path: str) -> str:
+    """Return the path if it leads to a page of ours, else the overview: never to another site."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_ours else "/"
