@@ -209,7 +209,8 @@ class Schemas:
                 # Types of every group (DeleteOptions, Status) list many kinds; an object has exactly one.
                 kinds: list[dict[str, str]] = schema.get(_GVK) or []
                 if len(kinds) == 1:
-                    names[kinds[0]["group"], kinds[0]["version"], kinds[0]["kind"]] = name
+                    gvk = kinds[0]
+                    names[gvk.get("group", ""), gvk.get("version", ""), gvk.get("kind", "")] = name
             self._names = names
         return self._names.get(key, "")
 
