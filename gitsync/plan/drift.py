@@ -120,7 +120,7 @@ def _last_applied(live: Manifest, schema: Schema) -> Node | None:
 def _without_empty(value: Any) -> Any:
     """Return a value without nulls and empty maps: applying those said nothing of what others put there."""
     if isinstance(value, dict):
-        return {key: _without_empty(member) for key, member in value.items() if not is_empty(member)}
+        return {key: _without_empty(member) for key, member in value.items() if not is_empty(DEDUCED, member)}
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
@@ -155,9 +155,8 @@ class _Walk:
                 side["metadata"] = _compared_metadata(side["metadata"])
         self.map(schema, want, have, (), "")
 
-    def value(self, schema: Schema | None, desired: Any, live: Any, path: Path, pointer: str) -> None:
+    def value(self, schema: Schema, desired: Any, live: Any, path: Path, pointer: str) -> None:
         """Compare two values at a path."""
-        schema = schema or DEDUCED
         if type(desired) is dict and type(live) is dict and not schema.map_atomic:
             self.map(schema, desired, live, path, pointer)
         elif type(desired) is list and type(live) is list and schema.is_list and schema.list_type != "atomic":
@@ -169,9 +168,10 @@ class _Walk:
         """Compare two maps member by member; members that only live has count where we alone own them."""
         for name, value in desired.items():
             here, there = (*path, f"f:{name}"), f"{pointer}/{_escape(name)}"
-            if name in live:
-                self.value(schema.fields[name], value, live[name], here, there)
-            elif not is_empty(value):
+            below = schema.fields[name] or DEDUCED
+            if live.get(name) is not None:
+                self.value(below, value, live[name], here, there)
+            elif not is_empty(below, value) and not (name in live and same_value(below, value, None)):
                 self.differ(Difference.GONE, here, there, value, ABSENT)
         node = dict.fromkeys(f"f:{name}" for name in live) if self.whole else node_at(self.owners.ours, path) or MEMBER
         for element in node:
@@ -189,7 +189,9 @@ class _Walk:
             return
         for element, (index, value) in want.items():
             if element in have:
-                self.value(schema.items, value, have[element][1], (*path, element), f"{pointer}/{have[element][0]}")
+                self.value(
+                    schema.items or DEDUCED, value, have[element][1], (*path, element), f"{pointer}/{have[element][0]}"
+                )
             else:
                 self.differ(Difference.GONE, (*path, element), f"{pointer}/{index}", value, ABSENT)
         node = have if self.whole else node_at(self.owners.ours, path) or MEMBER
@@ -203,7 +205,7 @@ class _Walk:
 
     def given_up(self, schema: Schema, live: Any, path: Path, pointer: str) -> None:
         """Record what applying removes of a member that Git no longer declares: what no other manager owns."""
-        if is_empty(live) and (schema.elements is not None or type(live) is not dict):
+        if is_empty(schema, live):
             return
         ours, others = node_at(self.owners.ours, path), node_at(self.owners.others, path)
         if self.whole or (others is None and ours is not None and _is_all_ours(ours, live)):
@@ -217,8 +219,13 @@ class _Walk:
     def differ(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
         """Record one difference with its owners."""
         owners = self.owners.of(path) if live is not ABSENT else ()
-        if kind is Difference.EXTRA or (kind is Difference.CHANGED and node_at(self.owners.others, path) is None):
-            # What we give up may get its default back; what only we wrote may be stored in another spelling.
+        if (
+            kind is Difference.EXTRA
+            or (kind is Difference.CHANGED and node_at(self.owners.others, path) is None)
+            or (kind is Difference.GONE and not desired)
+        ):
+            # What we give up may get its default back, what only we wrote may be stored in another spelling, and
+            # what is empty may not be stored at all.
             self.certain = False
         self.found.append(FieldDifference(human(path), pointer, kind, desired, live, owners))
         self.paths.append(path)

@@ -28,9 +28,13 @@ _UNORDERED = frozenset(f"{_CORE}Endpoint{part}" for part in ("Subset", "Address"
 """Lists that the API server sorts as it likes."""
 
 
-def is_empty(value: Any) -> bool:
-    """Tell whether a value is one that the API server may drop: null, an empty map or an empty list."""
-    return value is None or value == {} or value == []
+def is_empty(schema: Schema, value: Any) -> bool:
+    """
+    Tell whether a value means the same as none at all: null, an empty list, or an empty map of names.
+
+    An empty struct is something: ``namespaceSelector: {}`` selects every namespace, and its absence only one.
+    """
+    return value is None or value == [] or (value == {} and not schema.declared)
 
 
 def same_value(schema: Schema, desired: Any, live: Any) -> bool:
@@ -38,7 +42,7 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
     Tell whether a live value means what was declared.
 
     Quantities and durations compare by amount, members that only live has count as equal where they hold the schema's
-    default; null, an empty map, list and string are alike.
+    default; null, an empty list, string and map of names are alike.
     """
     if desired is live:
         return True
@@ -46,7 +50,7 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
         return _same_maps(schema, desired, live)
     if type(desired) is list and type(live) is list:
         return _same_lists(schema.items or DEDUCED, desired, live)
-    if is_empty(desired) and is_empty(live):
+    if is_empty(schema, desired) and is_empty(schema, live):
         return True
     if schema.scalar == "string" and not desired and not live:
         return True
@@ -87,15 +91,16 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
         if name in live:
             if not same_value(below, value, live[name]):
                 return False
-        elif not is_empty(value):
+        elif not is_empty(below, value):
             return False
-    return all(
-        name in desired or is_empty(value) or _is_default(schema, name, value, desired) for name, value in live.items()
-    )
+    return all(name in desired or _is_default(schema, name, value, desired) for name, value in live.items())
 
 
 def _is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
     if name == "apiGroup" and schema.name == "io.k8s.api.rbac.v1.Subject":
         return desired.get("kind") in ("User", "Group") and value == "rbac.authorization.k8s.io"
-    declared = (schema.fields[name] or DEDUCED).default
+    below = schema.fields[name] or DEDUCED
+    if is_empty(below, value):
+        return True
+    declared = below.default
     return bool(value == _DEFAULTS.get((schema.name, name), declared))

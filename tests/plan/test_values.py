@@ -27,6 +27,8 @@ def field(name, *path):
 QUANTITY = field(f"{CORE}.ResourceRequirements", "limits").elements
 SUBSETS = field(f"{CORE}.Endpoints", "subsets")
 SUBJECTS = field("io.k8s.api.rbac.v1.RoleBinding", "subjects")
+PEERS = field("io.k8s.api.networking.v1.NetworkPolicyIngressRule", "from")
+LABELS = field("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels")
 CLAIMS = field("io.k8s.api.apps.v1.StatefulSetSpec", "volumeClaimTemplates")
 
 
@@ -62,6 +64,9 @@ RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
         (DEDUCED, {"a": None}, {}, True),
         (DEDUCED, {"a": 1}, {}, False),
         (DEDUCED, {}, {"a": 1}, False),
+        (PEERS, [{"namespaceSelector": {}}], [{}], False),
+        (PEERS, [{}], [{"namespaceSelector": {}}], False),
+        (LABELS, {}, None, True),
         (DEDUCED, [1, 2], [2, 1], False),
         (DEDUCED, [1], [1, 2], False),
         (SUBSETS, [{"addresses": [A, B]}], [{"addresses": [B, A]}], True),
