@@ -2,18 +2,7 @@
 Compare the reader and the writer with ``kubectl kustomize`` on random scalars and documents.
 
 ``GITSYNC_FUZZ`` gives the number of scalars (default 2,000; documents are a tenth of it). What is known to
-differ is not generated; it is listed here, with the reason:
-
-- ``"\\N"`` (U+0085): kubectl turns it into a space, because JSON keeps it and YAML then folds it. We keep it.
-- a quoted key ``"<<"``: kubectl drops it, because it looks like a merge key. We keep it.
-- ``"\\/"`` and ``[a?b]``: kubectl cannot read them. We can.
-- ``"\\'"`` in double quotes and ``{a: b:}``: kubectl can read them. We cannot: they are not YAML.
-- tags that are not of the core schema: kubectl ignores them. We refuse them.
-- ``2001-01-01T00:00:00+24:00``: kubectl fails. For us, it is a text.
-- a comment after the header of a block scalar that has an indentation digit, in a list: kubectl makes it
-  part of the text. We do not.
-- texts after the end of a document (``...``, or ``---`` on the last line): kubectl drops them. We refuse them.
-- keys such as ``a12``, ``a1b`` and ``a2`` together: Go's order has a cycle, so kubectl's output is random.
+differ is not generated; docs/yaml.md lists it, with the reasons.
 """
 
 from __future__ import annotations
