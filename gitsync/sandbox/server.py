@@ -232,6 +232,7 @@ class Sandbox:
         self.controllers: Controllers | None = None
         if self._run_controllers:
             self.controllers = Controllers(self.cluster, clock, workloads=self._workloads)
+            self.controllers.behaviour.ca_certificate = self._certificate.authority
             self.controllers.start()
 
         def printer(resource: Resource) -> Printer:

@@ -117,7 +117,7 @@ class Kubelet(Controller):
             signature = (move[0], container.status["restartCount"])
             due[container.name] = planned if planned and planned[:2] == signature else (*signature, now + move[1])
         plan.due = due
-        self._arm(key, plan, min((at for *_, at in due.values()), default=None))
+        self._arm(key, plan, min((when for *_, when in due.values()), default=None))
 
     def _waits_for_config(self, key: Key, container: Container) -> bool:
         """Return whether the container was refused for a missing ConfigMap or Secret that is still missing."""

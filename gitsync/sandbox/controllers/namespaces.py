@@ -24,11 +24,11 @@ class NamespaceContents(Controller):
     watches = frozenset({("", "Namespace"), ("", "ServiceAccount"), ("", "ConfigMap")})
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
-        """Mark a new namespace, and the namespace of what was deleted."""
+        """Mark a new namespace, and that of an object which should be there and was deleted or changed."""
         if obj["kind"] == "Namespace":
             if event == "ADDED":
                 self.mark(key_of(obj))
-        elif event == "DELETED" and obj["metadata"]["name"] in ("default", _ROOT_CA):
+        elif obj["metadata"]["name"] == _ROOT_CA or (event == "DELETED" and obj["metadata"]["name"] == "default"):
             self.mark(("", obj["metadata"]["namespace"]))
 
     def reconcile(self, key: Key) -> None:
@@ -40,8 +40,11 @@ class NamespaceContents(Controller):
         if self.api.get("", "ServiceAccount", name, "default") is None:
             metadata = {"name": "default", "namespace": name}
             self.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, manager=MANAGER)
-        if self.api.get("", "ConfigMap", name, _ROOT_CA) is None:
-            self.api.create(self._root_ca(name), manager=MANAGER)
+        known, wanted = self.api.get("", "ConfigMap", name, _ROOT_CA), self._root_ca(name)
+        if known is None:
+            self.api.create(wanted, manager=MANAGER)
+        elif known.get("data") != wanted["data"]:
+            self.api.update({**known, "data": wanted["data"]}, manager=MANAGER)
 
     def _root_ca(self, namespace: str) -> Manifest:
         return {

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
+from gitsync.objects.manifest import at
 from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
+from gitsync.sandbox.server import Sandbox
 from gitsync.sandbox.store import Store
 from tests.sandbox.controllers.virtual import VirtualLoop
 from tests.sandbox.controllers.world import World, config_map, deployment, job, owned_by, state_of
@@ -104,3 +109,22 @@ def test_start_and_stop_times_can_be_set(world: World) -> None:
     assert state_of(world.pods()[0]) == "ContainerCreating"
     world.advance(6)
     assert state_of(world.pods()[0]) == "running"
+
+
+def test_a_sandbox_with_a_folder_goes_on_where_it_was(tmp_path: Path) -> None:
+    made = deployment(replicas=1)
+    made["metadata"]["namespace"] = "default"
+
+    def available(running: Sandbox) -> int:
+        live = running.call(lambda cluster: cluster.get("apps", "Deployment", "default", "web"))
+        return int(at(live, "status", "availableReplicas", default=0))
+
+    with Sandbox(tmp_path) as first:
+        first.call(lambda cluster: cluster.create(made, manager="test"))
+    with Sandbox(tmp_path) as second:
+        deadline = time.monotonic() + 10
+        while not available(second) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert available(second) == 1
+        root = second.call(lambda cluster: cluster.get("", "ConfigMap", "default", "kube-root-ca.crt"))
+        assert at(root, "data", "ca.crt", default="").startswith("-----BEGIN CERTIFICATE-----")

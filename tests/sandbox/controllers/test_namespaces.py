@@ -11,6 +11,9 @@ def test_each_namespace_has_a_service_account_and_the_root_certificate(world: Wo
     world.delete("", "ServiceAccount", "default")
     world.advance(0.1)
     assert not world.absent("", "ServiceAccount", "default")
+    world.patch("", "ConfigMap", "kube-root-ca.crt", {"data": {"ca.crt": "mine"}})
+    world.advance(0.1)
+    assert world.get("", "ConfigMap", "kube-root-ca.crt")["data"] == {"ca.crt": ""}
 
 
 def test_a_namespace_goes_with_all_its_content(world: World) -> None:
