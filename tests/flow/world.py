@@ -88,12 +88,13 @@ class World:
         assert self._controller is not None
         return self._controller
 
-    def start(self) -> Controller:
+    def start(self, **settings_now: Any) -> Controller:
         settings = Settings(
             kubeconfig=str(self.kubeconfig),
             data=self.folder / "data",
             render_workers=1,
             **self._settings,
+            **settings_now,
         )
         self._controller = build_controller(settings, self._policy)
         self._controller.start()

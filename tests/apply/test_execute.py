@@ -1,0 +1,246 @@
+"""A plan is carried out in order, in parallel inside a batch, with an audit record around every write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitsync.apply.execute import Applier
+from gitsync.apply.job import Job
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.live import LiveView
+from gitsync.errors import RecordUnavailable
+from gitsync.health.assess import assess
+from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
+from gitsync.objects.change import Action, Change, Plan, Risk
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.inventory import Held
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.order import in_order, stage_of
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.server import Sandbox
+
+APP = Application(
+    "shop", "gitsync", "uid", 1, GitSource("https://x"), Destination("default"), SyncPolicy(), RiskPolicy()
+)
+
+
+class Clock:
+    """The real time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Bench:
+    """An applier over a sandbox and a database of its own."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.client = Client(Connection(str(sandbox.kubeconfig(folder / "kubeconfig"))))
+        self.cluster = Kubernetes(self.client)
+        self.live = LiveView(self.client)
+        self.records = SqlRecords(Database(f"sqlite:///{folder / 'history.db'}"))
+        self.pool = ThreadPoolExecutor(4)
+        self.applier = Applier(self.cluster, self.live, self.records, Clock(), self.pool)
+        self.held: dict[ObjectRef, Held] = {}
+        resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
+        self.live.follow([resource for resource in resources if resource is not None], 10)
+
+    def job(self, *changes: Change, app: Application = APP) -> Job:
+        ordered = in_order(changes)
+
+        def health(ref: ObjectRef, manifest: Manifest) -> HealthStatus:
+            return assess(manifest)
+
+        return Job(
+            app,
+            Plan(app.key, "c1", ordered, "digest", Risk.SAFE),
+            Commit("c1", "Ada"),
+            "sync-1",
+            {change.ref: "v1" for change in ordered},
+            self.hold,
+            health,
+        )
+
+    def hold(self, entries: Mapping[ObjectRef, Held]) -> None:
+        self.held |= entries
+
+    def audit(self) -> list[tuple[str, str]]:
+        """Return outcome and object of each audit record, oldest first."""
+        records = reversed(self.records.audit_records(limit=1000))
+        return [(record.outcome.value, record.resource.rpartition("/")[2]) for record in records]
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        self.live.stop()
+        self.client.close()
+        self.records.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with Sandbox(workloads=False) as sandbox:
+        made = Bench(tmp_path, sandbox)
+        yield made
+        made.close()
+
+
+def config_map(name: str, namespace: str = "default", **data: Any) -> Manifest:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+def create(manifest: Manifest, wave: int = 0) -> Change:
+    ref = ref_of(manifest)
+    return Change(ref, Action.CREATE, stage=stage_of(ref.of), wave=wave, desired=manifest, reason="is new")
+
+
+def test_each_object_has_its_result_and_two_audit_records(bench: Bench) -> None:
+    done = bench.applier.execute(bench.job(create(config_map("a", x="1")), create(config_map("b", x="1"))))
+    assert [(r.change.ref.name, r.outcome) for r in done.results] == [
+        ("a", Outcome.SUCCEEDED),
+        ("b", Outcome.SUCCEEDED),
+    ]
+    assert bench.audit() == [("Intended", "a"), ("Intended", "b"), ("Succeeded", "a"), ("Succeeded", "b")]
+    assert {ref.name for ref in bench.held} == {"a", "b"}
+    assert done.results[0].live is not None
+    record = bench.records.audit_records()[0]
+    assert (record.author, record.commit, record.digest, record.plan_steps) == ("Ada", "c1", "digest", 2)
+
+
+def test_one_refused_object_fails_alone(bench: Bench) -> None:
+    bad = config_map("b", x="1") | {"wrong": 1}
+    done = bench.applier.execute(bench.job(create(config_map("a", x="1")), create(bad), create(config_map("c", x="1"))))
+    assert [result.outcome for result in done.results] == [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.SUCCEEDED]
+    assert "wrong" in done.results[1].message
+    assert ("Failed", "b") in bench.audit()
+
+
+def test_what_is_in_a_namespace_that_failed_is_not_tried(bench: Bench) -> None:
+    space: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "Not_A_Name"}}
+    job = bench.job(create(space), create(config_map("a", "Not_A_Name")), create(config_map("b", x="1")))
+    done = {result.change.ref.name: result for result in bench.applier.execute(job).results}
+    assert done["a"].message == "not tried: Namespace Not_A_Name failed"
+    assert done["b"].outcome is Outcome.SUCCEEDED
+    assert ("Intended", "a") not in bench.audit()
+
+
+def test_nothing_is_pruned_after_an_apply_failed(bench: Bench) -> None:
+    old = bench.cluster.apply(config_map("old", x="1"), manager="gitsync")
+    prune = Change(ref_of(old), Action.PRUNE, stage=11, live=old)
+    done = bench.applier.execute(bench.job(create(config_map("a") | {"wrong": 1}), prune))
+    assert [result.outcome for result in done.results] == [Outcome.FAILED, Outcome.FAILED]
+    assert bench.cluster.read(ref_of(old), "v1") is not None
+
+
+def test_a_prune_names_the_uid_that_was_seen(bench: Bench) -> None:
+    old = bench.cluster.apply(config_map("old", x="1"), manager="gitsync")
+    bench.cluster.delete(ref_of(old), "v1", uid=old["metadata"]["uid"])
+    bench.cluster.apply(config_map("old", x="2"), manager="somebody")
+    done = bench.applier.execute(bench.job(Change(ref_of(old), Action.PRUNE, stage=11, live=old)))
+    assert done.results[0].outcome is Outcome.FAILED
+    assert bench.cluster.read(ref_of(old), "v1") is not None
+
+
+def test_a_later_wave_waits_for_objects_of_an_earlier_one(bench: Bench) -> None:
+    pod: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "web:1"}]},
+    }
+    resource = bench.cluster.resource("", "v1", "Pod")
+    assert resource is not None
+    bench.live.follow([resource], 10)
+    done = bench.applier.execute(bench.job(create(pod, wave=1), create(config_map("after", x="1"), wave=2)))
+    assert [result.change.ref.name for result in done.results] == ["p"]
+    assert "Pod default/p to be healthy" in done.waiting
+
+
+def test_a_lost_reply_is_settled_by_saying_the_same_again(bench: Bench) -> None:
+    bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=1))
+    done = bench.applier.execute(bench.job(create(config_map("a", x="1"))))
+    assert done.results[0].outcome is Outcome.SUCCEEDED
+
+
+def test_a_write_whose_answer_never_comes_has_no_outcome_in_the_audit(bench: Bench) -> None:
+    bench.sandbox.inject(Fault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps"))
+    done = bench.applier.execute(bench.job(create(config_map("a", x="1"))))
+    assert done.results[0].is_unknown
+    assert [record.resource for record in bench.records.unfinished()] == ["/ConfigMap/default/a"]
+
+
+def test_conflicts_are_tried_again_but_not_for_ever(bench: Bench) -> None:
+    bench.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", resource="configmaps", count=4))
+    job = bench.job(create(config_map("a", x="1")))
+    assert bench.applier.execute(job).results[0].outcome is Outcome.SUCCEEDED
+    bench.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", resource="configmaps"))
+    assert bench.applier.execute(job).results[0].outcome is Outcome.FAILED
+
+
+def test_a_step_with_a_known_problem_is_not_tried(bench: Bench) -> None:
+    change = create(config_map("a", x="1"))
+    hopeless = Change(change.ref, Action.CREATE, stage=change.stage, desired=change.desired, problem="is immutable")
+    done = bench.applier.execute(bench.job(hopeless))
+    assert done.results[0].message == "is immutable"
+    assert bench.cluster.read(change.ref, "v1") is None
+
+
+def test_an_immutable_object_is_replaced_only_where_the_plan_says_so(bench: Bench) -> None:
+    fixed = config_map("a", x="1") | {"immutable": True}
+    before = bench.cluster.apply(fixed, manager="gitsync")
+    wanted = config_map("a", x="2") | {"immutable": True}
+    update = Change(ref_of(wanted), Action.UPDATE, stage=3, desired=wanted, live=before)
+    assert bench.applier.execute(bench.job(update)).results[0].outcome is Outcome.FAILED
+    replace = Change(ref_of(wanted), Action.REPLACE, stage=3, desired=wanted, live=before)
+    done = bench.applier.execute(bench.job(replace))
+    assert done.results[0].outcome is Outcome.SUCCEEDED
+    after = bench.cluster.read(ref_of(wanted), "v1")
+    assert after is not None
+    assert after["data"] == {"x": "2"}
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+def test_writes_are_made_as_the_applications_service_account(bench: Bench) -> None:
+    destination = Destination("default", service_account="deployer")
+    limited = Application("shop", "gitsync", "uid", 1, GitSource("https://x"), destination, SyncPolicy(), RiskPolicy())
+    done = bench.applier.execute(bench.job(create(config_map("a", x="1")), app=limited))
+    assert done.results[0].outcome is Outcome.FAILED
+    assert 'User "system:serviceaccount:gitsync:deployer" cannot' in done.results[0].message
+
+
+def test_no_secret_value_is_in_a_failure_or_in_the_audit(bench: Bench) -> None:
+    secret: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default"},
+        "data": {"password": "the-canary"},
+    }
+    done = bench.applier.execute(bench.job(create(secret)))
+    assert done.results[0].outcome is Outcome.FAILED
+    assert "the-canary" not in done.results[0].message
+    assert "the-canary" not in repr(bench.records.audit_records())
+
+
+def test_without_an_audit_nothing_is_written(bench: Bench, tmp_path: Path) -> None:
+    broken = SqlRecords(Database(f"sqlite:///{tmp_path / 'broken.db'}"))
+    with broken._database.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE audit")
+    applier = Applier(bench.cluster, bench.live, broken, Clock(), bench.pool)
+    with pytest.raises(RecordUnavailable):
+        applier.execute(bench.job(create(config_map("a", x="1"))))
+    assert bench.cluster.read(ObjectRef("", "ConfigMap", "default", "a"), "v1") is None
+    broken.close()

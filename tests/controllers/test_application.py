@@ -1,0 +1,85 @@
+"""Which applications are looked at, and when."""
+
+from __future__ import annotations
+
+from tests.flow.world import NAMESPACE, World, config_map, until
+
+
+def looks(world: World) -> int:
+    """Return how often the engine has looked, by the time of its last look."""
+    view = world.controller.view.application(f"{NAMESPACE}/shop")
+    return int(view.seen.timestamp() * 1000) if view is not None else 0
+
+
+def test_a_changed_spec_is_taken_up_at_once(world: World) -> None:
+    world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "mall/a.yaml": config_map("a", x="2")})
+    commit = world.repo.git("rev-parse", "HEAD")
+    world.application(sync={"interval": "1h"})
+    world.start()
+    world.synced(commit)
+    world.application(source={"path": "mall"}, sync={"interval": "1h"})
+    until(lambda: (world.get("ConfigMap", "a") or {}).get("data") == {"x": "2"}, 3)
+
+
+def test_a_request_looks_at_git_whatever_the_interval(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"interval": "1h"})
+    world.start()
+    world.synced(first)
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    assert world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
+    world.synced(second, timeout=3)
+    assert not world.controller.requests.request_sync(f"{NAMESPACE}/absent", "ada")
+
+
+def test_an_application_made_while_running_is_found(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.start()
+    assert world.controller.view.applications() == ()
+    world.application()
+    world.synced(commit)
+
+
+def test_a_change_of_a_foreign_object_wakes_nobody(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"interval": "1h"})
+    world.start()
+    world.synced(commit)
+    until(lambda: world.controller.requests.queue_length() == 0)
+    before = until(lambda: looks(world))
+    world.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "foreign", "namespace": "shop"}, "data": {}}
+    )
+    until(lambda: world.get("ConfigMap", "foreign") is not None)
+    assert looks(world) == before
+
+
+def test_a_restart_goes_on_where_it_was(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    world.stop()
+    before = world.get("ConfigMap", "a")
+    second = world.repo.commit("second", {"shop/b.yaml": config_map("b", x="1")})
+    world.start()
+    world.synced(second)
+    after = world.get("ConfigMap", "a")
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert [entry["id"] for entry in world.status()["history"]] == [2, 1]
+
+
+def test_two_replicas_elect_one_that_syncs(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start(leader_election=True)
+    world.synced(commit)
+    lease = world.get("Lease", "gitsync-controller", NAMESPACE, "coordination.k8s.io/v1")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"]
+    world.stop()
+    lease = world.get("Lease", "gitsync-controller", NAMESPACE, "coordination.k8s.io/v1")
+    assert lease is not None
+    assert not lease["spec"].get("holderIdentity")
