@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +27,6 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _PROC_MOUNTS = ("Default", "Unmasked")
-_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]")
 
 Container = Mapping[str, Any]
 

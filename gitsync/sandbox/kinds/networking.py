@@ -24,7 +24,6 @@ from gitsync.sandbox.validation.names import (
     cidr,
     dns_label,
     dns_subdomain,
-    http_path,
     ip_address,
     port_name,
     wildcard_subdomain,
@@ -95,8 +94,6 @@ def _path(path: Mapping[str, Any], field: str) -> list[Cause]:
             causes.append(invalid(f"{field}.path", text, "must be an absolute path"))
     else:
         causes.append(not_supported(f"{field}.pathType", kind, _PATH_TYPES))
-    if text and http_path(text) and not causes and kind != "ImplementationSpecific":
-        causes.append(invalid(f"{field}.path", text, "must be a valid regex"))
     return causes + _backend(path.get("backend", {}), f"{field}.backend")
 
 

@@ -24,17 +24,11 @@ def default_pod_spec(spec: dict[str, Any]) -> None:
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
     _mirror_service_account(spec)
-    host_network = spec.get("hostNetwork", False)
     for name in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(name) or ():
-            _default_container(container, host_network)
+            _default_container(container)
     for volume in spec.get("volumes", ()):
         default_volume(volume)
-    for constraint in spec.get("topologySpreadConstraints", ()):
-        if "labelSelector" in constraint:
-            continue
-    for reference in spec.get("imagePullSecrets", ()):
-        reference.setdefault("name", "")
 
 
 def default_template(template: dict[str, Any]) -> None:
@@ -53,6 +47,9 @@ def default_pod(pod: Manifest) -> None:
                 requests = resources.setdefault("requests", {})
                 for resource, quantity in limits.items():
                     requests.setdefault(resource, quantity)
+            if spec.get("hostNetwork"):
+                for port in container.get("ports", ()):
+                    port.setdefault("hostPort", port["containerPort"])
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
 
@@ -63,7 +60,7 @@ def _mirror_service_account(spec: dict[str, Any]) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
 
 
-def _default_container(container: dict[str, Any], host_network: bool) -> None:
+def _default_container(container: dict[str, Any]) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if "imagePullPolicy" not in container:
@@ -71,8 +68,6 @@ def _default_container(container: dict[str, Any], host_network: bool) -> None:
     for port in container.get("ports", ()):
         if not port.get("protocol"):
             port["protocol"] = "TCP"
-        if host_network and "hostPort" not in port and port.get("containerPort"):
-            port["hostPort"] = port["containerPort"]
     for variable in container.get("env", ()):
         field = variable.get("valueFrom", {}).get("fieldRef")
         if field is not None:

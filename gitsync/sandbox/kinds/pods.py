@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.affinity import validate_affinity, validate_spread
 from gitsync.sandbox.kinds.containers import validate_containers, validate_seccomp
 from gitsync.sandbox.kinds.volumes import validate_volumes
@@ -100,9 +100,9 @@ def _host_network_ports(spec: Mapping[str, Any], field: str) -> list[Cause]:
     causes = []
     for index, container in enumerate(spec.get("containers") or ()):
         for number, port in enumerate(container.get("ports", ())):
-            if port.get("hostPort") != port.get("containerPort"):
-                path = f"{field}.containers[{index}].ports[{number}].hostPort"
-                text = "must match `containerPort` when `hostNetwork` is true"
+            if port.get("hostPort", port.get("containerPort")) != port.get("containerPort"):
+                path = f"{field}.containers[{index}].ports[{number}].containerPort"
+                text = "must match `hostPort` when `hostNetwork` is true"
                 causes.append(invalid(path, port.get("containerPort"), text))
     return causes
 
@@ -183,11 +183,6 @@ def validate_pod(new: Manifest, old: Manifest | None) -> list[Cause]:
     return causes
 
 
-def validate_pod_status(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check that a pod's node does not change with its status."""
-    return []
-
-
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -243,9 +238,3 @@ def _fixed(spec: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
                 {key: value for key, value in container.items() if key != "image"} for container in fixed[member]
             ]
     return fixed
-
-
-def labels_of_template(template: Mapping[str, Any]) -> dict[str, str]:
-    """Return the labels of a pod template."""
-    labels: dict[str, str] = metadata_of(dict(template)).get("labels") or {}
-    return labels

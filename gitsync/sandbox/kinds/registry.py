@@ -10,6 +10,7 @@ from gitsync.sandbox.crd.definition import validate_definition
 from gitsync.sandbox.kinds import (
     cluster,
     config,
+    hooks,
     jobs,
     networking,
     pods,
@@ -119,10 +120,10 @@ _RULES: RuleTable = {
     ("node.k8s.io", "RuntimeClass"): Rules(validate=cluster.validate_runtime_class),
     ("coordination.k8s.io", "Lease"): Rules(validate=cluster.validate_lease),
     (_ADMISSION, "ValidatingWebhookConfiguration"): Rules(
-        small.default_webhooks, validate=cluster.validate_webhooks, generation=True
+        small.default_webhooks, validate=hooks.validate_webhooks, generation=True
     ),
     (_ADMISSION, "MutatingWebhookConfiguration"): Rules(
-        small.default_mutating_webhooks, validate=cluster.validate_webhooks, generation=True
+        small.default_mutating_webhooks, validate=hooks.validate_webhooks, generation=True
     ),
     (_ADMISSION, "ValidatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
     (_ADMISSION, "MutatingAdmissionPolicy"): Rules(small.default_policy, generation=True),

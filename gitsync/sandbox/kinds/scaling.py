@@ -73,7 +73,7 @@ def _metric(metric: Mapping[str, Any], field: str) -> list[Cause]:
     source = metric.get(member)
     if source is None:
         text = "must populate the given metric source"
-        return [required(f"{field}.{member}", f"{text} only" if False else text)]
+        return [required(f"{field}.{member}", text)]
     causes = []
     extra = [name for name in _SOURCES.values() if name in metric and name != member]
     for name in extra:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.api import Environment
-from gitsync.sandbox.kinds.decode import Codec, DecodeError
+from gitsync.sandbox.kinds.decode import Codec
 from gitsync.sandbox.kinds.rules import Rules
+from gitsync.sandbox.kinds.scalars import DecodeError
 from gitsync.sandbox.status import ApiError, Cause
 from gitsync.sandbox.validation.metadata import validate_known_finalizers, validate_metadata
 
@@ -41,11 +42,11 @@ class BuiltIn:
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
         """Return the paths of members that the schema does not declare, in the order of the object."""
-        return self.codec.unknown(self.schema, obj)
+        return self.codec.members.unknown(self.schema, obj)
 
     def prune(self, obj: Manifest) -> Manifest:
         """Return the object without the members that the schema does not declare."""
-        return self.codec.prune(self.schema, obj)
+        return self.codec.members.prune(self.schema, obj)
 
     def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
         """Return what is to be stored: status and the rest are kept apart, allocations are made."""
@@ -61,6 +62,8 @@ class BuiltIn:
         """Return what is wrong with the object or with the change."""
         if subresource == "status":
             return self.rules.validate_status(new, old)
+        if subresource:  # what such a write may change is its own rule
+            return self.rules.validate(new, None)
         name_check = self.rules.name if old is None else None
         causes = validate_metadata(new, self.namespaced, name_check)
         if self.rules.known_finalizers:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pod_defaults import default_template
-from gitsync.sandbox.validation.names import is_percent
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _LIMIT_PER_INDEX = 2147483647
@@ -86,11 +83,6 @@ def default_stateful_set(obj: Manifest) -> None:
     default_template(spec["template"])
 
 
-def default_job_template(spec: dict[str, Any]) -> None:
-    """Fill in what a Job and the Jobs of a CronJob have in common: their pods."""
-    default_template(spec["template"])
-
-
 def default_job(obj: Manifest) -> None:
     """Fill in a Job; without labels of its own it shares those of its template, the very same map."""
     spec = obj["spec"]
@@ -110,7 +102,7 @@ def default_job(obj: Manifest) -> None:
         for pattern in rule.get("onPodConditions", ()):
             if not pattern.get("status"):
                 pattern["status"] = "True"
-    default_job_template(spec)
+    default_template(spec["template"])
 
 
 def default_cron_job(obj: Manifest) -> None:
@@ -120,14 +112,9 @@ def default_cron_job(obj: Manifest) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
-    default_job_template(spec["jobTemplate"]["spec"])
+    default_template(spec["jobTemplate"]["spec"]["template"])
 
 
 def default_pod_template(obj: Manifest) -> None:
     """Fill in a PodTemplate."""
     default_template(obj["template"])
-
-
-def percent_or_number(value: Any) -> bool:
-    """Return whether the value is a number or a percentage."""
-    return is_percent(value) or isinstance(value, int)

@@ -22,9 +22,7 @@ _qualified = re.compile(_QUALIFIED)
 _label_value = re.compile(f"({_QUALIFIED})?")
 _config_key = re.compile(_CONFIG_KEY)
 _env_name = re.compile(r"[ -<>-~]+")
-_env_prefix = _env_name
 _port_chars = re.compile("[-a-z0-9]+")
-_http_path = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _percent = re.compile("[0-9]+%")
 
 _LABEL_TEXT = (
@@ -160,11 +158,6 @@ def port_name(value: str) -> list[str]:
     if value[:1] == "-" or value[-1:] == "-":
         problems.append("must not begin or end with a hyphen")
     return problems
-
-
-def http_path(value: str) -> list[str]:
-    """Check the characters of an HTTP path."""
-    return [] if _http_path.fullmatch(value) else ["must be a valid HTTP path"]
 
 
 def is_percent(value: object) -> bool:

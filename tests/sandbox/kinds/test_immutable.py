@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from gitsync.sandbox.kinds import strategy_for
+from tests.sandbox.kinds.manifests import job, of, pod_spec, refused_change, workload
+
+SELECTOR = {"matchLabels": {"app": "y"}}
+TEMPLATE = {"metadata": {"labels": {"app": "y"}}, "spec": {**pod_spec(), "restartPolicy": "Always"}}
+CLAIM = of(
+    "v1",
+    "PersistentVolumeClaim",
+    spec={"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+)
+VOLUME = of(
+    "v1",
+    "PersistentVolume",
+    spec={"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}},
+)
+SERVICE = of("v1", "Service", spec={"ports": [{"port": 80}], "selector": {"a": "b"}})
+CLASS = of("networking.k8s.io/v1", "IngressClass", spec={"controller": "example.com/x"})
+BINDING = of("rbac.authorization.k8s.io/v1", "RoleBinding", roleRef={"kind": "Role", "name": "r"})
+FIXED = of("v1", "ConfigMap", data={"a": "1"}, immutable=True)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path", "value", "fields"),
+    [
+        pytest.param(
+            workload("DaemonSet"), ("spec", "selector"), SELECTOR, "spec.template.metadata.labels spec.selector"
+        ),
+        pytest.param(workload("StatefulSet"), ("spec", "serviceName"), "z", "spec"),
+        pytest.param(job(), ("spec", "completions"), 5, "spec.completions"),
+        pytest.param(job(), ("spec", "completionMode"), "Indexed", "spec.completionMode"),
+        pytest.param(job(), ("spec", "template", "spec", "containers", 0, "image"), "z", "spec.template"),
+        pytest.param(CLAIM, ("spec", "resources", "requests", "storage"), "2Gi", "spec"),
+        pytest.param(CLAIM, ("spec", "volumeMode"), "Block", "spec"),
+        pytest.param(VOLUME, ("spec", "hostPath", "path"), "/b", "spec.persistentvolumesource"),
+        pytest.param(SERVICE, ("spec", "clusterIP"), "10.96.9.9", "spec.clusterIPs[0]"),
+        pytest.param(CLASS, ("spec", "controller"), "example.com/y", "spec.controller"),
+        pytest.param(BINDING, ("roleRef", "name"), "z", "roleRef"),
+        pytest.param(FIXED, ("data", "a"), "2", "data"),
+        pytest.param(FIXED, ("immutable",), False, "immutable"),
+        pytest.param(of("v1", "Secret"), ("type",), "example.com/x", "type"),
+        pytest.param(of("v1", "Pod", spec=pod_spec()), ("spec", "nodeSelector"), {"a": "b"}, "spec"),
+    ],
+)
+def test_some_members_may_not_change(manifest: Any, path: Any, value: Any, fields: str) -> None:
+    causes = refused_change(manifest, *path, value=value)
+    assert [field for field, _ in causes] == fields.split()
+    assert all(re.search("immutable|may not|not match|forbidden|cannot change", text) for _, text in causes)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path", "value"),
+    [
+        pytest.param(workload("Deployment"), ("spec", "replicas"), 3),
+        pytest.param(workload("StatefulSet"), ("spec", "revisionHistoryLimit"), 3),
+        pytest.param(job(), ("spec", "parallelism"), 3),
+        pytest.param(job(), ("spec", "suspend"), True),
+        pytest.param(CLAIM, ("spec", "storageClassName"), "fast"),
+        pytest.param(SERVICE, ("spec", "clusterIP"), ""),
+        pytest.param(SERVICE, ("spec", "clusterIP"), None),
+        pytest.param(FIXED, ("metadata", "labels"), {"a": "b"}),
+        pytest.param(of("policy/v1", "PodDisruptionBudget", spec={"minAvailable": 1}), ("spec", "selector"), SELECTOR),
+        pytest.param(
+            of("networking.k8s.io/v1", "NetworkPolicy", spec={"podSelector": {}}), ("spec", "podSelector"), SELECTOR
+        ),
+        pytest.param(of("v1", "Pod", spec=pod_spec()), ("spec", "containers", 0, "image"), "nginx:2"),
+        pytest.param(of("v1", "Pod", spec=pod_spec()), ("spec", "activeDeadlineSeconds"), 5),
+    ],
+)
+def test_others_may(manifest: Any, path: Any, value: Any) -> None:
+    assert refused_change(manifest, *path, value=value) == []
+
+
+def test_a_bound_claim_may_grow() -> None:
+    bound = {**CLAIM, "spec": {**CLAIM["spec"], "volumeName": "v"}}
+    strategy = strategy_for("", "v1", "PersistentVolumeClaim")
+    old = {**strategy.default(bound), "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+    old["metadata"] = {"name": "x", "namespace": "scene"}
+    requests = {"requests": {"storage": "2Gi"}}
+    grown = {**old, "spec": {**old["spec"], "resources": requests}}
+    assert strategy.validate(grown, old, "") == []
+    shrunk = {**old, "spec": {**old["spec"], "resources": {"requests": {"storage": "512Mi"}}}}
+    assert [cause.field for cause in strategy.validate(shrunk, old, "")] == ["spec.resources.requests.storage"]
