@@ -249,3 +249,17 @@ def test_a_manager_of_a_version_that_is_gone_keeps_its_fields() -> None:
     live = stored(applied(None, scaler("v2"), "two"))
     live["metadata"]["managedFields"][0]["apiVersion"] = "autoscaling/v2beta1"
     assert "spec/maxReplicas" in owned(applied(live, scaler("v2"), "one"))["two Apply"]
+
+
+def test_an_empty_map_is_owned_until_somebody_fills_it() -> None:
+    live = stored(applied(None, config({"a": "1"}, annotations={})))
+    assert owned(live)["gitsync Apply"] == {"data/a", "metadata/annotations"}
+    bare = {name: value for name, value in live["metadata"].items() if name != "annotations"}
+    live = {**live, "metadata": bare}  # a server keeps no empty maps
+    filled = {**live, "metadata": {**bare, "annotations": {"x": "y"}}}
+    after = update_object(live, filled, CONFIG, Write("controller", "t"))
+    assert owned(after)["gitsync Apply"] == {"data/a"}
+    assert owned(after)["controller Update"] == {"metadata/annotations", "metadata/annotations/x"}
+    again = applied(after, config({"a": "1"}, annotations={}))
+    assert owned(again)["gitsync Apply"] == {"data/a", "metadata/annotations"}
+    assert again["metadata"]["annotations"] == {"x": "y"}
