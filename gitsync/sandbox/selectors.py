@@ -217,7 +217,10 @@ def field_predicate(text: str, group: str, kind: str, selectable: tuple[str, ...
             raise _unknown_field(field, group, kind, selectable)
         if field == "metadata.name" and operator != "!=":
             name = value
-        tests.append((tuple(field.split(".")), value, operator != "!="))
+        stored = field
+        if (group, kind) == ("events.k8s.io", "Event"):  # selection sees events as they are stored: core/v1
+            stored = field.replace("regarding.", "involvedObject.").replace("Controller", "Component")
+        tests.append((tuple(stored.split(".")), value, operator != "!="))
     if not tests:
         return None, ""
     return (lambda obj: all((_field(obj, path) == value) is equal for path, value, equal in tests)), name

@@ -111,9 +111,9 @@ def test_server_side_apply_takes_over_from_client_side_apply(kubectl: Kubectl) -
     assert ("kubectl", "Apply") in [(entry["manager"], entry["operation"]) for entry in managers]
 
 
-@pytest.mark.parametrize("flags", [(), ("--server-side", "--force-conflicts")], ids=["client side", "server side"])
+@pytest.mark.parametrize("flags", [(), ("--server-side",)], ids=["client side", "server side"])
 def test_diff_tells_by_its_exit_code(kubectl: Kubectl, flags: tuple[str, ...]) -> None:
-    kubectl("apply", "-f", "-", stdin=WEB)
+    kubectl("apply", *flags, "-f", "-", stdin=WEB)
     assert kubectl.run("diff", *flags, "-f", "-", stdin=WEB).returncode == 0
     changed = kubectl.run("diff", *flags, "-f", "-", stdin=WEB.replace("1.25", "1.26"))
     assert changed.returncode == 1, changed.stderr
