@@ -7,9 +7,8 @@ described is all three). Lists are atomic, sets, or maps by keys; maps are granu
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
@@ -157,14 +156,16 @@ DEDUCED: Final = _make_deduced()
 """The type of everything that no schema describes."""
 
 
+_Built: TypeAlias = dict[tuple[int, bool], Schema]
+
+
 class Schemas:
     """The types of a cluster: named schemas, and which of them each kind is."""
 
     def __init__(self, raw: Mapping[str, Any], *, custom: bool = False) -> None:
         self.raw = raw
         self._custom = custom
-        self._lock = threading.RLock()
-        self._compiled: dict[tuple[int, bool], Schema] = {}
+        self._compiled: _Built = {}
         self._kept_alive: list[Any] = []
         self._names: dict[tuple[str, str, str], str] | None = None
         self._for_kind: dict[tuple[str, str, str], Schema | None] = {}
@@ -215,18 +216,29 @@ class Schemas:
         return self._names.get(key, "")
 
     def compile(self, raw: Any, preserve: bool = False) -> Schema:
-        """Compile one OpenAPI schema whose references are among these; equal inputs give the same object."""
-        with self._lock:
-            name, merged = self._resolve(raw)
-            preserve = merged.get(_PRESERVE) is True or (preserve and not name)  # a named type says it for itself
-            # What stands beside a reference makes a type of its own; a bare reference is the type it names.
-            identity = (id(merged) if merged is self.raw.get(name) else id(raw), preserve)
-            found = self._compiled.get(identity)
-            if found is None:
-                self._kept_alive.append(raw)  # an id stays ours as long as its object lives
-                found = self._compiled[identity] = Schema(name)
-                self._fill(found, merged, preserve)
-            return found
+        """
+        Compile one OpenAPI schema whose references are among these.
+
+        Safe in many threads without a lock: what is being built is seen by its builder alone until it is whole,
+        and whoever is whole first stays.
+        """
+        building: _Built = {}
+        built = self._compile(raw, preserve, building)
+        for identity, schema in building.items():
+            self._compiled.setdefault(identity, schema)
+        return built
+
+    def _compile(self, raw: Any, preserve: bool, building: _Built) -> Schema:
+        name, merged = self._resolve(raw)
+        preserve = merged.get(_PRESERVE) is True or (preserve and not name)  # a named type says it for itself
+        # What stands beside a reference makes a type of its own; a bare reference is the type it names.
+        identity = (id(merged) if merged is self.raw.get(name) else id(raw), preserve)
+        found = self._compiled.get(identity) or building.get(identity)
+        if found is None:
+            self._kept_alive.append(raw)  # an id stays ours as long as its object lives
+            found = building[identity] = Schema(name)
+            self._fill(found, merged, preserve, building)
+        return found
 
     def _resolve(self, raw: Any) -> tuple[str, Mapping[str, Any]]:
         """
@@ -250,7 +262,7 @@ class Schemas:
             raw = {**part, **beside} if beside and isinstance(part, Mapping) else part
         return "", {}
 
-    def _fill(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
+    def _fill(self, schema: Schema, raw: Mapping[str, Any], preserve: bool, building: _Built) -> None:
         kind = raw.get("type")
         schema.custom = self._custom
         schema.default = raw.get("default")
@@ -262,9 +274,9 @@ class Schemas:
             schema.format = "int-or-string"
             schema.scalar = "untyped"
         elif kind == "object" or "properties" in raw or "additionalProperties" in raw:
-            self._fill_map(schema, raw, preserve)
+            self._fill_map(schema, raw, preserve, building)
         elif kind == "array":
-            self._fill_list(schema, raw, preserve)
+            self._fill_list(schema, raw, preserve, building)
         elif kind in _SCALARS:
             schema.scalar = _SCALARS[kind]
         elif _is_scalar_choice(raw):
@@ -276,26 +288,26 @@ class Schemas:
             schema.fields = DEDUCED.fields
         schema.scalar_types = _SCALAR_TYPES.get(schema.scalar, _NO_TYPES)
 
-    def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
+    def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool, building: _Built) -> None:
         schema.is_map = True
         schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic"
         properties = raw.get("properties") or {}
         additional = raw.get("additionalProperties")
         if isinstance(additional, Mapping) and additional:
-            schema.elements = self.compile(additional, preserve)
+            schema.elements = self._compile(additional, preserve, building)
         elif preserve or additional or (additional is None and not properties):
             schema.elements = DEDUCED
         schema.declared = frozenset(properties)
         schema.required = frozenset(raw.get("required") or ())
         schema.fields = Fields(properties, schema.elements, self, preserve)
 
-    def _fill_list(self, schema: Schema, raw: Mapping[str, Any], preserve: bool) -> None:
+    def _fill_list(self, schema: Schema, raw: Mapping[str, Any], preserve: bool, building: _Built) -> None:
         schema.is_list = True
         list_type = raw.get("x-kubernetes-list-type")
         schema.list_type = list_type if list_type in ("set", "map") else "atomic"
         schema.keys = tuple(raw.get("x-kubernetes-list-map-keys") or ()) if list_type == "map" else ()
         items = raw.get("items")
-        schema.items = self.compile(items, preserve) if items else DEDUCED
+        schema.items = self._compile(items, preserve, building) if items else DEDUCED
 
 
 def _is_scalar_choice(raw: Mapping[str, Any]) -> bool:
