@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gitsync.objects.manifest import Manifest, at, uid_of
@@ -16,16 +15,15 @@ from gitsync.sandbox.controllers.pod_status import all_stopped, current, with_co
 from gitsync.sandbox.controllers.references import missing_environment, missing_volume
 
 _MANAGER = "kubelet"
-_EARLY = 1e-6
+_EARLY = 1e-3
 
 
 @dataclass(slots=True)
 class _Plan:
-    """When the containers of one pod move; one timer serves them all."""
+    """When the containers of one pod move, by name; the empty name stands for the end of the pod."""
 
     uid: str
     due: dict[str, tuple[Move, int, float]] = field(default_factory=dict)
-    cancel: Callable[[], None] | None = None
 
 
 class Kubelet(Controller):
@@ -53,28 +51,24 @@ class Kubelet(Controller):
         """Admit a new pod, stop a deleted one, and plan the next moves of the containers."""
         pod = self.api.get("", "Pod", *key)
         self._blocked.get(key[0], set()).discard(key)
+        plan = self._plans.get(key)
+        if plan is not None and (pod is None or plan.uid != uid_of(pod)):
+            del self._plans[key]
         if pod is None:
-            self._forget(key)
             return
         if not at(pod, "spec", "nodeName"):
             if is_deleting(pod) and not pods.is_finished(pod):
                 self._report(pod, {**pod["status"], "phase": "Failed"})  # only a finalizer holds it, and waits for this
             return
-        plan = self._plans.get(key)
-        if plan is None or plan.uid != uid_of(pod):
-            self._forget(key)
-            plan = self._plans[key] = _Plan(uid_of(pod))
+        plan = self._plans.setdefault(key, _Plan(uid_of(pod)))
         if is_deleting(pod):
-            self._plan_stop(key, plan, pod)
+            self._stop(key, plan, pod)
         elif not pods.is_finished(pod):
             if not at(pod, "status", "startTime"):
                 pod = self._admit(pod)
-            self._plan_moves(key, plan, pod)
-
-    def _forget(self, key: Key) -> None:
-        plan = self._plans.pop(key, None)
-        if plan is not None and plan.cancel:
-            plan.cancel()
+            pod = self._move(pod, plan)
+            if not pods.is_finished(pod):
+                self._plan_moves(key, plan, pod)
 
     def _admit(self, pod: Manifest) -> Manifest:
         """Report a pod for the first time."""
@@ -105,19 +99,22 @@ class Kubelet(Controller):
             self.context.recorder.warning(pod, "FailedMount", reason, self._source(pod))
             plan.due.clear()
             return
-        behaviour = self.context.behaviour
-        pace = Pace(behaviour.start_delay, behaviour.run_time, behaviour.slow_delay)
         now = self.context.timers.now()
         due: dict[str, tuple[Move, int, float]] = {}
         for container in current(pod):
-            move = next_move(container, pace)
+            move = next_move(container, self._pace())
             if move is None or self._waits_for_config(key, container):
                 continue
             planned = plan.due.get(container.name)
-            signature = (move[0], container.status["restartCount"])
+            signature = _signature(container, move)
             due[container.name] = planned if planned and planned[:2] == signature else (*signature, now + move[1])
         plan.due = due
-        self._arm(key, plan, min((when for *_, when in due.values()), default=None))
+        if due:
+            self.mark_after(key, min(when for *_, when in due.values()) - now)
+
+    def _pace(self) -> Pace:
+        behaviour = self.context.behaviour
+        return Pace(behaviour.start_delay, behaviour.run_time, behaviour.slow_delay)
 
     def _waits_for_config(self, key: Key, container: Container) -> bool:
         """Return whether the container was refused for a missing ConfigMap or Secret that is still missing."""
@@ -131,76 +128,58 @@ class Kubelet(Controller):
     def _block(self, key: Key) -> None:
         self._blocked.setdefault(key[0], set()).add(key)
 
-    def _plan_stop(self, key: Key, plan: _Plan, pod: Manifest) -> None:
-        if "" in plan.due or self._was_released(pod):
-            return
-        grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
-        delay = min(float(grace), self.context.behaviour.stop_delay)
-        for container in current(pod):
-            if "running" in container.status["state"]:
-                source = self._source(pod, container)
-                self.context.recorder.normal(pod, "Killing", f"Stopping container {container.name}", source)
-        plan.due = {"": (Move.END, 0, self.context.timers.now() + delay)}
-        self._arm(key, plan, plan.due[""][2])
-
-    @staticmethod
-    def _was_released(pod: Manifest) -> bool:
-        """Return whether the kubelet let go of the pod, so that only finalizers hold it."""
-        return pods.is_finished(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
-
-    def _arm(self, key: Key, plan: _Plan, when: float | None) -> None:
-        if plan.cancel:
-            plan.cancel()
-            plan.cancel = None
-        if when is not None:
-            delay = max(0.0, when - self.context.timers.now())
-            plan.cancel = self.context.timers.call_later(delay, lambda: self._wake(key, plan))
-
-    def _wake(self, key: Key, plan: _Plan) -> None:
-        """Perform what is due, unless the pod changed its identity or the kubelet is paused."""
-        plan.cancel = None
-        pod = self.api.get("", "Pod", *key)
-        if pod is None or uid_of(pod) != plan.uid:
-            return
-        if self.name in self.context.queue.paused:
-            self._arm(key, plan, self.context.timers.now() + 0.1)
-        elif is_deleting(pod):
-            self._stop(key, plan, pod)
-        else:
-            self._move(key, plan, pod)
-
     def _stop(self, key: Key, plan: _Plan, pod: Manifest) -> None:
+        """Stop the containers of a deleted pod, and remove it when they had their time."""
+        if pods.is_finished(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
+            return  # only finalizers hold it
+        now = self.context.timers.now()
         if "" not in plan.due:
-            self.mark(key)
+            grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+            plan.due = {"": (Move.END, 0, now + min(float(grace), self.context.behaviour.stop_delay))}
+            for container in current(pod):
+                if "running" in container.status["state"]:
+                    source = self._source(pod, container)
+                    self.context.recorder.normal(pod, "Killing", f"Stopping container {container.name}", source)
+        left = plan.due[""][2] - now
+        if left > _EARLY:
+            self.mark_after(key, left)
             return
-        plan.due = {}
         if "finalizers" in pod["metadata"]:
-            pod = self._report(pod, all_stopped(pod, self.context.now()))
+            self._report(pod, all_stopped(pod, self.context.now()))
         self.api.delete("", "Pod", *key, uid=plan.uid, grace_seconds=0)
 
-    def _move(self, key: Key, plan: _Plan, pod: Manifest) -> None:
+    def _move(self, pod: Manifest, plan: _Plan) -> Manifest:
+        """Perform the moves that are due, and return the pod as it is then."""
         now = self.context.timers.now() + _EARLY
         changed: dict[str, Manifest] = {}
         told: list[tuple[Container, Move]] = []
         for container in current(pod):
-            planned = plan.due.get(container.name)
-            if planned is None or planned[2] > now:
+            planned, next_one = plan.due.get(container.name), next_move(container, self._pace())
+            if (
+                planned is None
+                or planned[2] > now
+                or next_one is None
+                or planned[:2] != _signature(container, next_one)
+            ):
                 continue
             move = planned[0]
-            error = missing_environment(self.api, key[0], container.spec) if move is Move.START else None
+            del plan.due[container.name]
+            error = None
+            if move is Move.START:
+                error = missing_environment(self.api, pod["metadata"]["namespace"], container.spec)
             if error is not None:
                 changed[container.name] = config_error(container, error)
             else:
                 changed[container.name] = perform(container, move, self.context.now())
             told.append((container, move))
         if not changed:
-            self.mark(key)
-            return
+            return pod
         status = {**pod["status"], **self._network(pod)}
         status = with_containers({**pod, "status": status}, changed, self.context.now())
         pod = self._report(pod, status)
         for container, move in told:
             self._tell(pod, container, move, changed[container.name])
+        return pod
 
     def _network(self, pod: Manifest) -> Manifest:
         if at(pod, "status", "podIP"):
@@ -243,3 +222,8 @@ class Kubelet(Controller):
                 name = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
                 text = f"Back-off restarting failed container {container.name} in pod {name}"
                 recorder.warning(pod, "BackOff", text, source)
+
+
+def _signature(container: Container, move: tuple[Move, float]) -> tuple[Move, int]:
+    """Return what tells one move of a container from the next of the same sort."""
+    return move[0], container.status["restartCount"]
