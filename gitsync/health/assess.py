@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.health import argo, batch, by_condition, flux, gateway, kstatus, operators, platform, workloads
-from gitsync.health.kstatus import Status
-from gitsync.health.reading import condition, conditions, status_of, text
-from gitsync.health.rules import Rule, degraded, healthy, progressing, unknown
+from gitsync.health import applications, argo, batch, by_condition, flux, gateway, operators, platform, workloads
+from gitsync.health.passive import PASSIVE
+from gitsync.health.rules import Rule, progressing
+from gitsync.health.signs import by_signs
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
@@ -33,34 +33,11 @@ _BUILT_IN: dict[GroupKind, Rule] = {
     GroupKind("policy", "PodDisruptionBudget"): platform.disruption_budget,
     GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): platform.crd,
 }
-_PASSIVE = frozenset(
-    # Kinds that only hold settings: nothing works on them, so they are well once they exist.
-    {
-        *(GroupKind("", kind) for kind in ("ConfigMap", "Secret", "ServiceAccount", "LimitRange", "ResourceQuota")),
-        *(
-            GroupKind("rbac.authorization.k8s.io", kind)
-            for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-        ),
-        GroupKind("networking.k8s.io", "NetworkPolicy"),
-        GroupKind("networking.k8s.io", "IngressClass"),
-        GroupKind("storage.k8s.io", "StorageClass"),
-        GroupKind("scheduling.k8s.io", "PriorityClass"),
-        GroupKind("node.k8s.io", "RuntimeClass"),
-        *(
-            GroupKind("admissionregistration.k8s.io", kind)
-            for kind in (
-                "ValidatingWebhookConfiguration",
-                "MutatingWebhookConfiguration",
-                "ValidatingAdmissionPolicy",
-                "ValidatingAdmissionPolicyBinding",
-            )
-        ),
-    }
-)
 _RULES: dict[GroupKind, Rule] = {
-    **dict.fromkeys(_PASSIVE, platform.exists),
+    **dict.fromkeys(PASSIVE, platform.exists),
     **_BUILT_IN,
     **by_condition.RULES,
+    **applications.RULES,
     **argo.RULES,
     **flux.RULES,
     **gateway.RULES,
@@ -103,36 +80,3 @@ def pending_deletion(live: Manifest) -> HealthStatus:
     finalizers = metadata_of(live).get("finalizers") or ()
     held = f"; blocked by finalizers: {', '.join(map(str, finalizers))}" if finalizers else ""
     return progressing(f"Pending deletion{held}")
-
-
-_GOOD_PHASES = frozenset({"active", "available", "bound", "healthy", "ready", "running", "succeeded", "completed"})
-_BAD_PHASES = frozenset({"degraded", "error", "failed", "invalid", "lost"})
-
-
-def by_signs(live: Manifest) -> HealthStatus:
-    """
-    Judge an object of a kind that has no rule, by the signs that it gives.
-
-    Generation, Reconciling, Stalled and Ready first, then counts of replicas, then a word in ``status.phase``.
-    """
-    result = kstatus.compute(live)
-    if result.status is Status.FAILED:
-        return degraded(result.message or result.reason)
-    if result.status is not Status.CURRENT:
-        return progressing(result.message or result.reason)
-    found, status = conditions(live), status_of(live)
-    for kind in ("Ready", "Available", "Healthy"):
-        sign = condition(found, kind)
-        if sign is not None:
-            said = text(sign, "message") or text(sign, "reason")
-            return healthy(said) if sign.get("status") == "True" else progressing(said)
-    wanted, ready = status.get("replicas"), status.get("readyReplicas")
-    if isinstance(wanted, int) and isinstance(ready, int):
-        said = f"{ready} of {wanted} replicas are ready"
-        return healthy(said) if ready >= wanted else progressing(said)
-    phase = text(status, "phase").lower()
-    if phase in _GOOD_PHASES:
-        return healthy(text(status, "phase"))
-    if phase in _BAD_PHASES:
-        return degraded(text(status, "message") or text(status, "phase"))
-    return progressing(text(status, "phase")) if phase else unknown("nothing in it says how it is")

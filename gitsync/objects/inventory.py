@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ class Inventory:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[ObjectRef]:
         return iter(self.entries)
 
     def widened(self, entries: Mapping[ObjectRef, Held]) -> Inventory:

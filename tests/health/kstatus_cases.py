@@ -11,6 +11,7 @@ import orjson
 
 from gitsync.health import kstatus
 from gitsync.health.kstatus import Status
+from gitsync.health.reading import conditions
 
 _LATE = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -46,7 +47,7 @@ def _augment(case: dict[str, Any]) -> str:
     result, expect = kstatus.augment(case["object"], _LATE), case["expect"]
     if "object" in expect:
         return "" if result == expect["object"] else f"object {result}"
-    have = result["status"]["conditions"]
+    have = conditions(result)
     if len(have) != expect["conditionCount"]:
         return f"{len(have)} conditions"
     for wanted in expect["conditions"]:

@@ -44,6 +44,8 @@ def test_the_finalizers_that_hold_it_are_named():
         (live(WIDGET, {}, {"phase": "Failed", "message": "why"}), Health.DEGRADED, "why"),
         (live(WIDGET, {}, {"phase": "Error"}), Health.DEGRADED, "Error"),
         (live(WIDGET, {}, {"phase": "Initializing"}), Health.PROGRESSING, "Initializing"),
+        (live(WIDGET, {"suspend": True}, said("Ready=False:Suspended")), Health.SUSPENDED, "Widget is suspended"),
+        (live(WIDGET, {"suspend": True}, said("Stalled=True:Stuck")), Health.DEGRADED, "Stuck"),
         (live(WIDGET, {}, "odd"), Health.UNKNOWN, ""),
         (live(WIDGET, {}, {"conditions": "odd", "replicas": "two", "phase": 3}), Health.UNKNOWN, ""),
     ],
@@ -58,3 +60,24 @@ def test_an_application_is_as_healthy_as_its_worst_object():
     assert worst([]) is Health.HEALTHY
     assert worst([Health.HEALTHY, Health.SUSPENDED]) is Health.SUSPENDED
     assert worst([Health.DEGRADED, Health.MISSING, Health.PROGRESSING]) is Health.DEGRADED
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "health", "message"),
+    [
+        ("gitsync.dev/v1alpha1/Application", {"health": "Degraded"}, Health.DEGRADED, "Degraded"),
+        ("gitsync.dev/v1alpha1/Application", {"health": "Healthy"}, Health.HEALTHY, "Healthy"),
+        ("gitsync.dev/v1alpha1/Application", {}, Health.PROGRESSING, ""),
+        ("argoproj.io/v1alpha1/Application", {"health": {"status": "Missing", "message": "no"}}, Health.MISSING, "no"),
+    ],
+)
+def test_an_application_inside_another_says_how_its_objects_are(kind, status, health, message):
+    result = assess(live(kind, {}, status))
+    assert (result.health, result.message) == (health, message)
+
+
+@pytest.mark.parametrize(
+    "kind", ["monitoring.coreos.com/v1/ServiceMonitor", "Secret", "storage.k8s.io/v1/StorageClass"]
+)
+def test_a_kind_that_only_holds_settings_is_well_once_it_exists(kind):
+    assert assess(live(kind)).health is Health.HEALTHY
