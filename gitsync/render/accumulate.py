@@ -6,7 +6,7 @@ Resources and bases, generators, components, then the transformers, validators a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -286,7 +286,7 @@ class _Target:
         replaced = [
             (one, file.where("replacements", index))
             for index, item in _rows(file, "replacements")
-            for one in plugins.read_replacement(item, self._reader(file.where("replacements", index)))
+            for one in self._replacements(item, file.where("replacements", index))
         ]
         for number, patch in enumerate(merges):
             kind, times = "PatchStrategicMergeTransformer", 1 if number == 0 else 0
@@ -429,8 +429,8 @@ class _Target:
     def _scene(self, where: str) -> plugins.Scene:
         return plugins.Scene(self._into.resources, self._scopes, self._builder.schema, self._loader, where)
 
-    def _reader(self, where: str) -> Callable[[str], bytes]:
-        return lambda path: self._loader.read(path, where)
+    def _replacements(self, item: dict[str, Any], where: str) -> list[Mapping[str, Any]]:
+        return plugins.read_replacement(item, lambda path: self._loader.read(path, where), where)
 
     @property
     def _seen_file(self) -> str:

@@ -147,17 +147,17 @@ def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene, *, is_leg
 
 def _replacements(config: Mapping[str, Any], scene: Scene) -> None:
     for item in config.get("replacements") or ():
-        for one in read_replacement(item, scene.read):
+        for one in read_replacement(item, scene.read, scene.where):
             replacements.replace(scene.resources, one, scene.scopes)
 
 
-def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes]) -> list[Mapping[str, Any]]:
+def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> list[Mapping[str, Any]]:
     """Return the replacements of an item, which may name a file with one or more of them."""
     path = item.get("path")
     if not path:
         return [item]
     if item.get("source") is not None or item.get("targets"):
-        raise InvalidInput("a replacement has a path and a source", cure="keep one of them")
+        raise InvalidInput("a replacement has a path and a source", where=where, cure="keep one of them")
     found: list[Mapping[str, Any]] = []
     for document in read_all(read(path), path)[:1]:
         shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
@@ -239,6 +239,11 @@ _TRANSFORMERS: Final[dict[str, _Transformer]] = {
         {"value": TEXT, "targets": ListOf(_TARGET), "targetFilePath": TEXT}, _add_value
     ),
 }
+
+
+_GENERATORS: Final = frozenset({"ConfigMapGenerator", "IAMPolicyGenerator", "SecretGenerator"})
+KINDS: Final = _GENERATORS | _TRANSFORMERS.keys()
+"""Every built-in kind."""
 
 
 def transform(plugin: Resource, scene: Scene) -> None:

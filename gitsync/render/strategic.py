@@ -7,6 +7,7 @@ delete, replace or merge. Items that a patch adds or names come before the other
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
@@ -123,6 +124,9 @@ class _Merger:
             return old
         used = tuple(key for index, key in enumerate(keys) if any(values[index] for values in wanted)) or keys
         indexes = [keys.index(key) for key in used]
+        olds, news = _by_keys(old, used), _by_keys(new, used)
+        if olds is not None and news is not None:
+            return self._merged_by_index(wanted, indexes, olds, news, type_, path)
         merged: list[Any] = []
         for full in wanted:
             values = tuple(full[index] for index in indexes)
@@ -135,6 +139,43 @@ class _Merger:
                     item[key] = text
             _put(merged, used, values, item)
         return _append(merged, old, used)
+
+    def _merged_by_index(
+        self,
+        wanted: Iterable[tuple[str, ...]],
+        indexes: Sequence[int],
+        olds: dict[tuple[str, ...], Any],
+        news: dict[tuple[str, ...], Any],
+        type_: Any,
+        path: tuple[str, ...],
+    ) -> list[Any]:
+        """Merge two lists in which every item has its own key values, in time that grows with their length."""
+        merged: dict[tuple[str, ...], Any] = {}
+        for full in wanted:
+            values = tuple(full[index] for index in indexes)
+            item = self.value(olds.get(values, _ABSENT), news.get(values, _ABSENT), type_, path)
+            if item is _ABSENT or item is None or item == {}:
+                olds.pop(values, None)
+            else:
+                merged[values] = item
+        for values, item in olds.items():
+            if len(indexes) > 1:
+                merged.pop(values, None)
+            merged[values] = item
+        return list(merged.values())
+
+
+def _by_keys(items: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any] | None:
+    """Return the items by their key values, or None where one lacks a key or shares its values."""
+    found: dict[tuple[str, ...], Any] = {}
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict):
+            return None
+        values = tuple(_key_text(item, key) for key in keys)
+        if values in found or not all(values):
+            return None
+        found[values] = item
+    return found
 
 
 def _shape(value: Any) -> type:
@@ -175,8 +216,10 @@ def _take_list_directive(patch: list[Any], path: tuple[str, ...]) -> str:
 
 def _united(old: list[Any], new: Any) -> list[Any]:
     """Return the plain values of the patch, then the others, each once."""
-    values = [*(new if isinstance(new, list) else ()), *old]
-    return list({text_of(value): value for value in reversed(values)}.values())[::-1]
+    found: dict[str, Any] = {}
+    for value in (*(new if isinstance(new, list) else ()), *old):
+        found.setdefault(text_of(value), value)
+    return list(found.values())
 
 
 def _wanted(sources: list[list[Any]], keys: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.render.trees import config_map, refusal, rendered
+
+TARGET = """\
+apiVersion: x.io/v1
+kind: Agent
+metadata: {name: t}
+spec:
+  text: a.b.c
+  number: 5
+  items:
+  - {name: one, v: x}
+  - {name: two, v: y}
+  inside: |
+    # a comment
+    server: {host: old, port: 1}
+"""
+
+
+def spec_of(source: str, target: str, **options: bool) -> dict:
+    """Return the spec of the target after one replacement."""
+    text = (
+        "resources: [s.yaml, t.yaml]\nreplacements:\n"
+        f"- source: {{kind: ConfigMap, name: s, {source}}}\n  targets:\n  - {{{target}}}\n"
+    )
+    files = {"s.yaml": config_map("s", host="h:80", n="7"), "t.yaml": TARGET, "kustomization.yaml": text}
+    return rendered(files, **options).manifests[1]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "field", "value"),
+    [
+        pytest.param("fieldPath: data.host", "fieldPaths: [spec.text]", "text", "h:80", id="a text"),
+        pytest.param("fieldPath: data.n", "fieldPaths: [spec.number]", "number", 7, id="keeps the type of the target"),
+        pytest.param(
+            "fieldPath: data.host, options: {delimiter: ':', index: 1}",
+            "fieldPaths: [spec.text], options: {delimiter: '.', index: 1}",
+            "text",
+            "a.80.c",
+            id="a part of a part",
+        ),
+        pytest.param("", "fieldPaths: [spec.text]", "text", "s", id="the name by default"),
+        pytest.param(
+            "fieldPath: data.n",
+            "fieldPaths: [spec.new.deep], options: {create: true}",
+            "new",
+            {"deep": 7},
+            id="creates",
+        ),
+        pytest.param(
+            "fieldPath: data.host",
+            "fieldPaths: ['spec.items.[name=two].v']",
+            "items",
+            [{"name": "one", "v": "x"}, {"name": "two", "v": "h:80"}],
+            id="an item by key",
+        ),
+        pytest.param(
+            "fieldPath: data.n",
+            "fieldPaths: [spec.items.*.v]",
+            "items",
+            [{"name": "one", "v": "7"}, {"name": "two", "v": "7"}],
+            id="every item",
+        ),
+        pytest.param(
+            "fieldPath: data.host",
+            "fieldPaths: [spec.inside.server.host]",
+            "inside",
+            "# a comment\nserver: {host: h:80, port: 1}\n",
+            id="inside a text that is YAML",
+        ),
+    ],
+)
+def test_a_value_is_copied(source, target, field, value):
+    assert spec_of(source, f"select: {{kind: Agent}}, {target}")[field] == value
+
+
+def test_a_select_is_exact_unless_expressions_are_asked_for():
+    target = "select: {kind: A.*}, fieldPaths: [spec.text]"
+
+    assert spec_of("", target)["text"] == "a.b.c"
+    assert spec_of("", target, regex_selects=True)["text"] == "s"
+
+
+def test_a_reject_takes_from_what_is_selected():
+    assert spec_of("", "select: {kind: Agent}, reject: [{name: t}], fieldPaths: [spec.text]")["text"] == "a.b.c"
+
+
+@pytest.mark.parametrize(
+    ("replacement", "says"),
+    [
+        ("{source: {kind: ConfigMap, name: s}}", "needs a source and targets"),
+        ("{source: {kind: ConfigMap}, targets: [{select: {kind: Agent}}]}", "2 resources match the source"),
+        ("{source: {kind: Secret}, targets: [{select: {kind: Agent}}]}", "no resource matches the source"),
+        (
+            "{source: {kind: Agent, fieldPath: spec.gone}, targets: [{select: {kind: Agent}}]}",
+            "spec.gone of a replacement is missing",
+        ),
+        ("{source: {kind: Agent}, targets: [{fieldPaths: [spec]}]}", "has no select"),
+        (
+            "{source: {kind: Agent}, targets: [{select: {kind: Agent}, fieldPaths: [spec.gone]}]}",
+            "unable to find the field spec.gone",
+        ),
+        ("{source: {kind: Agent}, targets: [{select: {kind: Agent}, fieldPaths: [spec.items.9]}]}", "item 9"),
+        ("{source: {kind: Agent}, targets: [{select: {kind: Agent}, fieldPaths: [spec.number]}]}", "cannot become 't'"),
+        (
+            "{source: {kind: Agent, fieldPath: spec.text, options: {delimiter: ., index: 9}}, "
+            "targets: [{select: {kind: Agent}}]}",
+            "options.index 9",
+        ),
+        ("{path: r.yaml, source: {kind: Agent}}", "a path and a source"),
+    ],
+)
+def test_what_cannot_be_replaced_is_refused_with_its_line(replacement, says):
+    text = f"resources: [s.yaml, t.yaml]\nreplacements:\n- {replacement}\n"
+    two = config_map("s") + "---\n" + config_map("u")
+    line = refusal({"s.yaml": two, "t.yaml": TARGET, "kustomization.yaml": text})
+
+    assert line.startswith("kustomization.yaml:")
+    assert says in line
+
+
+def test_replacements_may_stand_in_a_file():
+    files = {
+        "s.yaml": config_map("s"),
+        "t.yaml": TARGET,
+        "r.yaml": "- source: {kind: ConfigMap, name: s}\n"
+        "  targets: [{select: {kind: Agent}, fieldPaths: [spec.text]}]\n",
+        "kustomization.yaml": "resources: [s.yaml, t.yaml]\nreplacements: [{path: r.yaml}]\n",
+    }
+
+    assert rendered(files).manifests[1]["spec"]["text"] == "s"
