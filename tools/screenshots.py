@@ -1,4 +1,4 @@
-"""Take the pictures of the README from a running demo: ``python tools/screenshots.py http://127.0.0.1:8080 docs/screenshots``."""
+"""Take the pictures of the README from a running demo: ``python tools/screenshots.py URL FOLDER``."""
 
 from __future__ import annotations
 
