@@ -53,6 +53,11 @@ class Container:
         return self.restart_policy == "Never" or (self.restart_policy == "OnFailure" and code == 0)
 
     @property
+    def has_new_image(self) -> bool:
+        """Whether somebody changed the image in the spec since the container was made."""
+        return bool(self.spec["image"] != self.status["image"])
+
+    @property
     def has_started_once(self) -> bool:
         """Whether the container ran at some time."""
         return "waiting" not in self.status["state"] or bool(self.status.get("lastState"))
@@ -87,6 +92,8 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
     if "waiting" in state:
         return _next_of_waiting(container, state["waiting"]["reason"], pace)
     if "running" in state:
+        if container.has_new_image:
+            return Move.RESTART, _RESTART_DELAY
         if container.fate is Fate.ENDS:
             return Move.END, pace.run
         if container.fate is Fate.SLOW and not container.status["ready"]:
@@ -97,7 +104,7 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
 
 def _next_of_waiting(container: Container, reason: str, pace: Pace) -> tuple[Move, float] | None:
     if reason == "ImagePullBackOff":
-        return None
+        return (Move.START, 0.0) if container.has_new_image else None
     if reason == "ErrImagePull":
         return Move.GIVE_UP_PULLING, pace.start
     if reason == "CrashLoopBackOff":
@@ -148,6 +155,7 @@ def stopped(container: Container, now: str) -> Manifest:
 
 def _started(container: Container, status: Manifest, now: str) -> Manifest:
     image = container.spec["image"]
+    status = {**status, "image": image}
     if container.fate is Fate.MISSING:
         text = f'failed to pull and unpack image "{image}": not found'
         return {**status, "state": {"waiting": {"reason": "ErrImagePull", "message": text}}}
@@ -164,7 +172,10 @@ def _started(container: Container, status: Manifest, now: str) -> Manifest:
 
 def _restarted(container: Container, now: str) -> Manifest:
     """Start again; a container that fails again backs off, once it did so a few times."""
-    last = at(container.status, "state", "terminated") or at(container.status, "lastState", "terminated")
+    before = container.status
+    if "running" in before["state"]:
+        before = _ended(container, before, 0, before["state"]["running"]["startedAt"], now)
+    last = at(before, "state", "terminated") or at(before, "lastState", "terminated")
     restarts = container.status["restartCount"] + 1
     again = _started(container, {**container.status, "lastState": {"terminated": last}, "restartCount": restarts}, now)
     ended = at(again, "state", "terminated")

@@ -76,6 +76,22 @@ def test_a_missing_image_is_tried_then_waited_for(world: World) -> None:
     assert ("BackOff", 'Back-off pulling image "web:missing"') in world.events("Pod")
 
 
+def test_a_changed_image_restarts_the_container(world: World) -> None:
+    def change(image: str) -> None:
+        spec = world.get("", "Pod", "p")["spec"]
+        world.patch("", "Pod", "p", {"spec": {"containers": [{**spec["containers"][0], "image": image}]}})
+        world.advance(2)
+
+    world.create(pod("web:missing"))
+    world.advance(2)
+    change("web:1")
+    assert state_of(world.get("", "Pod", "p")) == "running"
+    change("web:2")
+    status = world.get("", "Pod", "p")["status"]["containerStatuses"][0]
+    assert (status["image"], status["restartCount"]) == ("web:2", 1)
+    assert status["lastState"]["terminated"]["exitCode"] == 0
+
+
 def test_memory_shortage_ends_with_137(world: World) -> None:
     world.create(pod("web:oom"))
     world.advance(2)
