@@ -108,6 +108,23 @@ def compare_objects(
     )
 
 
+def undeclared(
+    desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER
+) -> tuple[FieldDifference, ...]:
+    """
+    Return what a live object has beside what Git declares and we own: no drift, but worth showing to a person.
+
+    Fields of another manager are foreign; those of nobody are what the API server filled in.
+    """
+    walk = _Walk(owners_of(live, manager), whole=True)
+    walk.object(schema or DEDUCED, desired, live)
+    return tuple(
+        replace(difference, kind=Difference.FOREIGN if difference.owners else Difference.DEFAULTED)
+        for difference, path in zip(walk.found, walk.paths, strict=True)
+        if difference.kind is Difference.EXTRA and node_at(walk.owners.ours, path) is None
+    )
+
+
 def _last_applied(live: Manifest, schema: Schema) -> Node | None:
     """Return the fields of the last-applied annotation; None where there is none or it cannot be read."""
     try:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
-from gitsync.plan.drift import compare_objects, find_drift
+from gitsync.plan.drift import compare_objects, find_drift, undeclared
 from gitsync.plan.owners import applied_fields
 from gitsync.plan.settled import is_settled
 from tests.plan.given import applied, config, deployment, schema_of
@@ -203,6 +203,20 @@ def test_a_dry_run_shows_every_effect_and_can_leave_out_those_of_webhooks():
     assert {each.path for each in both.differences} == {".data.key", ".metadata.labels"}
     ours = compare_objects(answer, live, schema_of(live), owned_only=True)
     assert {each.path for each in ours.differences} == {".data.key"}
+
+
+def test_what_stands_beside_what_git_declares_can_be_shown():
+    live = edited(applied(deployment()), ("spec", "revisionHistoryLimit"), 10)
+    noted = edited(config(), ("metadata", "annotations"), {"note": "theirs"})
+    assert [(each.kind, each.path) for each in undeclared(deployment(), live, schema_of(live))] == [
+        (Difference.DEFAULTED, ".spec.revisionHistoryLimit")
+    ]
+    live = applied(noted, applied(config(a="1", b="2")), manager="other")
+    shown = undeclared(config(a="1"), live, schema_of(live))
+    assert [(each.kind, each.path) for each in shown] == [
+        (Difference.FOREIGN, ".metadata.annotations"),
+        (Difference.FOREIGN, ".data.key"),
+    ]
 
 
 def test_a_dry_run_that_only_records_an_owner_is_in_sync_and_not_owned():
