@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gitsync.sandbox.kinds.policies import VARIABLES
 from gitsync.sandbox.validation.cel import CompileError, EvaluationError, compile_expression
-
-VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables")
 
 
 class ConditionError(ValueError):

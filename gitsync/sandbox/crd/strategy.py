@@ -22,6 +22,8 @@ _TEXT_MAPS = ("labels", "annotations")
 class CustomResource:
     """Strategy made from a definition; values are taken as they are but for pruning and defaults."""
 
+    kind: str
+    version: str
     root: Node
     namespaced: bool
     has_status: bool
@@ -30,7 +32,11 @@ class CustomResource:
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""
         out: Manifest = dict(with_defaults(self.root, obj))
-        out["metadata"] = _metadata(obj)
+        try:
+            out["metadata"] = _metadata(obj)
+        except TypeError as error:
+            text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
+            raise ApiError(400, "BadRequest", text) from None
         return out
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
@@ -76,7 +82,7 @@ def _keep_metadata(new: Manifest, old: Manifest) -> dict[str, Any]:
 
 
 def _metadata(obj: Manifest) -> dict[str, Any]:
-    """Return the metadata without nulls and empty maps."""
+    """Return the metadata without nulls and empty maps; raise TypeError with the server's words."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if value is not None}
     for name in _TEXT_MAPS:
         values = metadata.get(name)
@@ -97,10 +103,9 @@ def _metadata(obj: Manifest) -> dict[str, Any]:
     return metadata
 
 
-def _wrong_type(value: Any, member: str, wanted: str) -> ApiError:
+def _wrong_type(value: Any, member: str, wanted: str) -> TypeError:
     found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
-    text = f"json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{member} of type {wanted}"
-    return ApiError(400, "BadRequest", text)
+    return TypeError(f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{member} of type {wanted}")
 
 
 def version_of(crd: Manifest, version: str) -> dict[str, Any]:
@@ -117,6 +122,8 @@ def strategy(crd: Manifest, version: str) -> CustomResource:
     found = version_of(crd, version)
     schema = (found.get("schema") or {}).get("openAPIV3Schema") or {}
     return CustomResource(
+        kind=crd["spec"]["names"]["kind"],
+        version=version,
         root=compile_schema(schema),
         namespaced=crd["spec"]["scope"] == "Namespaced",
         has_status="status" in (found.get("subresources") or {}),

@@ -159,10 +159,28 @@ def validate_lease(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 def validate_event(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check that an event is in the namespace of what it is about."""
-    about = new.get("involvedObject") or new.get("regarding") or {}
-    mine = metadata_of(new).get("namespace", "")
-    theirs = about.get("namespace", "")
-    if (theirs and theirs != mine) or (not theirs and mine != "default" and about):
-        return [invalid("involvedObject.namespace", theirs, "does not match event.namespace")]
-    return []
+    """Check that an event of the core group is in the namespace of what it is about."""
+    return _event_namespace(new, new.get("involvedObject") or {}, "involvedObject.namespace")
+
+
+def _event_namespace(event: Manifest, about: Mapping[str, Any], field: str) -> list[Cause]:
+    """What is about something of no namespace is in the namespace ``default``."""
+    mine, theirs = metadata_of(event).get("namespace", ""), about.get("namespace", "")
+    fits = theirs == mine or (not theirs and mine in ("default", "kube-system"))
+    return [] if fits else [invalid(field, theirs, "does not match event.namespace")]
+
+
+def validate_new_event(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check an event of events.k8s.io."""
+    causes = _event_namespace(new, new.get("regarding") or {}, "regarding.namespace")
+    if old is not None or new.get("eventTime") is None:
+        return causes
+    controller = new.get("reportingController", "")
+    if not controller:
+        causes.append(required("reportingController"))
+    else:
+        causes += [invalid("reportingController", controller, text) for text in qualified_name(controller)]
+    causes += [required(member) for member in ("reportingInstance", "action", "reason") if not new.get(member)]
+    if new.get("type", "") not in ("Normal", "Warning"):
+        causes.append(invalid("type", new.get("type", ""), f"has invalid value: {new.get('type', '')}"))
+    return causes

@@ -40,7 +40,7 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
         text = "must include at least one of v1, v1beta1"
         causes.append(invalid(path, hook["admissionReviewVersions"], text))
     for index, rule in enumerate(hook.get("rules", ())):
-        causes += _hook_rule(rule, f"{field}.rules[{index}]")
+        causes += validate_hook_rule(rule, f"{field}.rules[{index}]")
     causes += one_of(f"{field}.failurePolicy", hook.get("failurePolicy"), ("Fail", "Ignore"))
     causes += one_of(f"{field}.matchPolicy", hook.get("matchPolicy"), ("Equivalent", "Exact"))
     effects = hook.get("sideEffects")
@@ -55,7 +55,8 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
     return causes + _client(hook.get("clientConfig", {}), f"{field}.clientConfig")
 
 
-def _hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
+def validate_hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check which operations on which resources a webhook or policy is about."""
     causes = []
     for member in ("apiGroups", "apiVersions", "resources", "operations"):
         values = rule.get(member) or ()

@@ -14,6 +14,7 @@ from gitsync.sandbox.kinds import (
     jobs,
     networking,
     pods,
+    policies,
     prepare,
     rbac,
     scaling,
@@ -49,6 +50,7 @@ _RULES: RuleTable = {
     ("", "ConfigMap"): Rules(validate=config.validate_config_map),
     ("", "Secret"): Rules(small.default_secret, validate=config.validate_secret),
     ("", "Event"): Rules(validate=cluster.validate_event),
+    ("events.k8s.io", "Event"): Rules(validate=cluster.validate_new_event),
     ("", "PersistentVolumeClaim"): Rules(
         small.default_claim, prepare.prepare_claim, storage.validate_claim, first_status=prepare.first_claim_status
     ),
@@ -125,9 +127,13 @@ _RULES: RuleTable = {
     (_ADMISSION, "MutatingWebhookConfiguration"): Rules(
         small.default_mutating_webhooks, validate=hooks.validate_webhooks, generation=True
     ),
-    (_ADMISSION, "ValidatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): Rules(
+        small.default_policy, validate=policies.validate_policy, generation=True
+    ),
     (_ADMISSION, "MutatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
-    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Rules(
+        small.default_policy_binding, validate=policies.validate_policy_binding, generation=True
+    ),
     (_ADMISSION, "MutatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(small.default_flow_schema, generation=True),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(

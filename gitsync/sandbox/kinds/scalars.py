@@ -164,23 +164,35 @@ _canonical = functools.lru_cache(maxsize=4096)(canonical)
 def _int_or_string(value: Any) -> Any:
     if type(value) is str:
         return value
-    return integer("int32")(value)
+    return _alone(_int32, value)
+
+
+_int32 = integer("int32")
+
+
+def _alone(decode: Decoder, value: Any) -> Any:
+    """Decode for a type that reads its own JSON, so that Go knows no member to complain of."""
+    try:
+        return decode(value)
+    except Mismatch as error:
+        raise DecodeError(error.text) from None
+
+
+_text = string("")
 
 
 def _time(value: Any) -> Any:
-    if type(value) is not str:
-        raise Mismatch(found_kind(value), "string")
+    text = _alone(_text, value)
     try:
-        return canonical_time(value)
+        return canonical_time(text)
     except ValueError as error:
         raise DecodeError(str(error)) from None
 
 
 def _micro_time(value: Any) -> Any:
-    if type(value) is not str:
-        raise Mismatch(found_kind(value), "string")
+    text = _alone(_text, value)
     try:
-        return canonical_micro_time(value)
+        return canonical_micro_time(text)
     except ValueError as error:
         raise DecodeError(str(error)) from None
 

@@ -60,7 +60,9 @@ def test_without_a_subresource_the_status_is_a_member_like_any_other() -> None:
 def test_labels_must_be_text() -> None:
     obj = widget()
     obj["metadata"] = {**obj["metadata"], "labels": {"a": 1}}
-    with pytest.raises(ApiError, match="cannot unmarshal number into Go struct field ObjectMeta"):
+    with pytest.raises(
+        ApiError, match=r'^\(400, .*Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number'
+    ):
         strategy(definition(), "v1").default(obj)
 
 

@@ -1,0 +1,108 @@
+"""What is wrong with a ValidatingAdmissionPolicy or its binding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.hooks import validate_hook_rule
+from gitsync.sandbox.status import Cause
+from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
+from gitsync.sandbox.validation.cel import CompileError, compile_expression
+from gitsync.sandbox.validation.selectors import validate_selector
+
+VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+
+
+def validate_policy(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a policy: what it is about, and that its expressions compile."""
+    spec = new["spec"]
+    causes = one_of("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        causes.append(required("spec.matchConstraints"))
+    else:
+        causes += _match(constraints, "spec.matchConstraints")
+        if not constraints.get("resourceRules"):
+            causes.append(required("spec.matchConstraints.resourceRules"))
+    for member in ("matchConditions", "variables"):
+        for index, item in enumerate(spec.get(member, ())):
+            field = f"spec.{member}[{index}]"
+            if not item.get("name"):
+                causes.append(required(f"{field}.name"))
+            causes += _expression(item.get("expression", ""), f"{field}.expression")
+    validations = spec.get("validations", ())
+    if not validations and not spec.get("auditAnnotations"):
+        text = "validations or auditAnnotations must contain at least one item"
+        causes += [required("spec.validations", text), required("spec.auditAnnotations", text)]
+    for index, validation in enumerate(validations):
+        causes += _validation(validation, f"spec.validations[{index}]")
+    return causes
+
+
+def _validation(validation: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = _expression(validation.get("expression", ""), f"{field}.expression")
+    if validation.get("messageExpression"):
+        causes += _expression(validation["messageExpression"], f"{field}.messageExpression")
+    message = validation.get("message", "")
+    if "\n" in message:
+        causes.append(invalid(f"{field}.message", message, "message must not contain line breaks"))
+    reason = validation.get("reason")
+    if reason is not None and reason not in _REASONS:
+        causes.append(not_supported(f"{field}.reason", reason, _REASONS))
+    return causes
+
+
+def _expression(expression: str, field: str) -> list[Cause]:
+    if not expression.strip():
+        return [required(field, "expression is not specified")]
+    try:
+        compile_expression(expression.strip(), VARIABLES)
+    except CompileError as error:
+        return [invalid(field, expression, str(error))]
+    return []
+
+
+def _match(match: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = validate_selector(match.get("namespaceSelector"), f"{field}.namespaceSelector")
+    causes += validate_selector(match.get("objectSelector"), f"{field}.objectSelector")
+    for member in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(match.get(member, ())):
+            causes += validate_hook_rule(rule, f"{field}.{member}[{index}]")
+    return causes + one_of(f"{field}.matchPolicy", match.get("matchPolicy"), ("Equivalent", "Exact"))
+
+
+def validate_policy_binding(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check the binding of a policy."""
+    spec = new["spec"]
+    causes = [] if spec.get("policyName") else [required("spec.policyName")]
+    if "matchResources" in spec:
+        causes += _match(spec["matchResources"], "spec.matchResources")
+    actions = spec.get("validationActions") or ()
+    if not actions:
+        causes.append(required("spec.validationActions", "at least one validation action is required"))
+    for index, action in enumerate(actions):
+        if action not in _ACTIONS:
+            causes.append(not_supported(f"spec.validationActions[{index}]", action, _ACTIONS))
+    if "Deny" in actions and "Warn" in actions:
+        text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+        causes.append(
+            invalid("spec.validationActions", list(actions), f"{text}response and headers serves no purpose)")
+        )
+    reference = spec.get("paramRef")
+    if reference is not None:
+        causes += _parameter(reference, "spec.paramRef")
+    return causes
+
+
+def _parameter(reference: Mapping[str, Any], field: str) -> list[Cause]:
+    if reference.get("name") and reference.get("selector"):
+        text = "name and selector are mutually exclusive"
+        return [forbidden(f"{field}.name", text), forbidden(f"{field}.selector", text)]
+    if not reference.get("name") and reference.get("selector") is None:
+        return [required(field, "one of name or selector must be specified")]
+    action = reference.get("parameterNotFoundAction")
+    return one_of(f"{field}.parameterNotFoundAction", action, ("Allow", "Deny"))
