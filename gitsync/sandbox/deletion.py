@@ -12,6 +12,7 @@ from gitsync.sandbox.api import Admission
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.context import Context
 from gitsync.sandbox.conversion import convert
+from gitsync.sandbox.metadata import wrong_type
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.store import Store
@@ -54,6 +55,15 @@ class DeleteOptions:
     grace_seconds: int | None = None
 
 
+_OPTION_TYPES: dict[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+}
+
+
 def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, bool]:
     """Return the options and whether it is a dry run; refuse what the API server refuses."""
     kind = body.get("kind")
@@ -64,6 +74,10 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
         )
     if not body and query:
         body = _from_query(query)
+    for member, (wanted, spelled) in _OPTION_TYPES.items():
+        value = body.get(member)
+        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) is not (wanted is bool)):
+            raise wrong_type(value, f"DeleteOptions.{member}", spelled)
     causes: list[Cause] = []
     policy = body.get("propagationPolicy") or ""
     if policy and policy not in _POLICIES:
@@ -85,7 +99,7 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
             )
         )
     dry_run = body.get("dryRun") or []
-    if isinstance(dry_run, list) and any(value != "All" for value in dry_run):
+    if any(value != "All" for value in dry_run):
         listed = " ".join(f'"{value}"' for value in dry_run)
         causes.append(
             Cause("FieldValueNotSupported", f'Unsupported value: [{listed}]: supported values: "All"', "dryRun")
@@ -97,8 +111,8 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
     if not policy and orphan is not None:
         policy = "Orphan" if orphan else "Background"
     options = DeleteOptions(
-        uid=preconditions.get("uid") or "",
-        resource_version=preconditions.get("resourceVersion") or "",
+        uid=str(preconditions.get("uid") or ""),
+        resource_version=str(preconditions.get("resourceVersion") or ""),
         propagation=policy,
         grace_seconds=max(0, int(grace)) if grace is not None else None,
     )

@@ -37,6 +37,7 @@ class FaultKind(Enum):
     """Reads show the state at the time the fault was set."""
 
 
+_NUMBERS: dict[str, Any] = {"skip": int, "count": int, "code": int, "seconds": (int, float)}
 WATCH_KINDS = frozenset({FaultKind.DROP_WATCH, FaultKind.HALF_OPEN_WATCH, FaultKind.EXPIRE_WATCH})
 
 
@@ -73,6 +74,12 @@ class Fault:
         except ValueError:
             kinds = ", ".join(kind.value for kind in FaultKind)
             raise ValueError(f"unknown kind {values.get('kind')!r}: one of {kinds}") from None
+        for name, value in values.items():
+            if name in _NUMBERS:
+                if isinstance(value, bool) or not isinstance(value, _NUMBERS[name]) or value < 0:
+                    raise ValueError(f"{name} must be a number of at least 0")
+            elif not isinstance(value, str):
+                raise ValueError(f"{name} must be a text")
         return cls(**{**values, "kind": kind})
 
     def to_dict(self) -> dict[str, Any]:

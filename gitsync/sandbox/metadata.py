@@ -64,18 +64,18 @@ def metadata_copy(obj: Manifest, *, nulls: bool = False) -> dict[str, Any]:
         return {}
     kind = str(obj.get("kind") or "")
     if not isinstance(meta, dict):
-        raise _wrong_type(meta, f"{kind}.metadata", "v1.ObjectMeta")
+        raise wrong_type(meta, f"{kind}.metadata", "v1.ObjectMeta")
     for member, value in meta.items():
         wanted = _TYPES.get(member)
         if wanted is None or value is None:
             continue
         if not isinstance(value, wanted[0]) or isinstance(value, bool):
-            raise _wrong_type(value, f"ObjectMeta.metadata.{member}", wanted[1])
+            raise wrong_type(value, f"ObjectMeta.metadata.{member}", wanted[1])
         if member in _ITEMS:
             item_type, spelled = _ITEMS[member]
             for item in _items(value):
                 if item is not None and not isinstance(item, item_type):
-                    raise _wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
+                    raise wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
     return {member: value for member, value in meta.items() if nulls or value is not None}
 
 
@@ -83,7 +83,8 @@ def _items(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
 
 
-def _wrong_type(value: Any, member: str, wanted: str) -> ApiError:
+def wrong_type(value: Any, member: str, wanted: str) -> ApiError:
+    """Return the 400 for a JSON value that does not fit a member, in the words of Go."""
     found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
     return bad_request(f"json: cannot unmarshal {found} into Go struct field {member} of type {wanted}")
 

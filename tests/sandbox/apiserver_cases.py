@@ -83,7 +83,7 @@ def replay(scenario: Scenario) -> Outcome:
         if sandbox.controllers is not None:  # the cluster of the recordings had neither metrics nor a StorageClass
             sandbox.controllers.behaviour.metrics = False
             sandbox.call(lambda cluster: cluster.delete("storage.k8s.io", "StorageClass", "", "standard"))
-        replaying = Replay(sandbox, Bindings(namespace))
+        replaying = Replay(sandbox, Bindings(namespace, busy=bool(scenario.get("controllers"))))
         _prepare(replaying, controllers=bool(scenario.get("controllers")))
         for number, step in enumerate(scenario["steps"]):
             place = f"step {number} {step['method']} {step['path']}"

@@ -112,7 +112,16 @@ def test_faults_are_set_and_shown_over_http(fresh: Client) -> None:
     assert fresh.get("/sandbox/faults").json == {"faults": []}
 
 
-@pytest.mark.parametrize("fault", [{"kind": "odd"}, {"kind": "error", "verbs": "get"}, []])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "odd"},
+        {"kind": "error", "verbs": "get"},
+        {"kind": "error", "skip": "a"},
+        {"kind": "error", "count": -1},
+        [],
+    ],
+)
 def test_a_fault_that_is_none_is_refused(fresh: Client, fault: object) -> None:
     assert fresh.ask("POST", "/sandbox/faults", fault).status == 400
 

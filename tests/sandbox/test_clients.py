@@ -1,0 +1,174 @@
+"""Outside clients against the sandbox: the official Python client, kr8s, and kopf."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+import pytest
+from kubernetes.client import AppsV1Api, CoordinationV1Api, CoreV1Api
+from kubernetes.dynamic import DynamicClient
+from kubernetes.watch import Watch
+
+from gitsync.sandbox.server import Sandbox
+
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "exams.kopf.example.com"},
+    "spec": {
+        "group": "kopf.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "exams", "singular": "exam", "kind": "Exam"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def client(sandbox: Sandbox, tmp_path: Path) -> Iterator[Any]:
+    config = str(sandbox.kubeconfig(tmp_path / "config"))
+    with kubernetes.config.new_client_from_config(config_file=config) as found:
+        yield found
+        found.rest_client.pool_manager.clear()
+
+
+def test_the_typed_client_creates_patches_and_deletes(client: Any) -> None:
+    core, apps = CoreV1Api(client), AppsV1Api(client)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "typed"}, "data": {"a": "1"}}
+    assert core.create_namespaced_config_map("default", body).metadata.uid
+    assert core.patch_namespaced_config_map("typed", "default", {"data": {"b": "2"}}).data == {"a": "1", "b": "2"}
+    container = {"name": "c", "image": "nginx:1"}
+    template = {"metadata": {"labels": {"app": "typed"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "typed"}}, "template": template}
+    apps.create_namespaced_deployment("default", {"metadata": {"name": "typed"}, "spec": spec})
+    apps.patch_namespaced_deployment_scale("typed", "default", {"spec": {"replicas": 2}})
+    deadline = time.monotonic() + 15
+    while (apps.read_namespaced_deployment("typed", "default").status.ready_replicas or 0) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    pods = core.list_namespaced_pod("default", label_selector="app=typed").items
+    assert [pod.status.phase for pod in pods] == ["Running", "Running"]
+    assert "nginx:1" in core.read_namespaced_pod_log(pods[0].metadata.name, "default")
+    core.delete_namespaced_config_map("typed", "default")
+    apps.delete_namespaced_deployment("typed", "default", propagation_policy="Foreground")
+
+
+def test_the_typed_client_watches(client: Any) -> None:
+    core = CoreV1Api(client)
+    version = core.list_namespaced_secret("default").metadata.resource_version
+    for name in ("w1", "w2"):
+        core.create_namespaced_secret("default", {"metadata": {"name": name}})
+    watch = Watch()
+    seen = []
+    for event in watch.stream(core.list_namespaced_secret, "default", resource_version=version, timeout_seconds=5):
+        seen.append((event["type"], event["object"].metadata.name))
+        if len(seen) == 2:
+            watch.stop()
+    assert seen == [("ADDED", "w1"), ("ADDED", "w2")]
+
+
+def test_the_dynamic_client_applies_and_deletes(client: Any) -> None:
+    maps = DynamicClient(client).resources.get(api_version="v1", kind="ConfigMap")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dynamic"}, "data": {"a": "1"}}
+    made = maps.server_side_apply(body=body, name="dynamic", namespace="default", field_manager="tests")
+    assert made.metadata.managedFields[0].operation == "Apply"
+    assert maps.get(name="dynamic", namespace="default").data.a == "1"
+    maps.delete(name="dynamic", namespace="default")
+
+
+def test_a_lease_is_taken_over_once(client: Any) -> None:
+    leases = CoordinationV1Api(client)
+    spec = {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.123456Z"}
+    made = leases.create_namespaced_lease("default", {"metadata": {"name": "leader"}, "spec": spec})
+    made.spec.holder_identity = "two"
+    assert leases.replace_namespaced_lease("leader", "default", made).spec.holder_identity == "two"
+    with pytest.raises(Exception, match="409"):
+        leases.replace_namespaced_lease("leader", "default", made)
+
+
+KR8S = """
+import sys, kr8s
+from kr8s.objects import ConfigMap, Deployment
+api = kr8s.api(kubeconfig=sys.argv[1])
+made = ConfigMap({"metadata": {"name": "kr", "namespace": "default"}, "data": {"a": "1"}}, api=api)
+made.create()
+made.patch({"data": {"b": "2"}})
+assert dict(ConfigMap.get("kr", "default", api=api).raw["data"]) == {"a": "1", "b": "2"}
+assert "default" in [found.name for found in api.get("namespaces")]
+made.delete()
+print("done")
+"""
+
+
+def test_a_script_of_kr8s_runs(sandbox: Sandbox, tmp_path: Path) -> None:
+    config = sandbox.kubeconfig(tmp_path / "config")
+    done = subprocess.run(
+        [sys.executable, "-c", KR8S, str(config)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "done\n", done.stderr
+
+
+KOPF = """
+import kopf
+
+@kopf.on.create("kopf.example.com", "v1", "exams")
+def created(spec, patch, **_):
+    patch.status["seen"] = spec["question"]
+    return {"answer": 42}
+"""
+
+
+def test_an_operator_of_kopf_runs(sandbox: Sandbox, tmp_path: Path) -> None:
+    config = sandbox.kubeconfig(tmp_path / "config")
+    operator = tmp_path / "operator.py"
+    operator.write_text(KOPF)
+    sandbox.call(lambda cluster: cluster.create(CRD, manager="tests"))
+    command = [sys.executable, "-m", "kopf", "run", "--namespace", "default", "--quiet", str(operator)]
+    environment = {"KUBECONFIG": str(config), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        exam = {
+            "apiVersion": "kopf.example.com/v1",
+            "kind": "Exam",
+            "metadata": {"name": "e", "namespace": "default"},
+            "spec": {"question": "why"},
+        }
+        deadline = time.monotonic() + 40
+        while sandbox.call(lambda cluster: cluster.resource("kopf.example.com", "Exam")) is None:
+            time.sleep(0.02)
+        sandbox.call(lambda cluster: cluster.create(exam, manager="tests"))
+        status: Any = None
+        while not status:
+            assert time.monotonic() < deadline, "the operator did not answer"
+            time.sleep(0.1)
+            found = sandbox.call(lambda cluster: cluster.get("kopf.example.com", "Exam", "default", "e"))
+            status = (found or {}).get("status")
+        running.terminate()
+        threading.Timer(10, running.kill).start() if running.poll() is None else None
+    assert (status["seen"], status["created"]) == ("why", {"answer": 42})
