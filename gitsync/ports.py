@@ -13,7 +13,7 @@ from gitsync.objects.change import Change, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, SyncRecord
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
 
@@ -129,6 +129,10 @@ class Live(Protocol):
 
         Raise ClusterUnavailable when one is not complete in time or may be out of date.
         """
+        ...
+
+    def forget(self, of: GroupKind) -> None:
+        """Stop following a kind that the cluster does not serve any more."""
         ...
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
@@ -337,7 +341,15 @@ class Requests(Protocol):
     """What people may ask of the engine; it is done by a controller, not here."""
 
     def request_sync(self, key: str, by: str) -> bool:
-        """Ask for a look at Git and a sync now, in the name of a person; False for an unknown application."""
+        """
+        Ask for a look at Git and a sync now, in the name of a person; False for an unknown application.
+
+        It syncs also where automation is off, and passes windows that let people through.
+        """
+        ...
+
+    def look_at_git(self, keys: Iterable[str]) -> None:
+        """Ask for a look at Git now, as a push event does; what follows is what a poll would do."""
         ...
 
     def queue_length(self) -> int:

@@ -29,6 +29,7 @@ from gitsync.runtime.manager import Manager, Part
 from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
 from gitsync.source.rules import SAFE_SCHEMES
+from gitsync.source.verify import verify_commit
 from gitsync.sync.converge import Converger
 from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
@@ -87,22 +88,23 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
     cluster, live = Kubernetes(client), LiveView(client)
+    leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
+    is_leading = (lambda: leader.is_leading) if settings.leader_election else (lambda: True)
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     statuses, state = Statuses(cluster, live), State(cluster, live)
-    applier = Applier(cluster, live, records, clock, pool)
+    applier = Applier(cluster, live, records, clock, pool, is_leading)
     execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
     converger = Converger(cluster, live, records, clock, execution, policy or Policy(), _rules(settings), state)
-    fetcher = Fetcher(source, cluster, live, clock)
+    fetcher = Fetcher(source, verify_commit, cluster, live, clock)
     desire = Desire(source, renderer, cluster, fetcher)
     pipeline = Pipeline(fetcher, desire, converger, statuses, state, clock)
-    leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
     applications = Applications(
         pipeline,
         state,
         cluster,
         live,
         clock,
-        is_leading=(lambda: leader.is_leading) if settings.leader_election else (lambda: True),
+        is_leading=is_leading,
         workers=settings.workers,
     )
     execution.nudge = applications.look_at_git

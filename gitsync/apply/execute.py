@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
 from gitsync.apply.job import Job, Result, Round
 from gitsync.apply.step import carry_out
 from gitsync.apply.wait import DEFINITION, NAMESPACE, defines, waits_for
+from gitsync.errors import Conflict
 from gitsync.objects.change import ABSENT, Action, Change
 from gitsync.objects.inventory import Held
 from gitsync.objects.manifest import uid_of
@@ -27,12 +28,21 @@ class Applier:
     no outcome yet: the next plan tells what became of it. RecordUnavailable stops everything.
     """
 
-    def __init__(self, cluster: Cluster, live: Live, records: Records, clock: Clock, pool: Executor) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        live: Live,
+        records: Records,
+        clock: Clock,
+        pool: Executor,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._cluster = cluster
         self._live = live
         self._records = records
         self._clock = clock
         self._pool = pool
+        self._may_write = may_write
 
     def execute(self, job: Job) -> Round:
         """
@@ -54,6 +64,8 @@ class Applier:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
         if not batch:
             return []
+        if not self._may_write():
+            raise Conflict("another replica may be leading by now", cure="nothing more is written here")
         self._records.audit(self._audit(job, change, Outcome.INTENDED, change.reason) for change in batch)
         job.hold(
             {

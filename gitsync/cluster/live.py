@@ -11,6 +11,7 @@ from gitsync.cluster.client import Client
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
+from gitsync.objects.ref import GroupKind
 from gitsync.ports import Resource
 from gitsync.runtime.informer import Reflector
 
@@ -51,15 +52,28 @@ class LiveView:
             if reflector.error is not None:
                 raise _behind(reflector, "may be out of date")
 
+    def forget(self, of: GroupKind) -> None:
+        """Stop following a kind that the cluster does not serve any more."""
+        with self._lock:
+            gone = [resource for resource in self._reflectors if (resource.group, resource.kind) == (of.group, of.kind)]
+            reflectors = [self._reflectors.pop(resource) for resource in gone]
+            copies = [self._kinds.pop(resource) for resource in gone]
+        for reflector in reflectors:
+            reflector.stop()
+        for copy in copies:
+            copy.replace({})
+
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
         """Return the object as last seen, None when it is absent."""
         with self._lock:
-            return self._kinds[resource].items.get(f"{namespace}/{name}")
+            copy = self._kinds.get(resource)
+            return copy.items.get(f"{namespace}/{name}") if copy is not None else None
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         """Return every object of a kind that is followed."""
         with self._lock:
-            return tuple(self._kinds[resource].items.values())
+            copy = self._kinds.get(resource)
+            return tuple(copy.items.values()) if copy is not None else ()
 
     def dependents(self, uid: str) -> tuple[Manifest, ...]:
         """Return the objects of the followed kinds that name this uid as an owner."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from gitsync.apply.wait import defines
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
@@ -78,6 +79,8 @@ class Applications:
             self._saw_application(before, after)
         if ref.of == DEFINITION:
             self._cluster.definitions_changed()
+            if after is None:
+                self._live.forget(defines(manifest))
         for owner in self._live.owners(manifest):
             for key in self._state.concerned(ref_of(owner)):
                 self._queue.add_after(key, _GATHER)
@@ -93,12 +96,12 @@ class Applications:
         manifest = self._get(key)
         if manifest is None:
             return False
-        self._pipeline.poll_now(uid_of(manifest), by)
+        self._pipeline.request(uid_of(manifest), by)
         self._queue.add(key)
         return True
 
     def look_at_git(self, keys: Iterable[str]) -> None:
-        """Look at applications now and ask Git anew, because another one needs to know."""
+        """Look at applications now and ask Git anew: it is said to have changed."""
         for key in keys:
             manifest = self._get(key)
             if manifest is not None:

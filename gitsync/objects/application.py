@@ -33,7 +33,11 @@ def parse_duration(text: object, where: str, *, least: float = 0.0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """Where the manifests are. ``revision`` is a branch, a tag or a commit; ``credentials`` names a Secret."""
+    """
+    Where the manifests are.
+
+    ``revision`` is a branch, a tag or a commit; ``credentials`` names a Secret, ``verify_keys`` one of public keys.
+    """
 
     repo_url: str
     revision: str = "main"
@@ -41,6 +45,7 @@ class GitSource:
     renderer: str = "Auto"
     credentials: str = ""
     verify: str = "None"
+    verify_keys: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +265,7 @@ def parse_application(manifest: Manifest) -> Application:
                     source.get("renderer", "Auto"), ("Auto", "Kustomize", "Plain"), "spec.source.renderer"
                 ),
                 credentials=str(at(source, "credentials", "secretRef", "name", default="")),
+                verify_keys=str(at(source, "verify", "secretRef", "name", default="")),
                 verify=_choice(
                     at(source, "verify", "mode", default="None"), ("None", "SignedCommits"), "spec.source.verify.mode"
                 ),

@@ -196,6 +196,8 @@ class Reflector:
             self._on_state()
 
     def _fail(self, error: GitsyncError) -> None:
+        if self._failures == 0 and self.is_synced:
+            return  # watches break now and then; only one that cannot be taken up again leaves the copy in doubt
         changed = self.error is None and not self._stop.is_set()
         self.error = error
         if changed:

@@ -35,6 +35,9 @@ def count_failure(memory: Memory, turn: Turn, failed: Sequence[Result], now: flo
     return delay
 
 
-def count_success(memory: Memory) -> None:
-    """Forget the failures."""
+def count_success(memory: Memory, turn: Turn) -> None:
+    """Forget the failures, and take what was asked for as carried out; a request of this very moment stands."""
     memory.attempts = Attempts(("", 0, ""))
+    if memory.requested_by == turn.requested_by:
+        memory.requested_by = ""
+    turn.settle_request()

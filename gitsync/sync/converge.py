@@ -249,7 +249,6 @@ class Converger:
         if not plan.writes and operation is None:
             turn.phase = "Synced"
             turn.applied = plan.revision
-            turn.settle_request()
             self._keep_failed_hooks(turn, memory)
         elif operation is not None:
             turn.phase, turn.reason = "Executing", "Waiting"
@@ -280,7 +279,7 @@ class Converger:
             turn.phase, turn.reason = "Failed", "HookFailed"
             turn.problems = {ref: result.message for ref, result in failed.items()}
         else:
-            count_success(memory)
+            count_success(memory, turn)
             memory.failed.clear()
 
 

@@ -23,23 +23,29 @@ def credentials_of(app: Application, cluster: Cluster, live: Live) -> Credential
     name = app.source.credentials
     if not name:
         return Credentials()
-    where = "spec.source.credentials.secretRef.name"
+    secret = secret_of(app, name, "spec.source.credentials.secretRef.name", cluster, live)
+    return Credentials(
+        username=text_of(secret, "username"),
+        password=text_of(secret, "password"),
+        ssh_key=text_of(secret, "ssh-privatekey") or text_of(secret, "identity"),
+        known_hosts=text_of(secret, "known_hosts"),
+    )
+
+
+def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: Live) -> Manifest:
+    """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
     resource = cluster.resource("", "v1", "Secret")
     if resource is None:
         raise InvalidInput("the cluster serves no Secrets", where=where)
     live.follow([resource], _FIRST_LIST)
-    secret = live.get(resource, app.namespace, name)
+    secret = live.get(resource, app.namespace, name) if name else None
     if secret is None:
         raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", where=where, cure="create it")
-    return Credentials(
-        username=_text(secret, "username"),
-        password=_text(secret, "password"),
-        ssh_key=_text(secret, "ssh-privatekey") or _text(secret, "identity"),
-        known_hosts=_text(secret, "known_hosts"),
-    )
+    return secret
 
 
-def _text(secret: Manifest, key: str) -> str:
+def text_of(secret: Manifest, key: str) -> str:
+    """Return a member of a Secret as text, empty when it has none; raise InvalidInput when it is no text."""
     encoded = (secret.get("data") or {}).get(key)
     if not encoded:
         return ""

@@ -98,7 +98,7 @@ class Execution:
             id=uuid.uuid4().hex[:16],
             commit=turn.goal or Commit(turn.applied),
             trigger=trigger,
-            initiator=memory.requested_by if trigger == "manual" and memory.requested_by else "automated",
+            initiator=(turn.requested_by or "manual") if trigger == "manual" else "automated",
             started=turn.now,
             began=self._clock.monotonic(),
             plan=plan,
@@ -193,9 +193,8 @@ class Execution:
         if message:
             turn.wake_in(count_failure(memory, turn, failed, now))
         else:
-            count_success(memory)
+            count_success(memory, turn)
             turn.applied = operation.commit.id
-            turn.settle_request()
         turn.message = message
         self.finish(turn, memory, operation, message)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from random import random
 
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
 from gitsync.ports import Clock, Cluster, Credentials, Live, Snapshot, Source
-from gitsync.sync.credentials import credentials_of
+from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.memory import Memory
 from gitsync.sync.turn import Stage, Turn
+
+Verify = Callable[[Path, str, Mapping[str, str]], object]
+"""Raise Refused unless a commit of a mirror is signed by one of the named keys."""
 
 _NOW = float("-inf")
 _RETRY = 30.0
@@ -21,9 +25,17 @@ class Fetcher:
     """Ask the Git server when a poll is due or a person asks, and remember the answer until then."""
 
     def __init__(
-        self, source: Source, cluster: Cluster, live: Live, clock: Clock, *, random: Callable[[], float] = random
+        self,
+        source: Source,
+        verify: Verify,
+        cluster: Cluster,
+        live: Live,
+        clock: Clock,
+        *,
+        random: Callable[[], float] = random,
     ) -> None:
         self._source = source
+        self._verify = verify
         self._cluster = cluster
         self._live = live
         self._clock = clock
@@ -37,12 +49,17 @@ class Fetcher:
         if memory.source != source:
             memory.source, memory.fetched, memory.next_poll = source, None, _NOW
         now = self._clock.monotonic()
-        if now >= memory.next_poll or (turn.is_requested and turn.app.requested_sync != memory.polled_for):
+        if turn.app.requested_sync != memory.polled_for:
+            memory.hinted, memory.polled_for = now, turn.app.requested_sync
+        if now >= memory.next_poll or memory.hinted is not None:
             self._poll(turn, memory, now)
         turn.source_error = memory.poll_error
         turn.wake_in(max(memory.next_poll - now, 0.05))
         if memory.fetched is None or memory.fetched.id != memory.commit:
-            memory.fetched = self.snapshot(turn, memory, memory.commit).commit
+            snapshot = self.snapshot(turn, memory, memory.commit)
+            if source.verify == "SignedCommits":
+                self._verify(Path(snapshot.git_dir), memory.commit, self._trusted(turn))
+            memory.fetched = snapshot.commit
         turn.commit = turn.goal = memory.fetched
         return memory.fetched
 
@@ -54,11 +71,10 @@ class Fetcher:
 
     def _poll(self, turn: Turn, memory: Memory, now: float) -> None:
         interval = turn.app.sync.interval
-        is_asked = memory.next_poll == _NOW or turn.is_requested
-        memory.polled_for = turn.app.requested_sync
+        # applications of one repository share a poll: what another one heard lately, or since the hint, is as good
+        age = interval / 2 if memory.hinted is None else max(now - memory.hinted, 0.0)
+        memory.hinted = None
         try:
-            # applications of one repository share a poll: what another one heard lately is as good
-            age = 0.0 if is_asked else interval / 2
             memory.commit = self._source.resolve(turn.app.source, self._credentials(turn), max_age=age)
             memory.poll_error = None
             memory.next_poll = now + interval * (0.9 + 0.1 * self._random())
@@ -71,3 +87,8 @@ class Fetcher:
 
     def _credentials(self, turn: Turn) -> Credentials:
         return credentials_of(turn.app, self._cluster, self._live)
+
+    def _trusted(self, turn: Turn) -> dict[str, str]:
+        where = "spec.source.verify.secretRef.name"
+        secret = secret_of(turn.app, turn.app.source.verify_keys, where, self._cluster, self._live)
+        return {name: text_of(secret, name) for name in secret.get("data") or {}}

@@ -70,6 +70,8 @@ class Memory:
     poll_error: GitsyncError | None = None
     commit: str = ""
     polled_for: str = ""
+    hinted: float | None = None
+    """When somebody said that Git has changed, by the monotonic clock; None once that was looked into."""
     fetched: Commit | None = None
     snapshot: Snapshot | None = None
     rendered_of: tuple[str, str, str] = ("", "", "")
@@ -84,5 +86,6 @@ class Memory:
     failed: dict[ObjectRef, Result] = field(default_factory=dict)
     heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     requested_by: str = ""
+    """The person who asks for a sync; empty once it was carried out."""
     has_open_intents: bool = True
     """The audit may hold writes without an outcome: after a start, and after answers that never came."""

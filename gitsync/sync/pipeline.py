@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gitsync.errors import GitsyncError, InvalidInput, TransientError
+from gitsync.errors import GitsyncError, TerminalError, TransientError
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
@@ -24,6 +24,9 @@ from gitsync.sync.render import Desire
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
+
+_GIT = (Stage.SOURCE, Stage.RENDER)
+"""The stages in which what is wrong is wrong in Git."""
 
 
 class Pipeline:
@@ -46,8 +49,9 @@ class Pipeline:
 
         Return the seconds until it wants to look again. A passing failure is raised, after it was recorded.
         """
-        memory = self._memories.setdefault(uid_of(manifest), Memory())
+        memory = self._memory(uid_of(manifest))
         turn = Turn.of(manifest, self._clock.now())
+        turn.requested_by = memory.requested_by
         try:
             turn.app = parse_application(manifest)
             if metadata_of(manifest).get("deletionTimestamp"):
@@ -56,9 +60,7 @@ class Pipeline:
                 turn.suspend()
             else:
                 turn.manifest = self._statuses.set_finalizer(manifest, turn.app.sync.prune)
-                commit = self._fetcher.fetch(turn, memory)
-                self._state.follow(turn.app.key, turn.app.source.repo_url, commit.id)
-                self._follow(turn, memory, commit)
+                self._follow(turn, memory)
         except GitsyncError as error:
             turn.fail(error)
         return self._record(turn)
@@ -67,24 +69,35 @@ class Pipeline:
         """Forget an application that is gone."""
         self._memories.pop(uid, None)
 
-    def poll_now(self, uid: str, by: str = "") -> None:
-        """Ask the Git server at the next look, whatever the interval; ``by`` is the person who asked for it."""
-        memory = self._memories.get(uid)
-        if memory is not None:
-            memory.next_poll = float("-inf")
-            memory.requested_by = by
+    def poll_now(self, uid: str) -> None:
+        """Ask the Git server at the next look, whatever the interval."""
+        self._memory(uid).hinted = self._clock.monotonic()
 
-    def _follow(self, turn: Turn, memory: Memory, commit: Commit) -> None:
-        """Converge to a commit; while it cannot be used, to the one that was applied completely last."""
+    def request(self, uid: str, by: str) -> None:
+        """Sync at the next look because a person asks for it, also where automation is off."""
+        self.poll_now(uid)
+        self._memory(uid).requested_by = by
+
+    def _follow(self, turn: Turn, memory: Memory) -> None:
+        """Converge to the commit that Git has; while that cannot be used, keep up the last one that was applied."""
         try:
+            commit = self._fetcher.fetch(turn, memory)
+            self._state.follow(turn.app.key, turn.app.source.repo_url, commit.id)
             self._converge(turn, memory, commit)
-        except InvalidInput as error:
-            if turn.stage is not Stage.RENDER or turn.applied in ("", commit.id):
+        except TerminalError as error:
+            stage = turn.stage
+            if stage not in _GIT or turn.applied in ("", turn.commit.id if turn.commit else ""):
                 raise
-            turn.goal = Commit(turn.applied)
-            self._converge(turn, memory, turn.goal)
-            turn.stage = Stage.RENDER
+            self._keep_up(turn, memory, error)
+            turn.stage = stage
             turn.fail(error)
+
+    def _keep_up(self, turn: Turn, memory: Memory, reason: TerminalError) -> None:
+        turn.goal = Commit(turn.applied)
+        try:
+            self._converge(turn, memory, turn.goal)
+        except TerminalError:
+            raise reason from None  # the reason why the newest cannot be used is what helps
 
     def _converge(self, turn: Turn, memory: Memory, commit: Commit) -> None:
         desired = self._desire.of(turn, memory, commit)
@@ -111,6 +124,9 @@ class Pipeline:
         if isinstance(turn.error, TransientError):
             raise turn.error
         return turn.wake
+
+    def _memory(self, uid: str) -> Memory:
+        return self._memories.setdefault(uid, Memory())
 
 
 def _credentials_ref(turn: Turn) -> frozenset[ObjectRef]:

@@ -63,6 +63,7 @@ class Turn:
     message: str = ""
     applied: str = ""
     requested: str = ""
+    requested_by: str = ""
     drift_seen: tuple[tuple[ObjectRef, str], ...] = ()
     drift_objects: int = 0
     corrected: int = 0
@@ -96,16 +97,17 @@ class Turn:
     @property
     def is_requested(self) -> bool:
         """Whether a person asks for a sync that was not carried out yet."""
-        return bool(self.app.requested_sync) and self.app.requested_sync != self.requested
+        return bool(self.requested_by) or (bool(self.app.requested_sync) and self.app.requested_sync != self.requested)
 
     @property
     def input(self) -> tuple[str, int, str]:
         """What a failure belongs to: another commit, another spec or another request starts afresh."""
-        return (self.commit.id if self.commit else "", self.app.generation, self.app.requested_sync)
+        request = f"{self.app.requested_sync} {self.requested_by}"
+        return (self.commit.id if self.commit else "", self.app.generation, request)
 
     def settle_request(self) -> None:
         """Take the requested sync as carried out."""
-        self.requested = self.app.requested_sync
+        self.requested, self.requested_by = self.app.requested_sync, ""
 
     @property
     def status_before(self) -> dict[str, Any]:
@@ -120,7 +122,9 @@ class Turn:
     def fail(self, error: GitsyncError) -> None:
         """Take note of what stopped the look."""
         self.error = error
-        self.phase, self.reason, self.message = "Failed", self.stage.value, str(error)
+        is_passing = isinstance(error, TransientError) and self.stage is Stage.OBSERVE
+        self.phase = "Observing" if is_passing else "Failed"
+        self.reason, self.message = self.stage.value, str(error)
         if self.stage is Stage.RENDER:
             self.render_error = error
 

@@ -106,7 +106,7 @@ def test_a_watch_that_breaks_or_expires_misses_nothing(
     server: Sandbox, cluster: Kubernetes, live: LiveView, kind: FaultKind
 ) -> None:
     live.follow([CONFIG_MAP], 10)
-    server.inject(Fault(kind, verb="watch", resource="configmaps", count=2))
+    server.inject(Fault(kind, verb="watch", resource="configmaps", count=1))
     cluster.apply(config_map("a", x="1"), manager="m")
     until(lambda: data_of(live, "a") == {"x": "1"})
     live.follow([CONFIG_MAP], 10)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.sandbox.server import Sandbox
+from tests.flow.test_order import WIDGET, WIDGETS
 from tests.flow.world import NAMESPACE, World, config_map, until
 
 
@@ -130,3 +131,35 @@ def test_with_automation_off_only_a_request_syncs(world: World) -> None:
     world.synced(commit)
     assert world.status()["requestedSync"] == "by-ada-1"
     assert world.controller.records.history(f"{NAMESPACE}/shop")[0].trigger == "manual"
+
+
+def test_a_dropped_definition_is_followed_no_more_and_others_go_on(world: World) -> None:
+    first = world.repo.commit("first", {"shop/crd.yaml": WIDGETS, "shop/widget.yaml": WIDGET})
+    world.application(destination={"namespace": "shop", "allowClusterScoped": True}, risk={"approval": "Never"})
+    world.start()
+    world.synced(first)
+    world.client.send("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com", {})
+    world.synced(first, timeout=20)  # self-heal brings the definition and its object back
+    world.cluster.definitions_changed()
+    until(lambda: world.get("Widget", "w", api="example.com/v1") is not None, 20, world.status)
+
+
+def test_an_unsigned_commit_is_refused_and_the_last_good_one_kept_up(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "keys", "namespace": NAMESPACE},
+            "stringData": {"ada": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEqN0O0wKMmEtcQ2B2XOp4pIu5wz0bTBLUvh2ZzVDGyp"},
+        }
+    )
+    world.application(source={"verify": {"mode": "SignedCommits", "secretRef": {"name": "keys"}}})
+    world.repo.commit("unsigned", {"shop/a.yaml": config_map("a", x="2")})
+    until(lambda: "not signed" in world.condition("SourceReady").get("message", ""), 10, world.status)
+    world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+    found = until(lambda: world.get("ConfigMap", "a"), 5)
+    assert found["data"] == {"x": "1"}

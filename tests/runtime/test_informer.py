@@ -136,13 +136,23 @@ def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> Non
     assert copy.items == ONE.items
 
 
-def test_a_failure_keeps_the_copy_and_says_that_it_may_be_behind(follow: Follow) -> None:
-    server = Server([ONE], [[ClusterUnavailable("away", retry_after=0.05)], []])
+def test_a_watch_that_cannot_be_taken_up_again_leaves_the_copy_in_doubt(follow: Follow) -> None:
+    away = ClusterUnavailable("away", retry_after=0.05)
+    server = Server([ONE], [[away], [away], []])
     reflector, copy = follow(server)
     until(lambda: reflector.error is not None)
     assert copy.items == ONE.items
     until(lambda: reflector.error is None)
     assert server.listed == 1
+
+
+def test_a_watch_that_breaks_once_leaves_no_doubt(follow: Follow) -> None:
+    server = Server([ONE], [[ClusterUnavailable("cut")], [event("ADDED", "b", "11")]])
+    states: list[object] = []
+    reflector, copy = follow(server)
+    reflector._on_state = lambda: states.append(reflector.error)
+    until(lambda: "b" in copy.items)
+    assert [state for state in states if state is not None] == []
 
 
 def test_watches_that_end_at_once_are_not_asked_for_in_a_hot_loop(follow: Follow) -> None:

@@ -63,6 +63,6 @@ def test_what_only_the_cluster_is_to_blame_for_is_tried_again_soon(asked: float 
 def test_a_success_forgets_failures() -> None:
     memory = Memory()
     count_failure(memory, turn(), [failed(Rejected("no"))], now=0.0)
-    count_success(memory)
+    count_success(memory, turn())
     assert memory.attempts.failures == 0
     assert memory.attempts.due == 0.0
