@@ -8,6 +8,7 @@ from gitsync.merge.fieldset import SELF, Node
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.elements import element
+from gitsync.plan.values import same_value
 
 _PLAIN: Final = frozenset({str, int, float, bool})
 _NOT_OWNED: Final = frozenset({"name", "namespace"})
@@ -17,7 +18,7 @@ def is_settled(schema: Schema, desired: Manifest, live: Manifest, applied: Node)
     """
     Tell whether nothing has to be looked at closely: one pass over what is declared, and no list or set is built.
 
-    True is certain: every declared value lives as it is spelled, and ``applied``, what we own, is exactly that. False
+    True is certain: every declared value lives, by meaning, and ``applied``, what we own, is exactly that. False
     means no more than that the slow comparison has to decide.
     """
     owned = len(applied)
@@ -40,10 +41,10 @@ def _value(schema: Schema, desired: Any, live: Any, node: Node) -> bool:
     if kind is not type(live):
         return False
     if kind is dict and not schema.map_atomic:
-        return bool(desired) and _map(schema, desired, live, node)
+        return _map(schema, desired, live, node)
     if kind is list and schema.list_type != "atomic" and schema.items is not None:
-        return bool(desired) and _list(schema, desired, live, node)
-    return not node and bool(desired == live)
+        return _list(schema, desired, live, node)
+    return not node and (bool(desired == live) or same_value(schema, desired, live))
 
 
 def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: Node) -> bool:
@@ -55,7 +56,9 @@ def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: No
         there = live.get(name)
         kind = type(value)
         if kind in _PLAIN:
-            if below or there != value or type(there) is not kind:
+            if below:
+                return False
+            if (there != value or type(there) is not kind) and not same_value(fields[name] or DEDUCED, value, there):
                 return False
         elif not _value(fields[name] or DEDUCED, value, there, below):
             return False
