@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.times import canonical_time
 from gitsync.sandbox.refusals import bad_request, internal
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.status import ApiError, Cause
@@ -76,7 +77,27 @@ def metadata_copy(obj: Manifest, *, nulls: bool = False) -> dict[str, Any]:
             for item in _items(value):
                 if item is not None and not isinstance(item, item_type):
                     raise wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
-    return {member: value for member, value in meta.items() if nulls or value is not None}
+    copy = {member: value for member, value in meta.items() if nulls or value is not None}
+    for member in ("creationTimestamp", "deletionTimestamp"):
+        if copy.get(member):
+            copy[member] = _utc(copy[member], f"ObjectMeta.metadata.{member}")
+    if copy.get("managedFields"):
+        copy["managedFields"] = [
+            {**entry, "time": _utc(entry["time"], "ManagedFieldsEntry.time")} if entry.get("time") else entry
+            for entry in copy["managedFields"]
+            if entry is not None
+        ]
+    return copy
+
+
+def _utc(time: Any, member: str) -> str:
+    """Return a time in the one spelling that is stored; clients may send others."""
+    if not isinstance(time, str):
+        raise wrong_type(time, member, "v1.Time")
+    try:
+        return canonical_time(time)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
 
 
 def _items(value: Any) -> Iterable[Any]:

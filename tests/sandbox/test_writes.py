@@ -218,3 +218,13 @@ def test_events_are_the_same_in_both_groups(api: Client) -> None:
     found = api.get(f"{new}/e").json
     assert (found["note"], found["regarding"]["name"]) == ("M", "p")
     assert api.get(f"{new}?fieldSelector=regarding.name=p").names == ["e"]
+
+
+def test_times_are_equal_however_they_are_spelled(api: Client) -> None:
+    path = api.namespace()
+    made = api.create(path, "c", {"a": "1"})
+    meta = {**made["metadata"], "creationTimestamp": made["metadata"]["creationTimestamp"].replace("Z", "+00:00")}
+    meta["managedFields"] = [{**entry, "time": entry["time"].replace("Z", "+00:00")} for entry in meta["managedFields"]]
+    assert api.ask("PUT", f"{path}/c", {**made, "metadata": meta}).json == made
+    other = {**made, "metadata": {**made["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}}
+    assert api.ask("PUT", f"{path}/c", other).status == 422
