@@ -44,7 +44,7 @@ def _value(schema: Schema, desired: Any, live: Any, node: Node) -> bool:
         return _map(schema, desired, live, node)
     if kind is list and schema.list_type != "atomic" and schema.items is not None:
         return _list(schema, desired, live, node)
-    return not node and (bool(desired == live) or same_value(schema, desired, live))
+    return not node and same_value(schema, desired, live)
 
 
 def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: Node) -> bool:
