@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -223,9 +223,20 @@ class Records(Protocol):
         ...
 
     def audit_records(
-        self, application: str = "", *, sync: str = "", limit: int = 100, before: int = 0
+        self,
+        application: str = "",
+        *,
+        sync: str = "",
+        action: str = "",
+        outcome: str = "",
+        limit: int = 100,
+        before: int = 0,
     ) -> tuple[AuditRecord, ...]:
-        """Return audit records, newest first."""
+        """Return audit records, newest first; an empty filter lets all pass."""
+        ...
+
+    def export(self, application: str = "") -> Iterator[AuditRecord]:
+        """Yield the audit chain of one application or of all, oldest first, without holding all of it in memory."""
         ...
 
     def unfinished(self) -> tuple[AuditRecord, ...]:
@@ -242,6 +253,14 @@ class Records(Protocol):
 
     def use_approval(self, application: str, digest: str) -> None:
         """Mark the approval used; it never counts again."""
+        ...
+
+    def reject(self, application: str, digest: str, *, by: str, reason: str) -> None:
+        """Store that a person turned exactly this plan down; an approval of it does not count any more."""
+        ...
+
+    def rejection(self, application: str, digest: str) -> tuple[str, str] | None:
+        """Return who turned this plan down and why, None when nobody did; a later approval takes it back."""
         ...
 
     def verify(self) -> tuple[str, ...]:
@@ -336,6 +355,10 @@ class View(Protocol):
         """Return the live objects that this one owns, masked."""
         ...
 
+    def owned(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the live objects that name this uid as an owner, masked."""
+        ...
+
 
 class Requests(Protocol):
     """What people may ask of the engine; it is done by a controller, not here."""
@@ -350,6 +373,10 @@ class Requests(Protocol):
 
     def look_at_git(self, keys: Iterable[str]) -> None:
         """Ask for a look at Git now, as a push event does; what follows is what a poll would do."""
+        ...
+
+    def suspend(self, key: str, suspended: bool) -> bool:
+        """Set ``spec.suspend`` of an Application and nothing else; False for an unknown one."""
         ...
 
     def queue_length(self) -> int:

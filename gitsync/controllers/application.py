@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from gitsync.apply.wait import defines
 from gitsync.errors import ClusterUnavailable
-from gitsync.objects.keys import GROUP, VERSION
+from gitsync.objects.keys import API_VERSION, GROUP, SUSPEND_MANAGER, VERSION
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Clock, Cluster, Live, Resource
@@ -107,6 +107,21 @@ class Applications:
             if manifest is not None:
                 self._pipeline.poll_now(uid_of(manifest))
                 self._queue.add(key)
+
+    def suspend(self, key: str, suspended: bool) -> bool:
+        """Set ``spec.suspend`` of an Application and nothing else; the watch tells what follows."""
+        manifest = self._get(key)
+        if manifest is None:
+            return False
+        identity = {"name": metadata_of(manifest)["name"], "namespace": metadata_of(manifest)["namespace"]}
+        wanted = {
+            "apiVersion": API_VERSION,
+            "kind": APPLICATION.kind,
+            "metadata": identity,
+            "spec": {"suspend": suspended},
+        }
+        self._cluster.apply(wanted, manager=SUSPEND_MANAGER)
+        return True
 
     def queue_length(self) -> int:
         """Return how many applications wait for a worker."""

@@ -13,6 +13,8 @@ FIELD_MANAGER: Final = "gitsync"
 """The field manager of everything applied from Git."""
 STATUS_MANAGER: Final = "gitsync-status"
 """The field manager of Application status."""
+SUSPEND_MANAGER: Final = "gitsync-suspend"
+"""The field manager of ``spec.suspend`` when somebody stops or resumes an Application from the dashboard."""
 AGENTS_FIELD_MANAGER: Final = "gitsync-agents"
 
 APPLICATION_LABEL: Final = "gitsync.dev/application"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, insert, select, update
+from sqlalchemy import ColumnElement, Row, Table, and_, delete, exists, insert, select, update
 
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.record.database import Database
@@ -18,7 +18,7 @@ from gitsync.record.rows import (
     history_record,
     link,
 )
-from gitsync.record.tables import APPROVALS, AUDIT, CHAIN, HISTORY
+from gitsync.record.tables import APPROVALS, AUDIT, CHAIN, HISTORY, REJECTIONS
 
 
 class SqlRecords:
@@ -81,24 +81,37 @@ class SqlRecords:
         return history_record(*row) if row else None
 
     def audit_records(
-        self, application: str = "", *, sync: str = "", limit: int = 100, before: int = 0
+        self,
+        application: str = "",
+        *,
+        sync: str = "",
+        action: str = "",
+        outcome: str = "",
+        limit: int = 100,
+        before: int = 0,
     ) -> tuple[AuditRecord, ...]:
-        """Return audit records, newest first."""
+        """Return audit records, newest first; an empty filter lets all pass."""
         query = select(*_LINK).order_by(AUDIT.c.id.desc()).limit(limit)
-        if application:
-            query = query.where(AUDIT.c.application == application)
-        if sync:
-            query = query.where(AUDIT.c.sync == sync)
+        for column, wanted in (
+            (AUDIT.c.application, application),
+            (AUDIT.c.sync, sync),
+            (AUDIT.c.action, action),
+            (AUDIT.c.outcome, outcome),
+        ):
+            if wanted:
+                query = query.where(column == wanted)
         if before:
             query = query.where(AUDIT.c.id < before)
         with self._database.reading() as connection:
             return tuple(_audit(row) for row in connection.execute(query))
 
-    def export(self, batch: int = 1000) -> Iterator[AuditRecord]:
-        """Yield the whole chain, oldest first, a batch in memory at a time."""
+    def export(self, application: str = "", batch: int = 1000) -> Iterator[AuditRecord]:
+        """Yield the chain of one application or of all, oldest first, a batch in memory at a time."""
         last = 0
         while True:
             query = select(*_LINK).where(AUDIT.c.id > last).order_by(AUDIT.c.id).limit(batch)
+            if application:
+                query = query.where(AUDIT.c.application == application)
             with self._database.reading() as connection:
                 records = [_audit(row) for row in connection.execute(query)]
             yield from records
@@ -126,20 +139,37 @@ class SqlRecords:
         """Store an approval of exactly this plan; a newer one replaces an older one."""
         values = {"approver": approver, "reason": reason, "until": _stamp(until), "used": 0}
         with self._database.writing() as connection:
-            connection.execute(delete(APPROVALS).where(_plan(application, digest)))
+            for table in (APPROVALS, REJECTIONS):
+                connection.execute(delete(table).where(_plan(table, application, digest)))
             connection.execute(insert(APPROVALS).values(application=application, digest=digest, **values))
 
     def approval(self, application: str, digest: str, now: datetime) -> str:
         """Return who approved this plan, empty when nobody did or it lapsed or was used."""
         query = select(APPROVALS.c.approver).where(APPROVALS.c.used == 0, APPROVALS.c.until > _stamp(now))
         with self._database.reading() as connection:
-            found = connection.execute(query.where(_plan(application, digest))).scalar()
+            found = connection.execute(query.where(_plan(APPROVALS, application, digest))).scalar()
         return str(found) if found else ""
 
     def use_approval(self, application: str, digest: str) -> None:
         """Mark the approval used; it never counts again."""
         with self._database.writing() as connection:
-            connection.execute(update(APPROVALS).where(_plan(application, digest)).values(used=1))
+            connection.execute(update(APPROVALS).where(_plan(APPROVALS, application, digest)).values(used=1))
+
+    def reject(self, application: str, digest: str, *, by: str, reason: str) -> None:
+        """Store that a person turned exactly this plan down; an approval of it does not count any more."""
+        with self._database.writing() as connection:
+            for table in (APPROVALS, REJECTIONS):
+                connection.execute(delete(table).where(_plan(table, application, digest)))
+            connection.execute(
+                insert(REJECTIONS).values(application=application, digest=digest, rejected_by=by, reason=reason)
+            )
+
+    def rejection(self, application: str, digest: str) -> tuple[str, str] | None:
+        """Return who turned this plan down and why; see the port."""
+        query = select(REJECTIONS.c.rejected_by, REJECTIONS.c.reason)
+        with self._database.reading() as connection:
+            found = connection.execute(query.where(_plan(REJECTIONS, application, digest))).first()
+        return (str(found[0]), str(found[1])) if found else None
 
     def verify(self) -> tuple[str, ...]:
         """Return what is wrong with the audit chain, one line each; empty when it is whole."""
@@ -168,8 +198,8 @@ def _audit(row: Row[int, str, str, str]) -> AuditRecord:
     return audit_record(*row)
 
 
-def _plan(application: str, digest: str) -> ColumnElement[bool]:
-    return and_(APPROVALS.c.application == application, APPROVALS.c.digest == digest)
+def _plan(table: Table, application: str, digest: str) -> ColumnElement[bool]:
+    return and_(table.c.application == application, table.c.digest == digest)
 
 
 def _stamp(time: datetime) -> str:

@@ -54,3 +54,12 @@ APPROVALS = Table(
     Column("until", String(40), nullable=False),
     Column("used", Integer, nullable=False),
 )
+
+REJECTIONS = Table(
+    "rejections",
+    METADATA,
+    Column("application", String(512), primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("rejected_by", String(256), nullable=False),
+    Column("reason", Text, nullable=False),
+)

@@ -156,6 +156,10 @@ class State:
         found = self.live(key, ref)
         return tuple(mask(part) for part in self._live.dependents(uid_of(found))) if found is not None else ()
 
+    def owned(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the live objects that name this uid as an owner, masked."""
+        return tuple(mask(part) for part in self._live.dependents(uid))
+
     def _look(self, ref: ObjectRef, version: str) -> Manifest | None:
         resource = self._cluster.resource(ref.group, version, ref.kind)
         return self._live.get(resource, ref.namespace, ref.name) if resource is not None else None

@@ -83,3 +83,19 @@ def test_two_replicas_elect_one_that_syncs(world: World) -> None:
     lease = world.get("Lease", "gitsync-controller", NAMESPACE, "coordination.k8s.io/v1")
     assert lease is not None
     assert not lease["spec"].get("holderIdentity")
+
+
+def test_suspending_stops_syncs_and_keeps_the_rest_of_the_spec(world: World) -> None:
+    first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(first)
+    key = f"{NAMESPACE}/shop"
+    assert world.controller.requests.suspend(key, True)
+    until(lambda: world.status()["phase"] == "Suspended", 3)
+    second = world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+    assert world.controller.requests.suspend(key, False)
+    world.synced(second, timeout=3)
+    found = world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") or {}
+    assert found["spec"]["source"]["path"] == "shop"
+    assert not world.controller.requests.suspend(f"{NAMESPACE}/absent", True)

@@ -138,3 +138,17 @@ def test_records_survive_a_reopening(url: str) -> None:
 def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
     with pytest.raises(RecordUnavailable, match="cannot be used"):
         Database(f"sqlite:///{tmp_path}/absent/records.db")
+
+
+def test_a_rejection_takes_an_approval_back_and_the_other_way_round(records: SqlRecords) -> None:
+    assert records.rejection("gitsync/dev", "d1") is None
+    records.approve("gitsync/dev", "d1", approver="Grace", reason="checked", until=NOW + timedelta(hours=1))
+    records.reject("gitsync/dev", "d1", by="Linus", reason="not on Friday")
+    assert records.approval("gitsync/dev", "d1", NOW) == ""
+    assert records.rejection("gitsync/dev", "d1") == ("Linus", "not on Friday")
+    assert records.rejection("gitsync/dev", "d2") is None
+    records.reject("gitsync/dev", "d1", by="Ada", reason="nor on Monday")
+    assert records.rejection("gitsync/dev", "d1") == ("Ada", "nor on Monday")
+    records.approve("gitsync/dev", "d1", approver="Grace", reason="well then", until=NOW + timedelta(hours=1))
+    assert records.rejection("gitsync/dev", "d1") is None
+    assert records.approval("gitsync/dev", "d1", NOW) == "Grace"
