@@ -75,8 +75,10 @@ def deletes_guard(change: Change) -> str | None:
 
 def asks_to_confirm(change: Change) -> str | None:
     """Match the delete of an object whose annotation asks for confirmation."""
-    live = change.live
-    return "" if _deletes(change) and live and options_of(live).prune is Deletion.CONFIRM else None
+    if not _deletes(change) or change.live is None:
+        return None
+    options = options_of(change.live)
+    return "" if Deletion.CONFIRM in (options.prune, options.delete) else None
 
 
 def replaces(change: Change) -> str | None:

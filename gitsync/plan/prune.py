@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
@@ -16,7 +16,7 @@ from gitsync.plan.tracking import is_owned, owner_of
 
 def prune_changes(
     app: Application,
-    desired: Container[ObjectRef],
+    desired: Collection[ObjectRef],
     live: Mapping[ObjectRef, Manifest],
     inventory: Inventory,
     claims: Mapping[ObjectRef, str],
@@ -26,17 +26,23 @@ def prune_changes(
 
     The step is a prune only where the live object still carries our marks and the uid we know, and nothing asks to
     keep it; otherwise it does nothing and says why. An object that another Application declares now (``claims``) is
-    left to it. An object outside the inventory is never mentioned.
+    left to it. Where nothing at all is declared, as when the Application itself is deleted, objects that are to outlive
+    it are kept too. An object outside the inventory is never mentioned.
     """
-    orphans = sorted(ref for ref in inventory if ref not in desired and ref in live)
-    return tuple(_step(app, ref, live[ref], inventory.entries[ref].uid, claims.get(ref, "")) for ref in orphans)
+    steps = []
+    for ref in sorted(ref for ref in inventory if ref not in desired and ref in live):
+        options, claimant = options_of(live[ref]), claims.get(ref)
+        if claimant:
+            kept = f"kept: {claimant} declares it now"
+        elif not desired and options.delete is Deletion.KEEP:
+            kept = "kept: its annotation says that it outlives its application"
+        else:
+            kept = _why_kept(app, live[ref], inventory.entries[ref].uid, options)
+        steps.append(_step(ref, live[ref], options, kept))
+    return tuple(steps)
 
 
-def _step(app: Application, ref: ObjectRef, live: Manifest, known_uid: str, claimant: str) -> Change:
-    options = options_of(live)
-    kept = _why_kept(app, live, known_uid, options)
-    if claimant:
-        kept = f"kept: {claimant} declares it now"
+def _step(ref: ObjectRef, live: Manifest, options: Options, kept: str) -> Change:
     return Change(
         ref,
         Action.NOTHING if kept else Action.PRUNE,

@@ -73,6 +73,16 @@ def test_keeps_everything_when_pruning_is_off():
     assert change.action is Action.NOTHING
 
 
+def test_an_object_can_outlive_its_application_and_still_be_pruned():
+    outliving = config(annotations={"argocd.argoproj.io/sync-options": "Delete=false"})
+    live = live_of(APP, outliving)
+    held = inventory_of(live)
+    (kept,) = prune_changes(APP, {}, live, held, {})
+    assert kept.action is Action.NOTHING
+    (pruned,) = prune_changes(APP, {ref(config("other"))}, live, held, {})
+    assert pruned.action is Action.PRUNE
+
+
 def test_deletes_in_the_reverse_order_of_waves_and_last_when_asked():
     late = config("late", annotations={"gitsync.dev/sync-wave": "3"})
     last = config("last", annotations={"argocd.argoproj.io/sync-options": "PruneLast=true"})

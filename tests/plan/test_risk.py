@@ -108,6 +108,7 @@ CASES = [
     ("deletes-data", step(Action.REPLACE, CLAIM, CLAIM)),
     ("deletes-guard", prune(POLICY)),
     ("asks-to-confirm", prune(config(annotations={"gitsync.dev/prune": "confirm"}))),
+    ("asks-to-confirm", prune(config(annotations={"argocd.argoproj.io/sync-options": "Delete=confirm"}))),
     ("replaces", step(Action.REPLACE, config(), config())),
     ("prunes", prune(config())),
     ("agent-tool-unapproved", update(AGENT, with_(AGENT, f"{TOOL}.requireApproval", []))),
