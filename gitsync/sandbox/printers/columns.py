@@ -27,7 +27,7 @@ from gitsync.sandbox.printers.cells import (
     selector,
     text,
 )
-from gitsync.sandbox.printers.table import Column
+from gitsync.sandbox.printers.table import Cell, Column
 from gitsync.sandbox.resources import Resource
 
 _META = "meta.v1.ObjectMeta"
@@ -38,7 +38,10 @@ _CONTAINERS = Column("Containers", container_names, "Names of each container in 
 _IMAGES = Column("Images", container_images, "Images referenced by each container in the template.", priority=1)
 _READY = "Number of the pod with ready state"
 _WEBHOOKS = Column(
-    "Webhooks", count("webhooks"), "Webhooks indicates the number of webhooks configured in this object", "integer"
+    "Webhooks",
+    count("webhooks"),
+    "Webhooks indicates the number of webhooks registered in this configuration",
+    "integer",
 )
 
 
@@ -75,6 +78,36 @@ def _replicas(of: str) -> tuple[Column, ...]:
     )
 
 
+_POLICY_BINDING = (
+    _NAME,
+    Column(
+        "PolicyName",
+        text("spec", "policyName"),
+        "PolicyName indicates the policy definition which the policy binding binded to",
+    ),
+    Column(
+        "ParamRef",
+        lines.param_ref,
+        "ParamRef indicates the param resource which sets the configration param",
+    ),
+    _AGE,
+)
+
+
+def _policy(what: str, cell: Cell, description: str) -> tuple[Column, ...]:
+    return (
+        _NAME,
+        Column(what, cell, description, "integer"),
+        Column(
+            "ParamKind",
+            lines.param_kind,
+            "ParamKind specifies the kind of resources used to parameterize this policy",
+        ),
+        _AGE,
+    )
+
+
+_ADMISSION = "admissionregistration.k8s.io"
 _POD = "core.v1.Pod"
 _EVENT = "core.v1.Event"
 _NODE_INFO = "core.v1.NodeSystemInfo"
@@ -96,7 +129,7 @@ _EVENT_COLUMNS = (
     Column("Message", lambda obj, now: str(obj.get("message") or obj.get("note") or "").strip(), f"{_EVENT}.message"),
     Column("First Seen", lines.event_first_seen, f"{_EVENT}.firstTimestamp", priority=1),
     Column("Count", lines.event_count, f"{_EVENT}.count", priority=1),
-    replace(_NAME, format="", priority=1),
+    replace(_NAME, priority=1),
 )
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
@@ -312,7 +345,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Status", lines.phase, f"{_CLAIM}Status.phase"),
         Column("Volume", text("spec", "volumeName", absent=""), f"{_CLAIM}Spec.volumeName"),
         Column("Capacity", lines.bound_capacity, f"{_CLAIM}Status.capacity"),
-        Column("Access Modes", access_modes("status", "accessModes"), f"{_CLAIM}Status.accessModes"),
+        Column("Access Modes", lines.bound_access_modes, f"{_CLAIM}Status.accessModes"),
         Column("StorageClass", text("spec", "storageClassName", absent=""), "StorageClass of the pvc"),
         Column(
             "VolumeAttributesClass",
@@ -328,12 +361,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("ReclaimPolicy", text("reclaimPolicy", absent="Delete"), "storage.v1.StorageClass.reclaimPolicy"),
         Column(
             "VolumeBindingMode",
-            text("volumeBindingMode", absent="<unset>"),
+            text("volumeBindingMode", absent="Immediate"),
             "storage.v1.StorageClass.volumeBindingMode",
         ),
         Column(
             "AllowVolumeExpansion",
-            text("allowVolumeExpansion", absent="false"),
+            lambda obj, now: bool(obj.get("allowVolumeExpansion")),
             "storage.v1.StorageClass.allowVolumeExpansion",
         ),
         _AGE,
@@ -400,48 +433,64 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("scheduling.k8s.io", "PriorityClass"): (
         _NAME,
-        Column("Value", number("value"), "scheduling.v1.PriorityClass.value"),
+        Column("Value", number("value"), "scheduling.v1.PriorityClass.value", "integer"),
         Column(
             "Global-Default",
             lambda obj, now: bool(obj.get("globalDefault")),
             "scheduling.v1.PriorityClass.globalDefault",
+            "boolean",
         ),
         _AGE,
         Column("PreemptionPolicy", text("preemptionPolicy"), "scheduling.v1.PriorityClass.preemptionPolicy"),
     ),
     ("node.k8s.io", "RuntimeClass"): (
         _NAME,
-        Column("Handler", text("handler"), "node.v1.RuntimeClass.handler"),
+        Column("Handler", text("handler")),
         _AGE,
     ),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): (_NAME, _WEBHOOKS, _AGE),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): (_NAME, _WEBHOOKS, _AGE),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): (
+    (_ADMISSION, "ValidatingWebhookConfiguration"): (_NAME, _WEBHOOKS, _AGE),
+    (_ADMISSION, "MutatingWebhookConfiguration"): (_NAME, _WEBHOOKS, _AGE),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): _policy(
+        "Validations",
+        count("spec", "validations"),
+        "Validations indicates the number of validation rules defined in this configuration",
+    ),
+    (_ADMISSION, "MutatingAdmissionPolicy"): _policy(
+        "Mutations",
+        count("spec", "mutations"),
+        "Mutation indicates the number of mutations rules defined in this configuration",
+    ),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("storage.k8s.io", "CSINode"): (
         _NAME,
         Column(
-            "Validations",
-            count("spec", "validations"),
-            "Validations indicates the number of validation rules defined in this configuration",
+            "Drivers",
+            count("spec", "drivers"),
+            "Drivers indicates the number of CSI drivers registered on the node",
             "integer",
         ),
-        Column(
-            "ParamKind",
-            lines.param_kind,
-            "ParamKind specifies the kind of resources used to parameterize this policy",
-        ),
         _AGE,
     ),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): (
+    ("storage.k8s.io", "VolumeAttributesClass"): (
         _NAME,
+        Column("DriverName", text("driverName"), "storage.v1.VolumeAttributesClass.driverName"),
+        _AGE,
+    ),
+    ("storage.k8s.io", "VolumeAttachment"): (
+        _NAME,
+        Column("Attacher", text("spec", "attacher"), "storage.v1.VolumeAttachmentSpec.attacher", format="name"),
         Column(
-            "PolicyName",
-            text("spec", "policyName"),
-            "PolicyName indicates the policy definition which the policy binding binded to",
+            "PV",
+            text("spec", "source", "persistentVolumeName", absent=""),
+            "storage.v1.VolumeAttachmentSource.persistentVolumeName",
         ),
+        Column("Node", text("spec", "nodeName"), "storage.v1.VolumeAttachmentSpec.nodeName"),
         Column(
-            "ParamRef",
-            lines.param_ref,
-            "ParamRef indicates the param resource which sets the configration param",
+            "Attached",
+            lambda obj, now: bool((obj.get("status") or {}).get("attached")),
+            "storage.v1.VolumeAttachmentStatus.attached",
+            "boolean",
         ),
         _AGE,
     ),
@@ -460,7 +509,7 @@ def _docs() -> dict[str, str]:
 def documented_fields() -> set[str]:
     """Return the names of the fields whose documentation columns borrow."""
     columns = [column for found in _COLUMNS.values() for column in found] + list(_PLAIN)
-    return {column.description for column in columns if " " not in column.description}
+    return {column.description for column in columns if column.description and " " not in column.description}
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.printers.cells import (
     NONE,
     UNKNOWN,
+    access_modes,
     human_duration,
     joined,
     seconds_of,
@@ -79,11 +80,11 @@ def endpoints(obj: Manifest, now: float) -> str:
     found: list[str] = []
     for subset in obj.get("subsets") or []:
         ports = subset.get("ports") or []
-        for address in subset.get("addresses") or []:
-            ip = f"[{address['ip']}]" if ":" in address["ip"] else address["ip"]
-            found.extend(f"{ip}:{port['port']}" for port in ports)
-            if not ports:
-                found.append(ip)
+        ips = [address["ip"] for address in subset.get("addresses") or []]
+        hosts = [f"[{ip}]" if ":" in ip else ip for ip in ips]
+        found.extend(f"{host}:{port['port']}" for port in ports for host in hosts)
+        if not ports:
+            found.extend(ips)
     return _some(found) if found else NONE
 
 
@@ -101,12 +102,13 @@ def slice_endpoints(obj: Manifest, now: float) -> str:
 
 def job_status(job: Manifest, now: float) -> str:
     """Return what a Job is at."""
-    for condition in at(job, "status", "conditions") or []:
-        if condition.get("status") == "True":
-            kind = condition["type"]
-            if kind in ("Complete", "Failed", "Suspended", "SuccessCriteriaMet", "FailureTarget"):
-                return str(kind)
-    return "Terminating" if job["metadata"].get("deletionTimestamp") else "Running"
+    true = {item["type"] for item in at(job, "status", "conditions") or [] if item.get("status") == "True"}
+    for kind in ("Complete", "Failed"):
+        if kind in true:
+            return kind
+    if job["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    return next((kind for kind in ("Suspended", "FailureTarget") if kind in true), "Running")
 
 
 def job_completions(job: Manifest, now: float) -> str:
@@ -124,9 +126,6 @@ def job_duration(job: Manifest, now: float) -> str:
     start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
     if not start:
         return ""
-    for condition in at(job, "status", "conditions") or []:
-        if not end and condition.get("type") == "Failed" and condition.get("status") == "True":
-            end = condition.get("lastTransitionTime")
     return human_duration((seconds_of(end) if end else now) - seconds_of(start))
 
 
@@ -252,6 +251,11 @@ def phase(obj: Manifest, now: float) -> str:
 def bound_capacity(obj: Manifest, now: float) -> str:
     """Return the capacity of a claim that is bound."""
     return str(at(obj, "status", "capacity", "storage", default="")) if at(obj, "spec", "volumeName") else ""
+
+
+def bound_access_modes(obj: Manifest, now: float) -> str:
+    """Return the access modes of a claim that is bound."""
+    return str(access_modes("status", "accessModes")(obj, now)) if at(obj, "spec", "volumeName") else ""
 
 
 def class_name(obj: Manifest, now: float) -> str:

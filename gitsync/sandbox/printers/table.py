@@ -54,6 +54,8 @@ class Printer:
     def _row(self, obj: Manifest, version: str, include: str) -> dict[str, Any]:
         cells = [column.cell(obj, self.now) for column in self.columns]
         row: dict[str, Any] = {"cells": cells, "object": None}
+        if obj["kind"] == "Pod" and (ended := _ENDINGS.get((obj.get("status") or {}).get("phase", ""))):
+            row["conditions"] = [ended]
         if include == "Object":
             row["object"] = obj
         elif include != "None":
@@ -65,6 +67,14 @@ class Printer:
         return row
 
 
+_ENDINGS = {
+    phase: {"type": "Completed", "status": "True", "reason": phase, "message": message}
+    for phase, message in (
+        ("Succeeded", "The pod has completed successfully."),
+        ("Failed", "The pod failed."),
+    )
+}
+"""What a row says of a pod that has ended; clients grey it out."""
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
