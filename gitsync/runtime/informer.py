@@ -177,6 +177,8 @@ class Reflector:
         self._open = watch
         try:
             self._succeed()
+            if self._stop.is_set():
+                return  # whoever stopped us may not have seen this watch yet
             for event in watch:
                 if self._stop.is_set():
                     return
