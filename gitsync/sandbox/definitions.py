@@ -216,6 +216,6 @@ def _preference(version: Manifest) -> tuple[int, int, int, str]:
     if not rest:
         major, _, rest = name.removeprefix("v").partition("alpha")
         rank = 2 if rest else 0
-    if not name.startswith("v") or not major.isdigit() or (rest and not rest.isdigit()):
+    if not name.startswith("v") or not major.isdecimal() or (rest and not rest.isdecimal()):
         return (3, 0, 0, name)
     return (rank, -int(major), -int(rest or 0), name)

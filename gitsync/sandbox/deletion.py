@@ -13,6 +13,7 @@ from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.context import Context
 from gitsync.sandbox.conversion import convert
 from gitsync.sandbox.metadata import wrong_type
+from gitsync.sandbox.printers.cells import seconds_of
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.store import Store
@@ -129,7 +130,7 @@ def _from_query(query: dict[str, str]) -> Manifest:
         body["dryRun"] = [query["dryRun"]]
     grace = query.get("gracePeriodSeconds", "")
     if grace:
-        if not grace.lstrip("-").isdigit():
+        if not grace.lstrip("-").isdecimal():
             raise refusals.bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
         body["gracePeriodSeconds"] = int(grace)
     if "resourceVersion" in query:
@@ -268,9 +269,12 @@ class Deleter:
                 return
             if grace >= left:
                 return
-        elif meta.get("generation"):
-            meta["generation"] += 1
-        due = datetime.fromtimestamp(int(self._clock.now()) + grace, UTC)
+            begun = seconds_of(meta["deletionTimestamp"]) - left
+        else:
+            begun = int(self._clock.now())
+            if meta.get("generation"):
+                meta["generation"] += 1
+        due = datetime.fromtimestamp(begun + grace, UTC)
         meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
         meta["deletionGracePeriodSeconds"] = grace
 

@@ -192,18 +192,14 @@ class Store:
         self._publish(collection, Event(self.revision, key, stored, old, stored))
         return stored
 
-    def remove(self, resource: str, key: str, last: Manifest | None = None) -> Stored:
-        """
-        Commit a deletion and return the last version, which carries the revision of the deletion.
-
-        ``last`` replaces the stored state in that version (a removed finalizer, say).
-        """
+    def remove(self, resource: str, key: str) -> Stored:
+        """Commit a deletion and return the last version, which carries the revision of the deletion."""
         collection = self.collection(resource)
         old = collection.objects[key]
         self.revision += 1
         if self._journal is not None:
             self._journal.write(resource, key, self.revision, None)
-        final = dict(last or old.obj)
+        final = dict(old.obj)
         final["metadata"] = {**final["metadata"], "resourceVersion": str(self.revision)}
         collection.drop(key)
         stored = Stored(final, self.revision)

@@ -305,7 +305,7 @@ class Writer:
             return obj
         key = f"{namespace}/{name}"
         if _is_finished(obj):
-            self._store.remove(resource.storage, key, convert(obj, resource, to_storage=True))
+            self._store.remove(resource.storage, key)  # the change itself is never stored
             return obj
         stored = self._store.write(resource.storage, key, convert(obj, resource, to_storage=True))
         return convert(stored.obj, resource)
@@ -398,7 +398,7 @@ class Writer:
             if unconditional:
                 return
             raise refusals.needs_resource_version(resource.plural, resource.group, name)
-        if not str(given).isdigit():
+        if not str(given).isdecimal():
             raise refusals.internal(
                 f'resourceVersion: Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
             )

@@ -81,7 +81,9 @@ def replay(scenario: Scenario) -> Outcome:
     namespace = "".join(random.Random(scenario["name"]).choices(string.ascii_lowercase, k=8))
     with Sandbox(controllers=bool(scenario.get("controllers"))) as sandbox:
         if sandbox.controllers is not None:  # the cluster of the recordings had neither metrics nor a StorageClass
-            sandbox.controllers.behaviour.metrics = False
+            behaviour = sandbox.controllers.behaviour
+            behaviour.metrics = False
+            behaviour.start_delay, behaviour.stop_delay = 0.6, 0.5  # moments to be seen last longer than a slow poll
             sandbox.call(lambda cluster: cluster.delete("storage.k8s.io", "StorageClass", "", "standard"))
         replaying = Replay(sandbox, Bindings(namespace, busy=bool(scenario.get("controllers"))))
         _prepare(replaying, controllers=bool(scenario.get("controllers")))

@@ -138,7 +138,7 @@ def _resource(resource: Resource) -> Document:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    if "list" in resource.verbs:
+    if "watch" in resource.verbs:  # what is stored can be watched
         text = f"{resource.group}/{resource.version}/{resource.kind}"
         entry["storageVersionHash"] = base64.b64encode(hashlib.sha512(text.encode()).digest()[:8]).decode()
     return entry

@@ -95,8 +95,14 @@ class Endpoints:
 
     # reading
 
-    def _get(self, request: Request, where: Route, resource: Resource) -> Response:
+    def _get(self, request: Request, where: Route, resource: Resource) -> Reply:
         accept = self._accept(request)
+        wanted = listing.wanted_revision(request)
+        if wanted > self.cluster.store.revision:
+            return self._wait(wanted, lambda: self._got(request, where, resource, accept))
+        return self._got(request, where, resource, accept)
+
+    def _got(self, request: Request, where: Route, resource: Resource, accept: Accepted) -> Response:
         objects = self.cluster.store.collection(resource.storage).objects
         if self.stale_revision is not None:
             objects = self.cluster.store.collection(resource.storage).at_revision(self.stale_revision)
@@ -125,21 +131,21 @@ class Endpoints:
                 page, resource, accept, lambda: self._printer(resource), include, request.flag("pretty")
             )
 
-        try:
-            return answer()
-        except listing.Future as future:
-            return self._wait(future.revision, answer)
+        wanted = listing.wanted_revision(request)
+        if wanted > self.cluster.store.revision and not request.query.get("continue"):
+            return self._wait(wanted, answer)
+        return answer()
 
     async def _wait(self, revision: int, answer: Callable[[], Response]) -> Answer:
         """Answer when the revision has come, or say after a while that it has not."""
         store = self.cluster.store
         deadline = asyncio.get_running_loop().time() + MAX_WAIT
-        while store.revision < revision and asyncio.get_running_loop().time() < deadline:
+        while store.revision < revision:
+            if asyncio.get_running_loop().time() > deadline:
+                return error_response(refusals.too_large_resource_version(revision, store.revision))
             await asyncio.sleep(0.05)
         try:
             return answer()
-        except listing.Future:
-            return error_response(refusals.too_large_resource_version(revision, store.revision))
         except ApiError as error:
             return error_response(error)
 

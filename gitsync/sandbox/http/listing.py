@@ -66,14 +66,6 @@ class Page:
     remaining: int = 0
 
 
-class Future(Exception):
-    """The revision asked for is not there yet."""
-
-    def __init__(self, revision: int) -> None:
-        super().__init__(revision)
-        self.revision = revision
-
-
 def check_list_options(request: Request) -> None:
     """Raise the 422 for options that contradict each other on a list."""
     query = request.query
@@ -110,7 +102,7 @@ def check_watch_options(request: Request) -> None:
 
 
 def list_page(store: Store, collection: Collection, request: Request, selected: Selection) -> Page:
-    """Return the page a request asks for; raise Future for a revision that is still to come."""
+    """Return the page a request asks for, of a revision that has come."""
     query = request.query
     limit = _number(query.get("limit", ""))
     wanted = query.get("resourceVersion", "")
@@ -122,17 +114,21 @@ def list_page(store: Store, collection: Collection, request: Request, selected: 
         return _snapshot(store, collection, selected, revision, limit, start, _TOO_OLD_PAGE)
     if not wanted:
         return _latest(store, collection, selected, limit)
-    if not wanted.isdigit():
-        raise refusals.bad_request(
-            f'resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": invalid syntax'
-        )
-    revision = int(wanted)
-    if revision > store.revision:
-        raise Future(revision)
+    revision = wanted_revision(request)
     match = query.get("resourceVersionMatch", "")
     if match == "Exact" or (not match and limit and revision):
         return _snapshot(store, collection, selected, revision, limit, "", _TOO_OLD_LIST)
     return _latest(store, collection, selected, 0 if revision == 0 else limit)
+
+
+def wanted_revision(request: Request) -> int:
+    """Return the resourceVersion a read asks for, 0 for any; 400 when it is no number."""
+    wanted = request.query.get("resourceVersion", "")
+    if wanted and not wanted.isdecimal():
+        raise refusals.bad_request(
+            f'resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": invalid syntax'
+        )
+    return int(wanted or 0)
 
 
 def stale_page(collection: Collection, revision: int, selected: Selection) -> Page:
@@ -240,7 +236,7 @@ def _unsupported(value: str, choices: tuple[str, ...]) -> Cause:
 
 
 def _number(text: str) -> int:
-    if text and not text.lstrip("-").isdigit():
+    if text and not text.lstrip("-").isdecimal():
         raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return max(0, int(text)) if text else 0
 

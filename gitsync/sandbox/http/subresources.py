@@ -78,7 +78,7 @@ class Subresources:
             raise refusals.bad_request(f'container "{container}" in pod "{where.name}" is waiting to start: {reason}')
         lines = text.splitlines(keepends=True)
         tail = request.query.get("tailLines", "")
-        if tail.isdigit():
+        if tail.isdecimal():
             lines = lines[-int(tail) :] if int(tail) else []
         return Response(200, "".join(lines).encode(), TEXT)
 

@@ -15,6 +15,8 @@ from gitsync.sandbox.http.message import Sink
 from gitsync.sandbox.store import Collection, Event, Gone, Store, Stored
 
 BOOKMARK_SECONDS = 60.0
+LAST_BOOKMARK_SECONDS = 2.0
+"""How long before its end a short watch is sent a bookmark."""
 Encode = Callable[[Stored, bool], bytes]
 """An object as this watch shows it; the flag says it is the first of the stream."""
 
@@ -34,12 +36,12 @@ class WatchOptions:
 def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> WatchOptions:
     """Return the options of a watch request; a resourceVersion that is no number is a 500, as upstream."""
     version = query.get("resourceVersion", "")
-    if version and not version.isdigit():
+    if version and not version.isdecimal():
         raise refusals.internal(
             f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         )
     timeout = query.get("timeoutSeconds", "")
-    seconds = float(timeout) if timeout.isdigit() and int(timeout) > 0 else random.uniform(1800, 3600)
+    seconds = float(timeout) if timeout.isdecimal() and int(timeout) > 0 else random.uniform(1800, 3600)
     initial = query.get("sendInitialEvents")
     return WatchOptions(
         since=int(version) if version not in ("", "0") else None,
@@ -84,6 +86,9 @@ class Watch:
         self._collection.watchers[self] = self._happened
         if self._options.bookmarks:
             self._timers.append(loop.call_later(BOOKMARK_SECONDS, self._bookmark_again))
+            last = self._options.seconds - LAST_BOOKMARK_SECONDS
+            if 0 < last < BOOKMARK_SECONDS:
+                self._timers.append(loop.call_later(last, self._bookmark))
         return self.close
 
     def close(self) -> None:
