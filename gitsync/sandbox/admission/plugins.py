@@ -39,6 +39,8 @@ class Plugins:
             changed = pods.with_service_account(self._api, changed, attributes, self._chance)
             changed = pods.with_priority(self._api, changed, attributes)
             attributes = attributes.changed(pods.with_tolerations(changed))
+        if attributes.is_new("", "PersistentVolumeClaim") and attributes.obj is not None:
+            attributes = attributes.changed(claims.with_default_class(self._api, attributes.obj))
         attributes = self._mutate(attributes)
         claims.check_growth(self._api, attributes)
         if attributes.obj is not None:
