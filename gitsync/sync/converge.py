@@ -181,8 +181,10 @@ class Converger:
             return ""
         if turn.is_requested:
             return "manual"
-        if not app.sync.automated:
+        if not app.sync.automated or (turn.pin is not None and not turn.pin.commit):
             return ""
+        if turn.pin is not None and plan.revision != turn.applied:
+            return "rollback"
         if plan.revision != turn.applied:
             return "retry" if memory.attempts.failures else "commit"
         return "drift" if app.sync.self_heal else ""

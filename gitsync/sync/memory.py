@@ -87,5 +87,7 @@ class Memory:
     heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     requested_by: str = ""
     """The person who asks for a sync; empty once it was carried out."""
+    settled: tuple[str, float] = ("", 0.0)
+    """The commit whose health is waited for, and since when, by the monotonic clock."""
     has_open_intents: bool = True
     """The audit may hold writes without an outcome: after a start, and after answers that never came."""

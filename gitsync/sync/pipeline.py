@@ -17,13 +17,14 @@ from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Clock
+from gitsync.sync.aftermath import judge
 from gitsync.sync.converge import Converger
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.memory import Memory
 from gitsync.sync.render import Desire
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
-from gitsync.sync.turn import Stage, Turn
+from gitsync.sync.turn import Pin, Stage, Turn
 
 _GIT = (Stage.SOURCE, Stage.RENDER)
 """The stages in which what is wrong is wrong in Git."""
@@ -83,7 +84,12 @@ class Pipeline:
         try:
             commit = self._fetcher.fetch(turn, memory)
             self._state.follow(turn.app.key, turn.app.source.repo_url, commit.id)
-            self._converge(turn, memory, commit)
+            if turn.pin is not None and turn.pin.instead == commit.id and not turn.is_requested:
+                self._stand_by(turn, memory, turn.pin)
+            else:
+                turn.pin = None
+                self._converge(turn, memory, commit)
+                judge(turn, memory, self._clock.monotonic())
         except TerminalError as error:
             stage = turn.stage
             if stage not in _GIT or turn.applied in ("", turn.commit.id if turn.commit else ""):
@@ -91,6 +97,15 @@ class Pipeline:
             self._keep_up(turn, memory, error)
             turn.stage = stage
             turn.fail(error)
+
+    def _stand_by(self, turn: Turn, memory: Memory, pin: Pin) -> None:
+        """Keep up an older commit, or just look, while Git's newest one is known to be no good."""
+        if pin.commit:
+            turn.goal = Commit(pin.commit)
+        assert turn.goal is not None
+        self._converge(turn, memory, turn.goal)
+        if turn.phase in ("Synced", "Drifted", "Pending"):
+            turn.stand_by(pin)
 
     def _keep_up(self, turn: Turn, memory: Memory, reason: TerminalError) -> None:
         turn.goal = Commit(turn.applied)

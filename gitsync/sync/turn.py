@@ -33,6 +33,21 @@ class Stage(Enum):
     APPLY = "ApplyFailed"
 
 
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """An older commit kept instead of one that did not become healthy; without one, everything is left as it is."""
+
+    commit: str
+    instead: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """What happened, in words."""
+        done = f"rolled back to {self.commit[:12]}" if self.commit else "held"
+        return f"{done}, because {self.instead[:12]} is not healthy: {self.reason}"
+
+
 @dataclass(slots=True)
 class Turn:
     """
@@ -62,6 +77,8 @@ class Turn:
     reason: str = ""
     message: str = ""
     applied: str = ""
+    good: str = ""
+    pin: Pin | None = None
     requested: str = ""
     requested_by: str = ""
     drift_seen: tuple[tuple[ObjectRef, str], ...] = ()
@@ -91,6 +108,8 @@ class Turn:
             ),
             inventory=Inventory.from_status(at(manifest, "status", "inventory", default=[])),
             applied=str(at(manifest, "status", "revision", "applied", default="")),
+            good=str(at(manifest, "status", "revision", "good", default="")),
+            pin=_pin(at(manifest, "status", "pinned")),
             requested=str(at(manifest, "status", "requestedSync", default="")),
         )
 
@@ -128,6 +147,11 @@ class Turn:
         if self.stage is Stage.RENDER:
             self.render_error = error
 
+    def stand_by(self, pin: Pin) -> None:
+        """Say that something else than Git's newest commit is kept up on purpose."""
+        self.phase, self.message = "Failed", pin.message
+        self.reason = "RolledBack" if pin.commit else "Held"
+
     def suspend(self) -> None:
         """Do nothing, on request."""
         self.phase, self.message = "Suspended", "spec.suspend is true"
@@ -139,7 +163,8 @@ class Turn:
             return str(self.status_before.get("sync", "Unknown"))
         if self.plan is None:
             return "OutOfSync" if self.render_error is not None else "Unknown"
-        return "OutOfSync" if self.plan.writes or self.error is not None else "Synced"
+        is_behind = self.error is not None or (self.pin is not None and bool(self.pin.commit))
+        return "OutOfSync" if self.plan.writes or is_behind else "Synced"
 
     @property
     def overall_health(self) -> Health:
@@ -167,6 +192,7 @@ class Turn:
                 "requestedSync": self.requested,
                 "revision": self._revision(),
                 "resources": self._counts() or before.get("resources"),
+                "pinned": self._pinned(),
                 "plan": self._plan(),
                 "drift": self._drift(now),
                 "problems": [{"object": str(ref), "message": text} for ref, text in sorted(self.problems.items())][
@@ -186,10 +212,15 @@ class Turn:
         revision = {
             "fetched": self.commit.id if self.commit else before.get("fetched", ""),
             "applied": self.applied,
+            "good": self.good,
             "message": self.commit.subject if self.commit else before.get("message", ""),
             "author": self.commit.author if self.commit else before.get("author", ""),
         }
         return {key: value for key, value in revision.items() if value}
+
+    def _pinned(self) -> dict[str, str]:
+        pin = self.pin
+        return {"commit": pin.commit, "instead": pin.instead, "reason": pin.reason} if pin else {}
 
     def _counts(self) -> dict[str, int]:
         if self.plan is None or self.observation is None:
@@ -288,8 +319,15 @@ class Turn:
         health = self.overall_health
         if health in (Health.HEALTHY, Health.SUSPENDED):
             return Condition("Ready", "True", "SyncedAndHealthy", f"{self.rendered} objects")
-        worst_ref = max(self.health, key=lambda ref: self.health[ref].health.badness)
-        return Condition("Ready", "False", health.value, f"{worst_ref}: {self.health[worst_ref].message}")
+        return Condition("Ready", "False", health.value, self.worst())
+
+    def worst(self) -> str:
+        """Return the least healthy object, with its reason; empty when none is known."""
+        known = {ref: status for ref, status in self.health.items() if status.health is not Health.UNKNOWN}
+        if not known:
+            return ""
+        ref = max(known, key=lambda ref: known[ref].health.badness)
+        return f"{ref}: {known[ref].message}"
 
     def _why(self) -> str:
         if self.error is not None:
@@ -301,3 +339,9 @@ class Turn:
             more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
             return text if str(ref) in text else f"{ref}: {text}{more}"
         return ""
+
+
+def _pin(pinned: Any) -> Pin | None:
+    if not isinstance(pinned, dict):
+        return None
+    return Pin(*(str(pinned.get(name, "")) for name in ("commit", "instead", "reason")))
