@@ -60,7 +60,7 @@ class Deployments(Controller):
         adopt(self.api, self.context.strays, deployment, "apps", "ReplicaSet")
         if is_deleting(deployment):
             old, new = self._replica_sets(deployment)
-            self._write(deployment, self._failure(self._counts(deployment, old, new), old, new))
+            self._write(deployment, statuses.failure(self._counts(deployment, old, new), old, new))
             return
         deployment = self._note_pause(deployment)
         old, new = self._replica_sets(deployment)
@@ -87,13 +87,8 @@ class Deployments(Controller):
         reason = condition_of(deployment, "Progressing").get("reason")
         if reason == statuses.TIMED_OUT or paused == (reason == statuses.PAUSED):
             return deployment
-        noted = (
-            statuses.condition("Progressing", "Unknown", statuses.PAUSED, "Deployment is paused", self.context.now())
-            if paused
-            else statuses.condition(
-                "Progressing", "Unknown", statuses.RESUMED, "Deployment is resumed", self.context.now()
-            )
-        )
+        why, text = (statuses.PAUSED, "paused") if paused else (statuses.RESUMED, "resumed")
+        noted = statuses.condition("Progressing", "Unknown", why, f"Deployment is {text}", self.context.now())
         status = deployment.get("status") or {}
         conditions = statuses.with_condition(status.get("conditions") or (), noted)
         return self._update({**deployment, "status": {**status, "conditions": conditions}})
@@ -109,7 +104,7 @@ class Deployments(Controller):
         """Bring the ReplicaSets to ``spec.replicas`` without a step of the rollout."""
         total = deployment["spec"]["replicas"]
         active = [each for each in [*old, *([new] if new else [])] if each["spec"]["replicas"]]
-        single = active[0] if len(active) == 1 else None if active else new or (old[-1] if old else None)
+        single = _single(active, old, new)
         if single is not None:
             self._resize(deployment, single, total)
         elif new is not None and _is_saturated(deployment, new):
@@ -120,6 +115,7 @@ class Deployments(Controller):
                 self._resize(deployment, next(each for each in active if each["metadata"]["name"] == name), number)
 
     def _roll_out(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
+        """Take one step from the old ReplicaSets to the new one, up or down, and report."""
         if not rollout.is_rolling(deployment) and self._stop_old(deployment, old):
             self._report(deployment, old, new)
             return
@@ -155,17 +151,13 @@ class Deployments(Controller):
         timers = self.context.timers
         status = self._counts(deployment, old, new)
         status = statuses.progress(deployment, status, new, timers.now(), self.context.now())
-        written = self._write(deployment, self._failure(status, old, new))
+        written = self._write(deployment, statuses.failure(status, old, new))
         deadline = statuses.deadline_in(written, timers.now())
         if deadline is not None:
             self.mark_after(key_of(deployment), max(0.0, deadline) + 0.01)
 
     def _counts(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> Manifest:
         return statuses.counts(deployment, old, new, self.context.now())
-
-    @staticmethod
-    def _failure(status: Manifest, old: list[Manifest], new: Manifest | None) -> Manifest:
-        return statuses.failure(status, old, new)
 
     def _write(self, deployment: Manifest, status: Manifest) -> Manifest:
         if deployment.get("status") == status:
@@ -305,6 +297,13 @@ class Deployments(Controller):
             meta = each["metadata"]
             self.api.delete("apps", "ReplicaSet", meta["namespace"], meta["name"], uid=meta["uid"])
         return [each for each in old if each not in surplus]
+
+
+def _single(active: list[Manifest], old: list[Manifest], new: Manifest | None) -> Manifest | None:
+    """Return the one ReplicaSet to size: the only active one, or the latest when none is; None when several are."""
+    if active:
+        return active[0] if len(active) == 1 else None
+    return new or (old[-1] if old else None)
 
 
 def _is_saturated(deployment: Manifest, replica_set: Manifest) -> bool:
