@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def warm(root: Path) -> float:
     return time.perf_counter() - start
 
 
-def main(counts: list[int]) -> None:
+def main(counts: Sequence[int] = COUNTS) -> None:
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
@@ -140,4 +141,4 @@ def main(counts: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(count) for count in sys.argv[1:]] or list(COUNTS))
+    main([int(count) for count in sys.argv[1:]] or COUNTS)
