@@ -16,7 +16,7 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.make import Seen, make_plan
-from gitsync.plan.normalize import desired_objects
+from gitsync.plan.normalize import desired_objects, without_nulls
 from gitsync.plan.schemas import kind_schema
 
 CLUSTER_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "StorageClass")
@@ -71,12 +71,11 @@ def applied(manifest: Manifest, live: Manifest | None = None, manager: str = FIE
     """Return what lives after a manager applied a manifest, by force."""
     schema = schema_of(manifest)
     assert schema is not None
-    result: Any = copy.deepcopy(
-        apply_object(live, manifest, schema, Write(manager, "2026-01-01T00:00:00Z"), force=True)
-    )
-    result["metadata"] = (
-        {"uid": f"uid-{manifest['metadata']['name']}", "resourceVersion": "1"} | result["metadata"] | meta
-    )
+    write = Write(manager, "2026-01-01T00:00:00Z")
+    # The API server decodes as absent what a merge emptied, and so made null.
+    result: Any = copy.deepcopy(without_nulls(apply_object(live, manifest, schema, write, force=True)))
+    identity = {"uid": f"uid-{manifest['metadata']['name']}", "resourceVersion": "1"}
+    result["metadata"] = identity | result["metadata"] | meta
     return result
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory
+from gitsync.plan.drift import find_drift
 from gitsync.plan.make import uncertain
-from tests.plan.given import application, applied, config, desired_of, inventory_of, plan_of
+from tests.plan.given import application, applied, config, desired_of, inventory_of, plan_of, schema_of
 
 APP = application()
 NAMES = st.sampled_from(["A", "B", "C"])
@@ -98,6 +99,34 @@ def test_one_round_reaches_what_git_says(before, now, edits):
     again = confirmed_plan(now, after, Inventory({**held.entries, **inventory_of(after).entries}))
     wanted = desired_of(APP, *now)
     assert [(str(change.ref), change.differences) for change in again.writes if change.ref in wanted] == []
+
+
+def filled(value):
+    """Return a value without what means nothing: null, empty lists, empty maps."""
+    if isinstance(value, dict):
+        return {key: below for key, member in value.items() if (below := filled(member)) not in (None, {}, [])}
+    return [filled(item) for item in value] if isinstance(value, list) else value
+
+
+def content(manifest):
+    return filled({**manifest, "metadata": {**manifest["metadata"], "managedFields": None}})
+
+
+@settings(max_examples=120, deadline=None)
+@given(before=st.one_of(deployments(), CONFIGS), now=OBJECTS, edit=OBJECTS)
+def test_what_is_certain_is_what_an_apply_would_do(before, now, edit):
+    live = applied(before)
+    for manifest in (each for each in edit if each["kind"] == before["kind"]):
+        renamed = {**manifest, "metadata": {**manifest["metadata"], "name": before["metadata"]["name"]}}
+        live = applied(renamed, live, manager="kubectl-edit")
+    for manifest in (each for each in now if each["kind"] == before["kind"]):
+        desired = {**manifest, "metadata": {**manifest["metadata"], "name": before["metadata"]["name"]}}
+        drift = find_drift(desired, live, schema_of(desired))
+        after = applied(desired, live)
+        if drift.certain:
+            assert drift.in_sync is (content(after) == content(live))
+        if drift.in_sync and drift.owned:
+            assert content(after) == content(live)
 
 
 @settings(max_examples=60, deadline=None)
