@@ -1,0 +1,112 @@
+"""Random sequences of writes keep what a cluster promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gitsync.sandbox.server import Sandbox
+from tests.sandbox.client import Client
+
+NAMES = st.sampled_from(["a", "b", "c"])
+DATA = st.dictionaries(st.sampled_from(["k1", "k2", "k3"]), st.sampled_from(["1", "2"]), max_size=3)
+MANAGERS = st.sampled_from(["one", "two"])
+WRITES = st.one_of(
+    st.tuples(st.just("create"), NAMES, DATA, MANAGERS),
+    st.tuples(st.just("apply"), NAMES, DATA, MANAGERS),
+    st.tuples(st.just("force"), NAMES, DATA, MANAGERS),
+    st.tuples(st.just("put"), NAMES, DATA, MANAGERS),
+    st.tuples(st.just("merge"), NAMES, DATA, MANAGERS),
+    st.tuples(st.just("delete"), NAMES, DATA, MANAGERS),
+)
+FEW = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    with Sandbox(controllers=False) as sandbox:
+        yield Client(sandbox)
+
+
+def write(client: Client, path: str, step: tuple[str, str, dict[str, str], str]) -> int:
+    verb, name, data, manager = step
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+    match verb:
+        case "create":
+            return client.ask("POST", f"{path}?fieldManager={manager}", body).status
+        case "apply":
+            return client.apply(f"{path}/{name}", body, manager).status
+        case "force":
+            return client.apply(f"{path}/{name}", body, manager, "&force=true").status
+        case "put":
+            return client.ask("PUT", f"{path}/{name}?fieldManager={manager}", body).status
+        case "merge":
+            return client.merge(f"{path}/{name}?fieldManager={manager}", {"data": data}).status
+    return client.ask("DELETE", f"{path}/{name}").status
+
+
+@FEW
+@given(steps=st.lists(WRITES, min_size=1, max_size=12))
+def test_a_watch_replayed_equals_the_list_and_revisions_grow(
+    client: Client, steps: list[tuple[str, str, dict[str, str], str]]
+) -> None:
+    path = client.namespace()
+    begin = client.get(path).json["metadata"]["resourceVersion"]
+    assert all(write(client, path, step) in (200, 201, 404, 409) for step in steps)
+    listed = client.get(path).json
+    client.create(path, "end")
+    state: dict[str, Any] = {}
+    revision = int(begin)
+    with client.watch(f"{path}?watch=1&resourceVersion={begin}") as watch:
+        for event in watch.events():
+            obj = event["object"]
+            if obj["metadata"]["name"] == "end":
+                break
+            assert int(obj["metadata"]["resourceVersion"]) > revision
+            revision = int(obj["metadata"]["resourceVersion"])
+            assert (event["type"] == "ADDED") is (obj["metadata"]["name"] not in state)
+            state[obj["metadata"]["name"]] = {key: obj[key] for key in ("metadata", "data") if key in obj}
+            if event["type"] == "DELETED":
+                del state[obj["metadata"]["name"]]
+    assert state == {item["metadata"]["name"]: item for item in listed["items"]}
+
+
+@FEW
+@given(steps=st.lists(WRITES, min_size=1, max_size=12))
+def test_managed_fields_own_only_what_is_there(
+    client: Client, steps: list[tuple[str, str, dict[str, str], str]]
+) -> None:
+    path = client.namespace()
+    for step in steps:
+        write(client, path, step)
+    for item in client.get(path).json["items"]:
+        entries = item["metadata"].get("managedFields", [])
+        owned = {key[2:] for entry in entries for key in entry["fieldsV1"].get("f:data", {}) if key != "."}
+        assert owned == set(item.get("data", {}))
+        appliers = [entry["manager"] for entry in entries if entry["operation"] == "Apply"]
+        assert len(appliers) == len(set(appliers))
+
+
+@FEW
+@given(steps=st.lists(WRITES, min_size=1, max_size=8), name=NAMES, data=DATA, manager=MANAGERS)
+def test_an_apply_repeated_changes_nothing(
+    client: Client,
+    steps: list[tuple[str, str, dict[str, str], str]],
+    name: str,
+    data: dict[str, str],
+    manager: str,
+) -> None:
+    path = client.namespace()
+    for step in steps:
+        write(client, path, step)
+    write(client, path, ("force", name, data, manager))
+    once = client.get(f"{path}/{name}").json
+    write(client, path, ("apply", name, data, manager))
+    assert client.get(f"{path}/{name}").json == once
