@@ -8,7 +8,8 @@ from typing import Any
 import re2
 
 from gitsync.sandbox.crd.rules import compiled
-from gitsync.sandbox.crd.structural import compile_schema
+from gitsync.sandbox.crd.structural import Node, compile_schema
+from gitsync.sandbox.crd.undefined import undefined_field
 from gitsync.sandbox.crd.values import validate_value
 from gitsync.sandbox.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
@@ -31,15 +32,15 @@ def validate_schema(schema: Schema, field: str) -> list[Cause]:
         causes.append(invalid(f"{field}.type", schema["type"], "must be object at the root"))
     if schema.get("nullable"):
         causes.append(forbidden(f"{field}.nullable", "nullable cannot be true at the root"))
-    _level(schema, field, causes)
+    _level(schema, field, causes, root=True)
     return causes
 
 
-def _level(schema: Schema, field: str, causes: list[Cause]) -> None:
+def _level(schema: Schema, field: str, causes: list[Cause], *, root: bool = False) -> None:
     _keywords(schema, field, causes)
     _list_rules(schema, field, causes)
     _default(schema, field, causes)
-    _expressions(schema, field, causes)
+    _expressions(schema, field, causes, root=root)
     for member in _COMBINATIONS:
         for index, part in enumerate(schema.get(member) or ()):
             _value_part(part, f"{field}.{member}[{index}]", causes)
@@ -155,8 +156,7 @@ def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> Non
 def _default(schema: Schema, field: str, causes: list[Cause]) -> None:
     if "default" not in schema:
         return
-    node = compile_schema(schema)
-    node.embedded = False
+    node = compile_schema(schema, root=False)
     value = schema["default"]
     if value is None and not node.nullable:
         causes.append(invalid(f"{field}.default", None, f'{field}.default in body must be of type {node.type}: "null"'))
@@ -164,17 +164,18 @@ def _default(schema: Schema, field: str, causes: list[Cause]) -> None:
     causes += validate_value(node, value, f"{field}.default")
 
 
-def _expressions(schema: Schema, field: str, causes: list[Cause]) -> None:
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+def _expressions(schema: Schema, field: str, causes: list[Cause], *, root: bool) -> None:
+    rules = schema.get("x-kubernetes-validations") or ()
+    node = compile_schema(schema, root=root) if rules else None
+    for index, rule in enumerate(rules):
         path = f"{field}.x-kubernetes-validations[{index}]"
         expression = (rule.get("rule") or "").strip()
         if not expression:
             causes.append(required(f"{path}.rule", "rule is not specified"))
             continue
-        try:
-            compiled(rule)
-        except CompileError as error:
-            causes.append(invalid(f"{path}.rule", rule["rule"], str(error)))
+        problem = _problem(rule, node)
+        if problem:
+            causes.append(invalid(f"{path}.rule", rule["rule"], problem))
         reason = rule.get("reason")
         if reason is not None and reason not in _REASONS:
             causes.append(not_supported(f"{path}.reason", reason, _REASONS))
@@ -190,6 +191,14 @@ def _expressions(schema: Schema, field: str, causes: list[Cause]) -> None:
             except CompileError as error:
                 text = f"messageExpression {error}"
                 causes.append(invalid(f"{path}.messageExpression", rule["messageExpression"], text))
+
+
+def _problem(rule: Mapping[str, Any], node: Node | None) -> str:
+    try:
+        compiled(rule)
+    except CompileError as error:
+        return str(error)
+    return undefined_field(node, rule["rule"].strip()) if node is not None else ""
 
 
 def _value_part(schema: Schema, field: str, causes: list[Cause]) -> None:

@@ -33,11 +33,11 @@ class Node:
     """This node or one below it has a default, or drops nulls."""
 
 
-def compile_schema(raw: Mapping[str, Any]) -> Node:
-    """Return the root node of an ``openAPIV3Schema``."""
-    root = _compile(raw)
-    root.embedded = True
-    return root
+def compile_schema(raw: Mapping[str, Any], *, root: bool = True) -> Node:
+    """Return the node of a schema; the root of an ``openAPIV3Schema`` is a whole object."""
+    node = _compile(raw)
+    node.embedded = node.embedded or root
+    return node
 
 
 def _compile(raw: Mapping[str, Any]) -> Node:

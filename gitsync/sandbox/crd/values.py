@@ -200,9 +200,7 @@ def _part(part: Mapping[str, Any], value: Any, path: str) -> list[Cause]:
 
 @functools.lru_cache(maxsize=1024)
 def _part_node(raw: bytes) -> Node:
-    node = compile_schema(orjson.loads(raw))
-    node.embedded = False
-    return node
+    return compile_schema(orjson.loads(raw), root=False)
 
 
 def validate_lists(node: Node, value: Any, path: str) -> list[Cause]:

@@ -24,6 +24,7 @@ from gitsync.sandbox.validation.selectors import matches, validate_selector
 _COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 _MODES = ("Indexed", "NonIndexed")
 _RUNS_OUT = ("Never", "OnFailure")
+_NEEDED = 'valid values: "OnFailure", "Never"'
 _CRON_NAME_LIMIT = 52
 
 
@@ -52,9 +53,9 @@ def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
     policy = (spec["template"].get("spec") or {}).get("restartPolicy")
     path = f"{field}.template.spec.restartPolicy"
     if policy == "Always":
-        causes.append(required(path, 'valid values: "OnFailure", "Never"'))
+        causes.append(required(path, _NEEDED))
     elif policy not in _RUNS_OUT:
-        causes.append(not_supported(path, policy, _RUNS_OUT))
+        causes.append(invalid(path, policy, _NEEDED))
     return causes
 
 

@@ -22,7 +22,10 @@ def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None 
     """
     metadata = metadata_of(obj)
     causes = []
-    name = metadata.get("name") or ""
+    name, base = metadata.get("name") or "", metadata.get("generateName") or ""
+    if base and name_check is not None:
+        whole = f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base  # the suffix makes it end well
+        causes += [invalid("metadata.generateName", base, text) for text in name_check(whole)]
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     elif name_check is not None:

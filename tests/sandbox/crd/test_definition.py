@@ -99,6 +99,30 @@ def test_a_rule_that_does_not_compile_is_refused() -> None:
     assert fields == [f"{prefix}[{index}].rule" for index in range(3)]
 
 
+@pytest.mark.parametrize(
+    ("rule", "known"),
+    [
+        ("self.a == 'self.nope'", True),
+        ("self.a.startsWith('x')", True),
+        ("self.map.anything == 'x'", True),
+        ("has(self.nope)", False),
+        ("self.a == '' || oldSelf.nope == ''", False),
+        ("self.inner.nope == ''", False),
+        ("self.list.all(item, item.whatever == self.a)", True),
+    ],
+)
+def test_a_rule_names_only_members_that_there_are(rule: str, known: bool) -> None:
+    text = {"type": "string"}
+    inner = {"type": "object", "properties": {"b": text}}
+    free = {"type": "object", "additionalProperties": text}
+    items = {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    schema = spec_schema(a=text, inner=inner, map=free, list=items)
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": rule}]
+    causes = causes_of(definition(schema))
+    assert (causes == []) is known
+    assert known or "undefined field 'nope'" in causes[0][1]
+
+
 def test_what_others_rely_on_may_not_change() -> None:
     old = definition()
     old["status"] = {

@@ -301,6 +301,14 @@ def test_names_have_the_format_of_their_kind(kind: str, name: str, text: str) ->
     ]
 
 
+def test_the_base_of_a_generated_name_is_checked_too() -> None:
+    good, bad = of("v1", "ConfigMap"), of("v1", "ConfigMap")
+    good["metadata"] = {"name": "web-x7", "generateName": "web-"}
+    bad["metadata"] = {"name": "Web-x7", "generateName": "Web-"}
+    assert refused(good) == []
+    assert [field for field, _ in refused(bad)] == ["metadata.generateName", "metadata.name"]
+
+
 def test_a_binding_may_have_a_name_with_colons() -> None:
     manifest = of(RBAC, "ClusterRoleBinding", roleRef={"kind": "ClusterRole", "name": "system:view"})
     assert refused({**manifest, "metadata": {"name": "team:view"}}) == []
