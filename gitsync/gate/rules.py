@@ -29,16 +29,16 @@ class ManifestRule:
 
 def parse_rules(document: Mapping[str, Any], where: str) -> tuple[ManifestRule, ...]:
     """
-    Return the rules of one policy document.
+    Return the rules of one policy document; none where it only says what is allowed.
 
     Raise InvalidInput naming the place when the document or an expression cannot be used.
     """
     spec, name = document.get("spec"), str((document.get("metadata") or {}).get("name") or "")
-    if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules"), list):
-        raise InvalidInput("is no Policy with spec.rules", where=where)
+    if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules", []), list):
+        raise InvalidInput("is no Policy, or its spec.rules is no list", where=where)
     kinds = tuple(str(kind) for kind in (spec.get("match") or {}).get("kinds") or ("*",))
     rules = []
-    for index, rule in enumerate(spec["rules"]):
+    for index, rule in enumerate(spec.get("rules", [])):
         if not isinstance(rule, dict) or not isinstance(rule.get("expression"), str):
             raise InvalidInput(f"spec.rules[{index}].expression must be a text", where=where)
         title = f"{name}/{rule.get('name') or index}"
