@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from gitsync.errors import InvalidInput
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (
     resource TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
@@ -25,10 +27,24 @@ class SqliteJournal:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._connection.executescript(_SCHEMA)
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1)
+        try:
+            self._connection.execute("PRAGMA locking_mode=EXCLUSIVE")  # one sandbox has one file
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.executescript(_SCHEMA)
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise InvalidInput(
+                f"cannot use the sandbox's file: {error}",
+                where=str(path),
+                cure="stop the sandbox that has it open, or name another folder",
+            ) from error
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise InvalidInput(
+                f"not a file of a sandbox: {error}", where=str(path), cure="name another folder"
+            ) from error
 
     def revision(self) -> int | None:
         """Return the last committed revision, None in a fresh file."""
@@ -52,12 +68,17 @@ class SqliteJournal:
         """Keep one commit."""
         execute = self._connection.execute
         execute("BEGIN")
-        if body is None:
-            execute("DELETE FROM objects WHERE resource = ? AND key = ?", (resource, key))
-        else:
-            execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", (resource, key, revision, body))
-        execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", (revision,))
-        execute("COMMIT")
+        try:
+            if body is None:
+                execute("DELETE FROM objects WHERE resource = ? AND key = ?", (resource, key))
+            else:
+                execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", (resource, key, revision, body))
+            execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", (revision,))
+            execute("COMMIT")
+        except sqlite3.Error:  # a full disk, say: this write fails, the next may succeed
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         """Close the file; the log is folded into it."""

@@ -12,11 +12,11 @@ import base64
 import dataclasses
 import functools
 import secrets
-import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -73,7 +73,6 @@ class Sandbox:
         self._token = token
         self._workloads = workloads
         self._run_controllers = controllers
-        self._journal: SqliteJournal | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -109,14 +108,11 @@ class Sandbox:
         self._thread.join()
         self._thread = None
 
-    def serve(self) -> None:
-        """Serve in the foreground until SIGINT or SIGTERM."""
-        uvloop.run(self._main(Future(), signals=True))
-
     def kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig file for the administrator, readable by its owner alone, and return its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
+        path.chmod(0o600)  # also when it was there before
         authority = base64.b64encode(self.authority.encode()).decode()
         path.write_text(KUBECONFIG.format(url=self.tls_url, token=self.token, authority=authority), encoding="utf-8")
         return path
@@ -181,49 +177,44 @@ class Sandbox:
                     raise
                 started.set_exception(error)
 
-    async def _main(self, started: Future[None], *, signals: bool = False) -> None:
+    async def _main(self, started: Future[None]) -> None:
         loop = asyncio.get_running_loop()
-        self._loop = loop
         self._stopping = asyncio.Event()
-        if signals:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, self._stopping.set)
-        application = self._build(loop)
-        listener = Listener(
-            serve_on(application.handle, self._connections),
-            self._certificate.server_context(),
-            self._wanted_port,
-        )
-        self.url = f"http://127.0.0.1:{listener.port}"
-        self.tls_url = f"https://127.0.0.1:{listener.port}"
-        self._documents.address = f"127.0.0.1:{listener.port}"
-        started.set_result(None)
-        try:
+        with ExitStack() as closing:
+            application = self._build(loop, closing)
+            factory = serve_on(application.handle, self._connections)
+            listener = Listener(factory, self._certificate.server_context(), self._wanted_port)
+            closing.callback(self._disconnect)
+            closing.callback(listener.close)
+            self.url = f"http://127.0.0.1:{listener.port}"
+            self.tls_url = f"https://127.0.0.1:{listener.port}"
+            self._documents.address = f"127.0.0.1:{listener.port}"
+            self._loop = loop
+            started.set_result(None)
             await self._stopping.wait()
-        finally:
-            listener.close()
-            for connection in list(self._connections):
-                connection.abort()
-            self.cluster.clock.stop()
-            if self._journal is not None:
-                self._journal.close()
             self._loop = None
 
-    def _build(self, loop: asyncio.AbstractEventLoop) -> Application:
+    def _disconnect(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _build(self, loop: asyncio.AbstractEventLoop, closing: ExitStack) -> Application:
         token = self._token or secrets.token_urlsafe(24)
         if self._data is not None:
-            self._journal = SqliteJournal(self._data / "sandbox.db")
-            token = self._token or self._journal.secret("token", token)
-            self._certificate = _kept_certificate(self._journal)
-            revision = self._journal.revision()
-            store = Store(self._journal) if revision is None else Store(self._journal, revision)
-            for resource, key, at, body in self._journal.objects():
+            journal = SqliteJournal(self._data / "sandbox.db")
+            closing.callback(journal.close)
+            token = self._token or journal.secret("token", token)
+            self._certificate = _kept_certificate(journal)
+            revision = journal.revision()
+            store = Store(journal) if revision is None else Store(journal, revision)
+            for resource, key, at, body in journal.objects():
                 store.load(resource, key, at, body)
         else:
             store = Store()
             self._certificate = _process_certificate()
         self.token = token
         clock = Clock(loop, time.time())
+        closing.callback(clock.stop)
         self.cluster = Cluster(store, clock, lambda cluster: Plugins(cluster, cluster.strategy))
         self.definitions = Definitions(self.cluster)
         self.cluster.scale_paths = self.definitions.scale_paths

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from gitsync.errors import InvalidInput
+from gitsync.sandbox.journal import SqliteJournal
 from gitsync.sandbox.server import Sandbox
+from gitsync.sandbox.store import Store
 from tests.sandbox.client import Client
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -88,6 +94,51 @@ def test_no_acknowledged_write_is_lost_by_a_kill(tmp_path: Path) -> None:
     with Sandbox(tmp_path, controllers=False) as sandbox:
         assert set(Client(sandbox).get(MAPS).names) == set(acknowledged)
     assert len(acknowledged) == 200
+
+
+def test_the_kubeconfig_in_the_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text("old")
+    with Sandbox(tmp_path, controllers=False) as sandbox:
+        config = sandbox.write_kubeconfig()
+        assert config == tmp_path / "kubeconfig"
+        assert config.stat().st_mode & 0o777 == 0o600
+        assert sandbox.token in config.read_text()
+    with Sandbox(controllers=False) as homeless, pytest.raises(ValueError, match="name a path"):
+        homeless.write_kubeconfig()
+
+
+def test_a_folder_belongs_to_one_sandbox_at_a_time(tmp_path: Path) -> None:
+    with Sandbox(tmp_path, controllers=False), pytest.raises(InvalidInput, match="stop the sandbox"):
+        Sandbox(tmp_path, controllers=False).start()
+    with Sandbox(tmp_path, controllers=False) as again:
+        assert Client(again).get("/healthz").status == 200
+
+
+def test_a_file_that_is_none_of_a_sandbox_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sandbox.db").write_bytes(b"something else" * 100)
+    with pytest.raises(InvalidInput, match="not a file of a sandbox"):
+        Sandbox(tmp_path, controllers=False).start()
+
+
+def test_a_port_in_use_is_refused_with_its_cure() -> None:
+    with Sandbox(controllers=False) as sandbox:
+        port = int(sandbox.url.rpartition(":")[2])
+        with pytest.raises(InvalidInput, match="name another port"):
+            Sandbox(port=port, controllers=False).start()
+
+
+def test_a_write_that_the_disk_refuses_fails_alone(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "sandbox.db")
+    store = Store(journal)
+    store.write("/things", "/a", {"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "a"}})
+    journal._connection.execute("PRAGMA query_only=ON")
+    with pytest.raises(sqlite3.OperationalError):
+        store.write("/things", "/b", {"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "b"}})
+    journal._connection.execute("PRAGMA query_only=OFF")
+    store.write("/things", "/c", {"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "c"}})
+    assert sorted(store.collection("/things").objects) == ["/a", "/c"]
+    assert sorted(key for _, key, _, _ in journal.objects()) == ["/a", "/c"]
+    journal.close()
 
 
 def test_many_sandboxes_live_beside_each_other() -> None:

@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from gitsync.errors import InvalidInput
+
 _HANDSHAKE = 0x16
 _PATIENCE = 10.0
 """How long a new connection may stay silent before its first byte."""
@@ -20,7 +22,12 @@ class Listener:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._socket = socket.create_server(("127.0.0.1", port), backlog=1024, reuse_port=False)
+        try:
+            self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot listen on 127.0.0.1:{port}: {error.strerror}", cure="name another port, or 0 for any"
+            ) from error
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
         self._loop.add_reader(self._socket, self._accept)
