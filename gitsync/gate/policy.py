@@ -18,9 +18,9 @@ class Policy:
     """
     What the operator allows; patterns with ``*``. An empty tuple allows all, but for ``cluster_kinds``.
 
-    ``applications`` are those that it is for, as ``namespace/name``. ``namespaces`` may hold ``{app}``, the namespace of the Application. Kinds are written ``Kind`` for any group,
-    ``Kind.group`` for one. Cluster-scoped kinds must be listed, or allowed by the Application's destination where
-    ``cluster_kinds`` is None.
+    ``applications`` are those that it is for, as ``namespace/name``. ``namespaces`` may hold ``{app}``, the namespace
+    of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped kinds must be
+    listed, or allowed by the Application's destination where ``cluster_kinds`` is None.
     """
 
     name: str = "default"
