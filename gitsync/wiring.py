@@ -34,6 +34,7 @@ from gitsync.sync.converge import Converger
 from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.pipeline import Pipeline
+from gitsync.sync.planning import Planner
 from gitsync.sync.render import Desire
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
@@ -94,7 +95,10 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     statuses, state = Statuses(cluster, live), State(cluster, live)
     applier = Applier(cluster, live, records, clock, pool, is_leading)
     execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
-    converger = Converger(cluster, live, records, clock, execution, policy or Policy(), _rules(settings), state)
+    planner = Planner(cluster, state, pool)
+    converger = Converger(
+        cluster, live, records, clock, planner, execution, policy or Policy(), _rules(settings), state
+    )
     fetcher = Fetcher(source, verify_commit, cluster, live, clock)
     desire = Desire(source, renderer, cluster, fetcher)
     pipeline = Pipeline(fetcher, desire, converger, statuses, state, clock)

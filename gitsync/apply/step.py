@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gitsync.apply.job import Job, Result
 from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
@@ -39,14 +40,14 @@ def carry_out(job: Job, change: Change, cluster: Cluster, live: Live) -> Result:
     return Result(change, Outcome.SUCCEEDED, change.reason, live=found, duration_ms=_since(began))
 
 
-def impersonated(job: Job) -> str:
-    """Return the user whose rights count for this application's writes; empty means the controller's own."""
-    account = job.app.destination.service_account
-    return f"system:serviceaccount:{job.app.namespace}:{account}" if account else ""
+def impersonated(app: Application) -> str:
+    """Return the user whose rights count for an application's writes; empty means the controller's own."""
+    account = app.destination.service_account
+    return f"system:serviceaccount:{app.namespace}:{account}" if account else ""
 
 
 def _write(job: Job, change: Change, cluster: Cluster) -> Manifest | None:
-    ref, user = change.ref, impersonated(job)
+    ref, user = change.ref, impersonated(job.app)
     if change.action is Action.PRUNE:
         assert change.live is not None
         cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gitsync.apply.hooks import is_hook
-from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput
+from gitsync.errors import InvalidInput
 from gitsync.gate.approvals import asks, needs_approval
 from gitsync.gate.checks import check_manifests
 from gitsync.gate.decide import decide
@@ -16,11 +16,9 @@ from gitsync.gate.rules import ManifestRule, check_rules
 from gitsync.gate.validate import validate
 from gitsync.objects.change import Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
-from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
+from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.make import Seen, make_plan, uncertain
 from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
@@ -29,6 +27,7 @@ from gitsync.sync.execution import Execution, is_terminating
 from gitsync.sync.finish import describe_drift
 from gitsync.sync.memory import Memory
 from gitsync.sync.observe import Observation, health_of, observe
+from gitsync.sync.planning import Planner
 from gitsync.sync.state import State
 from gitsync.sync.turn import Stage, Turn
 
@@ -50,6 +49,7 @@ class Converger:
         live: Live,
         records: Records,
         clock: Clock,
+        planner: Planner,
         execution: Execution,
         policy: Policy,
         rules: Sequence[ManifestRule],
@@ -59,6 +59,7 @@ class Converger:
         self._live = live
         self._records = records
         self._clock = clock
+        self._planner = planner
         self._execution = execution
         self._policy = policy
         self._rules = rules
@@ -68,7 +69,7 @@ class Converger:
         """Look, plan, and carry out what may be carried out now; the turn holds all that was found."""
         self._observe(turn, desired)
         self._check(turn, memory, place)
-        self._plan(turn, memory)
+        self._planner.plan(turn, memory)
         turn.drift_seen = _drift(turn)
         self._execution.supersede(turn, memory)
         self._settle_intents(turn, memory)
@@ -76,7 +77,7 @@ class Converger:
         if trigger and self._is_allowed(turn, memory):
             self._execution.run(turn, memory, trigger)
             self._observe(turn, desired)
-            self._plan(turn, memory)
+            self._planner.plan(turn, memory)
         self._conclude(turn, memory)
 
     def clear(self, turn: Turn, memory: Memory) -> None:
@@ -87,7 +88,7 @@ class Converger:
         class that the application wants approved, such as deleting a volume, still wait.
         """
         self._observe(turn, {})
-        self._plan(turn, memory)
+        self._planner.plan(turn, memory)
         plan = turn.plan
         assert plan is not None
         approver = self._records.approval(turn.app.key, plan.digest, turn.now)
@@ -98,7 +99,7 @@ class Converger:
             if not all(is_terminating(change) for change in plan.writes):
                 self._execution.run(turn, memory, "delete")
                 self._observe(turn, {})
-                self._plan(turn, memory)
+                self._planner.plan(turn, memory)
         self._conclude(turn, memory)
 
     def _observe(self, turn: Turn, desired: Mapping[ObjectRef, Manifest]) -> None:
@@ -131,45 +132,6 @@ class Converger:
                 turn.observation = None
                 raise InvalidInput(line, where=place(manifest, ""))
         memory.checked, memory.checked_by = observation.desired, observation.schemas
-
-    def _plan(self, turn: Turn, memory: Memory) -> None:
-        turn.stage = Stage.PLAN
-        observation = turn.observation
-        assert observation is not None
-        plan = self._make(turn, memory, _remembered(memory, observation))
-        refs = [ref for ref in uncertain(plan) if ref in observation.live]
-        if refs:
-            self._dry_run(refs, memory, observation)
-            plan = self._make(turn, memory, _remembered(memory, observation))
-        memory.plan = turn.plan = plan
-
-    def _make(self, turn: Turn, memory: Memory, dry_runs: Mapping[ObjectRef, Manifest | GitsyncError]) -> Plan:
-        assert turn.observation is not None
-        refs = turn.observation.versions
-        seen = Seen(turn.observation.live, dry_runs, self._state.claims(turn.app.key, refs))
-        revision = turn.goal.id if turn.goal else ""
-        return make_plan(
-            turn.app,
-            revision,
-            turn.observation.desired,
-            seen,
-            turn.inventory,
-            turn.observation.schema_of,
-            memory.plan,
-        )
-
-    def _dry_run(self, refs: list[ObjectRef], memory: Memory, observation: Observation) -> None:
-        """Ask the API server what applying would do, and remember it for exactly this desired and live object."""
-        for ref in refs:
-            desired, live = observation.desired[ref], observation.live[ref]
-            answer: Manifest | GitsyncError
-            try:
-                answer = self._cluster.apply(desired, manager=FIELD_MANAGER, dry_run=True)
-            except ClusterUnavailable:
-                raise  # then nobody knows, and nothing may be concluded
-            except GitsyncError as error:
-                answer = error
-            memory.dry_runs[ref] = (desired, resource_version_of(live), answer)
 
     def _trigger(self, turn: Turn, memory: Memory) -> str:
         """Return why to sync now, empty when there is nothing to do or the application does not want it."""
@@ -311,16 +273,6 @@ def _settled(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:
         message=f"its outcome was not known at first; found {'done' if is_done else 'not done'} afterwards",
         details={},
     )
-
-
-def _remembered(memory: Memory, observation: Observation) -> dict[ObjectRef, Manifest | GitsyncError]:
-    """Return the answers to earlier dry runs that still hold: same desired object, same live version."""
-    memory.dry_runs = {
-        ref: entry
-        for ref, entry in memory.dry_runs.items()
-        if observation.desired.get(ref) is entry[0] and resource_version_of(observation.live.get(ref, {})) == entry[1]
-    }
-    return {ref: answer for ref, (_, _, answer) in memory.dry_runs.items()}
 
 
 def _drift(turn: Turn) -> tuple[tuple[ObjectRef, str], ...]:

@@ -10,7 +10,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Cluster, Credentials, Live
 
-_FIRST_LIST = 30.0
+_FIRST_LIST = 5.0
 
 
 def credentials_of(app: Application, cluster: Cluster, live: Live) -> Credentials:

@@ -18,7 +18,8 @@ from gitsync.ports import Cluster, Live, Resource
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
-_FIRST_LIST = 30.0
+_FIRST_LIST = 5.0
+"""So long a worker waits for the first list of a kind; later the list itself calls it back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from gitsync.sync.fetch import Fetcher
 from gitsync.sync.memory import Memory
 from gitsync.sync.render import Desire
 from gitsync.sync.state import State
+from gitsync.sync.status import status_of
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Pin, Stage, Turn
 
@@ -133,7 +134,7 @@ class Pipeline:
         if turn.observation is not None:
             self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _credentials_ref(turn))
         if not turn.is_gone:
-            status = turn.to_status()
+            status = status_of(turn)
             self._state.publish(turn, status)
             turn.manifest = self._statuses.write(turn.manifest, status)
         if isinstance(turn.error, TransientError):

@@ -10,16 +10,13 @@ from typing import Any
 
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
-from gitsync.objects.change import Action, Plan, Risk, Verdict
-from gitsync.objects.conditions import Condition, set_conditions
+from gitsync.objects.change import Plan, Verdict
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.observe import Observation
-
-_PROBLEMS = 10
 
 
 class Stage(Enum):
@@ -178,149 +175,6 @@ class Turn:
     def _keeps_health(self) -> bool:
         return self.phase == "Suspended" or self.render_error is not None
 
-    def to_status(self) -> dict[str, Any]:
-        """Return the status; equal to the one before when nothing changed."""
-        before = self.status_before
-        now = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return {
-            key: value
-            for key, value in {
-                "observedGeneration": self.app.generation,
-                "phase": self.phase,
-                "sync": self.sync,
-                "health": self.overall_health.value,
-                "requestedSync": self.requested,
-                "revision": self._revision(),
-                "resources": self._counts() or before.get("resources"),
-                "pinned": self._pinned(),
-                "plan": self._plan(),
-                "drift": self._drift(now),
-                "problems": [{"object": str(ref), "message": text} for ref, text in sorted(self.problems.items())][
-                    :_PROBLEMS
-                ],
-                "history": self._history(),
-                "conditions": set_conditions(
-                    before.get("conditions") or (), self._conditions(), self.app.generation, now
-                ),
-                "inventory": self.inventory.to_status(),
-            }.items()
-            if value not in (None, "", [], {})
-        }
-
-    def _revision(self) -> dict[str, str]:
-        before = self.status_before.get("revision") or {}
-        revision = {
-            "fetched": self.commit.id if self.commit else before.get("fetched", ""),
-            "applied": self.applied,
-            "good": self.good,
-            "message": self.commit.subject if self.commit else before.get("message", ""),
-            "author": self.commit.author if self.commit else before.get("author", ""),
-        }
-        return {key: value for key, value in revision.items() if value}
-
-    def _pinned(self) -> dict[str, str]:
-        pin = self.pin
-        return {"commit": pin.commit, "instead": pin.instead, "reason": pin.reason} if pin else {}
-
-    def _counts(self) -> dict[str, int]:
-        if self.plan is None or self.observation is None:
-            return {}
-        changes = self.plan.changes
-        bad = (Health.DEGRADED, Health.MISSING)
-        return {
-            "total": len(self.observation.desired),
-            "synced": sum(1 for c in changes if not c.is_write and c.ref in self.observation.desired),
-            "outOfSync": sum(1 for c in changes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
-            "missing": sum(1 for c in changes if c.action is Action.CREATE),
-            "toPrune": sum(1 for c in changes if c.action is Action.PRUNE),
-            "unhealthy": sum(1 for status in self.health.values() if status.health in bad),
-        }
-
-    def _plan(self) -> dict[str, Any]:
-        if self.plan is None or not self.plan.writes:
-            return {}
-        return {
-            "id": self.plan.digest[:12],
-            "class": self.plan.risk.value,
-            "steps": len(self.plan.writes),
-            "dangerous": sum(1 for change in self.plan.writes if change.risk is Risk.DANGEROUS),
-            "reasons": list(self.verdict.reasons)[:_PROBLEMS] if self.verdict else [],
-        }
-
-    def _drift(self, now: str) -> dict[str, Any]:
-        before = self.status_before.get("drift") or {}
-        total = int(before.get("correctedTotal", 0)) + self.corrected
-        if self.drift_objects:
-            since = before.get("detectedAt") if before.get("objects") and not self.corrected else now
-            return {"detectedAt": since, "objects": self.drift_objects, "correctedTotal": total}
-        if not total and not before:
-            return {}
-        detected = now if self.corrected else before.get("detectedAt", now)
-        return {"detectedAt": detected, "objects": 0, "correctedTotal": total}
-
-    def _history(self) -> list[dict[str, Any]]:
-        before = list(self.status_before.get("history") or [])
-        if self.record is None:
-            return before
-        entry = {
-            "id": self.record.id,
-            "revision": self.record.commit.id,
-            "startedAt": self.record.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "durationMs": self.record.duration_ms,
-            "class": self.record.risk,
-            "outcome": self.record.outcome.value,
-            "by": self.record.initiator,
-        }
-        return [entry, *before][: self.app.history_limit]
-
-    def _conditions(self) -> list[Condition]:
-        return [
-            *self._source_condition(),
-            *self._render_condition(),
-            self._reconciling(),
-            self._stalled(),
-            self._ready(),
-        ]
-
-    def _source_condition(self) -> list[Condition]:
-        error = self.source_error or (self.error if self.stage is Stage.SOURCE else None)
-        if error is not None:
-            return [Condition("SourceReady", "False", "FetchFailed", str(error))]
-        if self.commit is None:
-            return []
-        return [Condition("SourceReady", "True", "Fetched", f"{self.commit.id[:12]} {self.commit.subject}".strip())]
-
-    def _render_condition(self) -> list[Condition]:
-        if self.render_error is not None:
-            return [Condition("Rendered", "False", "InvalidManifests", str(self.render_error))]
-        if self.rendered is None:
-            return []
-        warnings = f"; {self.warnings[0]}" if self.warnings else ""
-        return [Condition("Rendered", "True", "Built", f"{self.rendered} objects{warnings}")]
-
-    def _reconciling(self) -> Condition:
-        if self.phase in ("Executing", "AwaitingApproval", "Observing", "Planning") or (
-            isinstance(self.error, TransientError)
-        ):
-            return Condition("Reconciling", "True", self.reason or self.phase, self._why())
-        return Condition("Reconciling", "False", "Done", "")
-
-    def _stalled(self) -> Condition:
-        if self.phase == "Failed" and not isinstance(self.error, TransientError):
-            return Condition("Stalled", "True", self.reason or self.stage.value, self._why())
-        return Condition("Stalled", "False", "Progressing", "")
-
-    def _ready(self) -> Condition:
-        if self.error is not None:
-            status = "Unknown" if isinstance(self.error, TransientError) else "False"
-            return Condition("Ready", status, self.reason or self.stage.value, self._why())
-        if self.phase != "Synced":
-            return Condition("Ready", "False", self.reason or self.phase, self._why())
-        health = self.overall_health
-        if health in (Health.HEALTHY, Health.SUSPENDED):
-            return Condition("Ready", "True", "SyncedAndHealthy", f"{self.rendered} objects")
-        return Condition("Ready", "False", health.value, self.worst())
-
     def worst(self) -> str:
         """Return the least healthy object, with its reason; empty when none is known."""
         known = {ref: status for ref, status in self.health.items() if status.health is not Health.UNKNOWN}
@@ -328,17 +182,6 @@ class Turn:
             return ""
         ref = max(known, key=lambda ref: known[ref].health.badness)
         return f"{ref}: {known[ref].message}"
-
-    def _why(self) -> str:
-        if self.error is not None:
-            return str(self.error)
-        if self.message:
-            return self.message
-        if self.problems:
-            ref, text = sorted(self.problems.items())[0]
-            more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
-            return text if str(ref) in text else f"{ref}: {text}{more}"
-        return ""
 
 
 def _pin(pinned: Any) -> Pin | None:

@@ -17,6 +17,7 @@ from gitsync.plan.mask import MASK
 from gitsync.ports import Cluster, Live
 from gitsync.sync.observe import Observation
 from gitsync.sync.state import State
+from gitsync.sync.status import status_of
 from gitsync.sync.turn import Turn
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -50,7 +51,7 @@ def turn(*changes: Change, name: str = "shop", now: datetime = NOW) -> Turn:
 
 
 def publish(state: State, made: Turn) -> None:
-    state.publish(made, made.to_status())
+    state.publish(made, status_of(made))
 
 
 def test_a_view_shows_what_a_turn_found(state: State) -> None:
@@ -66,7 +67,7 @@ def test_the_same_again_makes_no_event_but_says_that_somebody_looked(state: Stat
     publish(state, turn(Change(A, Action.NOTHING)))
     last = state.bounds[1]
     again = turn(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=9))
-    again.manifest["status"] = turn(Change(A, Action.NOTHING)).to_status()
+    again.manifest["status"] = status_of(turn(Change(A, Action.NOTHING)))
     publish(state, again)
     assert state.bounds[1] == last
     view = state.application("gitsync/shop")

@@ -14,6 +14,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.observe import Observation
+from gitsync.sync.status import status_of
 from gitsync.sync.turn import Stage, Turn
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -39,7 +40,7 @@ def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def test_a_synced_application_is_ready() -> None:
-    status = turn().to_status()
+    status = status_of(turn())
     assert (status["sync"], status["health"], status["observedGeneration"]) == ("Synced", "Healthy", 3)
     assert condition(status, "Ready")["status"] == "True"
     assert condition(status, "Stalled")["status"] == "False"
@@ -47,15 +48,15 @@ def test_a_synced_application_is_ready() -> None:
 
 
 def test_the_same_found_again_later_gives_an_equal_status() -> None:
-    first = turn().to_status()
-    assert turn(first, NOW + timedelta(hours=1)).to_status() == first
+    first = status_of(turn())
+    assert status_of(turn(first, NOW + timedelta(hours=1))) == first
 
 
 def test_a_condition_keeps_the_time_of_its_last_change() -> None:
-    first = turn().to_status()
+    first = status_of(turn())
     later = turn(first, NOW + timedelta(hours=1), Action.CREATE)
     later.phase, later.reason = "Failed", "ApplyFailed"
-    status = later.to_status()
+    status = status_of(later)
     assert condition(status, "Ready")["lastTransitionTime"] == "2026-11-20T11:00:00Z"
     assert condition(status, "Rendered")["lastTransitionTime"] == "2026-11-20T10:00:00Z"
     assert status["resources"]["missing"] == 1
@@ -66,19 +67,19 @@ def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
     blind.plan = blind.observation = None
     blind.stage = Stage.OBSERVE
     blind.fail(ClusterUnavailable("away"))
-    status = blind.to_status()
+    status = status_of(blind)
     assert (status["sync"], status["health"]) == ("Unknown", "Unknown")
     assert condition(status, "Ready")["status"] == "Unknown"
     assert condition(status, "Stalled")["status"] == "False"
 
 
 def test_a_commit_that_cannot_be_rendered_is_out_of_sync_and_keeps_the_health() -> None:
-    broken = turn(turn().to_status())
+    broken = turn(status_of(turn()))
     broken.plan = broken.observation = None
     broken.rendered = None
     broken.stage = Stage.RENDER
     broken.fail(InvalidInput("found a tab", where="shop/a.yaml:3"))
-    status = broken.to_status()
+    status = status_of(broken)
     assert (status["sync"], status["health"]) == ("OutOfSync", "Healthy")
     assert condition(status, "Rendered")["message"] == "shop/a.yaml:3: found a tab"
     assert condition(status, "Stalled")["status"] == "True"
@@ -87,7 +88,7 @@ def test_a_commit_that_cannot_be_rendered_is_out_of_sync_and_keeps_the_health() 
 def test_the_worst_object_explains_why_an_application_is_not_ready() -> None:
     sick = turn()
     sick.health = {A: HealthStatus(Health.DEGRADED, "pod a-1: CrashLoopBackOff")}
-    status = sick.to_status()
+    status = status_of(sick)
     assert status["health"] == "Degraded"
     assert condition(status, "Ready")["message"] == "ConfigMap shop/a: pod a-1: CrashLoopBackOff"
 
@@ -95,13 +96,13 @@ def test_the_worst_object_explains_why_an_application_is_not_ready() -> None:
 def test_drift_counts_what_was_corrected_and_when_it_was_seen() -> None:
     drifted = turn(action=Action.UPDATE)
     drifted.drift_objects = 1
-    first = drifted.to_status()
+    first = status_of(drifted)
     assert first["drift"] == {"detectedAt": "2026-11-20T10:00:00Z", "objects": 1, "correctedTotal": 0}
     healed = turn(first, NOW + timedelta(minutes=1))
     healed.corrected = 1
-    second = healed.to_status()
+    second = status_of(healed)
     assert second["drift"] == {"detectedAt": "2026-11-20T10:01:00Z", "objects": 0, "correctedTotal": 1}
-    assert turn(second, NOW + timedelta(hours=1)).to_status()["drift"] == second["drift"]
+    assert status_of(turn(second, NOW + timedelta(hours=1)))["drift"] == second["drift"]
 
 
 def test_history_keeps_the_newest_up_to_the_limit() -> None:
@@ -112,13 +113,13 @@ def test_history_keeps_the_newest_up_to_the_limit() -> None:
         made.record = SyncRecord(
             "gitsync/shop", Commit("c"), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "digest", id=number
         )
-        status = made.to_status()
+        status = status_of(made)
     assert [entry["id"] for entry in status["history"]] == [4, 3, 2]
 
 
 def test_a_suspended_application_keeps_what_was_known() -> None:
-    idle = turn(turn().to_status())
+    idle = turn(status_of(turn()))
     idle.plan = idle.observation = None
     idle.suspend()
-    status = idle.to_status()
+    status = status_of(idle)
     assert (status["phase"], status["sync"], status["health"]) == ("Suspended", "Synced", "Healthy")

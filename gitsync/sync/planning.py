@@ -1,0 +1,76 @@
+"""Planning: what a sync would do, confirmed by dry runs where only the API server can be sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+
+from gitsync.apply.step import impersonated
+from gitsync.errors import ClusterUnavailable, GitsyncError
+from gitsync.objects.change import Plan
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, resource_version_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.make import Seen, make_plan, uncertain
+from gitsync.ports import Cluster
+from gitsync.sync.memory import Memory
+from gitsync.sync.observe import Observation
+from gitsync.sync.state import State
+from gitsync.sync.turn import Stage, Turn
+
+Answer = Manifest | GitsyncError
+
+
+class Planner:
+    """Make plans. Answers to dry runs are remembered for exactly the objects they were about."""
+
+    def __init__(self, cluster: Cluster, state: State, pool: Executor) -> None:
+        self._cluster = cluster
+        self._state = state
+        self._pool = pool
+
+    def plan(self, turn: Turn, memory: Memory) -> None:
+        """Give the turn its plan; raise ClusterUnavailable when a dry run that is needed gets no answer."""
+        turn.stage = Stage.PLAN
+        observation = turn.observation
+        assert observation is not None
+        plan = self._make(turn, memory, observation)
+        refs = [ref for ref in uncertain(plan) if ref in observation.live]
+        if refs:
+            user = impersonated(turn.app)
+            answers = self._pool.map(lambda ref: self._dry_run(observation.desired[ref], user), refs)
+            for ref, answer in zip(refs, answers, strict=True):
+                desired, version = observation.desired[ref], resource_version_of(observation.live[ref])
+                memory.dry_runs[ref] = (desired, version, answer)
+            plan = self._make(turn, memory, observation)
+        memory.plan = turn.plan = plan
+
+    def _make(self, turn: Turn, memory: Memory, observation: Observation) -> Plan:
+        claims = self._state.claims(turn.app.key, observation.versions)
+        return make_plan(
+            turn.app,
+            turn.goal.id if turn.goal else "",
+            observation.desired,
+            Seen(observation.live, _remembered(memory, observation), claims),
+            turn.inventory,
+            observation.schema_of,
+            memory.plan,
+        )
+
+    def _dry_run(self, desired: Manifest, user: str) -> Answer:
+        try:
+            return self._cluster.apply(desired, manager=FIELD_MANAGER, dry_run=True, user=user)
+        except ClusterUnavailable:
+            raise  # then nobody knows, and nothing may be concluded
+        except GitsyncError as error:
+            return error
+
+
+def _remembered(memory: Memory, observation: Observation) -> Mapping[ObjectRef, Answer]:
+    """Return the answers to earlier dry runs that still hold: same desired object, same live version."""
+    memory.dry_runs = {
+        ref: entry
+        for ref, entry in memory.dry_runs.items()
+        if observation.desired.get(ref) is entry[0] and resource_version_of(observation.live.get(ref, {})) == entry[1]
+    }
+    return {ref: answer for ref, (_, _, answer) in memory.dry_runs.items()}
