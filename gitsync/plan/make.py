@@ -12,6 +12,7 @@ from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan import jq
 from gitsync.plan.drift import compare_objects, find_drift
 from gitsync.plan.explain import explain
 from gitsync.plan.ignore import without_ignored
@@ -52,8 +53,12 @@ def make_plan(
     Return what a sync of this revision would do with every declared and every held object.
 
     ``desired`` comes from ``desired_objects``. Steps of ``previous`` whose desired and live objects are the very same
-    are used again, so planning a second time costs next to nothing. Nothing outside the inventory is pruned.
+    are used again, so planning a second time costs next to nothing. Nothing outside the inventory is pruned. Raise
+    InvalidInput when an annotation or a path to ignore has no meaning.
     """
+    for rule in app.sync.ignore:
+        for expression in rule.jq_paths:
+            jq.parse(expression)
     known = {change.ref: change for change in previous.changes} if previous else {}
     steps: list[Change] = []
     for ref, manifest in desired.items():

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from gitsync.errors import Rejected
+from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.change import Action, Difference, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.plan.make import uncertain
@@ -186,6 +186,19 @@ def test_an_ignored_difference_is_shown_and_its_live_value_is_applied():
     assert [difference.kind for difference in resting.differences] == [Difference.IGNORED]
     (change,) = plan_of(app, [deployment(image="web@sha256:2")], live).writes
     assert change.desired["spec"]["replicas"] == 5
+
+
+def test_a_path_to_ignore_that_is_not_understood_is_refused_before_there_is_drift():
+    app = application(sync={"ignoreDifferences": [{"kind": "Secret", "jqPathExpressions": ["keys"]}]})
+    with pytest.raises(InvalidInput, match="'keys' is not understood"):
+        plan_of(app, [config()], {})
+
+
+def test_a_poisoned_annotation_is_named():
+    with pytest.raises(
+        InvalidInput, match=r"ConfigMap shop/settings: annotation gitsync\.dev/sync-wave: 'abc' is invalid"
+    ):
+        plan_of(APP, [config(annotations={"gitsync.dev/sync-wave": "abc"})], {})
 
 
 def test_the_digest_follows_what_would_be_written():
