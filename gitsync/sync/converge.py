@@ -179,6 +179,11 @@ class Converger:
             manual=turn.is_requested,
             violations=self._violations(turn, plan),
         )
+        rejection = self._records.rejection(turn.app.key, plan.digest)
+        if turn.verdict.decision is Decision.HELD and rejection is not None:
+            who, why = rejection
+            said = f"turned down by {who}" + (f": {why}" if why else "")
+            turn.verdict = replace(turn.verdict, reasons=(said, *turn.verdict.reasons))
         return turn.verdict.decision is Decision.ALLOWED
 
     def _violations(self, turn: Turn, plan: Plan) -> tuple[str, ...]:

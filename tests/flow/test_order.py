@@ -122,6 +122,9 @@ def test_a_dangerous_plan_waits_for_an_approval_of_exactly_this_plan(world: Worl
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "bob")
     until(lambda: not world.controller.requests.queue_length())
     assert world.get("PersistentVolumeClaim", "data") is not None
+    records.reject(f"{NAMESPACE}/shop", plan.digest, by="bob", reason="we need it")
+    world.controller.requests.request_sync(f"{NAMESPACE}/shop", "bob")
+    until(lambda: "turned down by bob: we need it" in world.condition("Ready")["message"], 5, world.status)
     records.approve(f"{NAMESPACE}/shop", plan.digest, approver="ada", reason="not needed", until=tomorrow)
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
     world.synced(second)
