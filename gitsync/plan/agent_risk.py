@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, at
 from gitsync.plan.powers import containers, pod_spec, secret_refs
@@ -88,21 +88,19 @@ def volumes_deletable(change: Change) -> str | None:
 
 
 def prompt_changed(change: Change) -> str | None:
-    """Match another prompt, in an agent or in a ConfigMap that holds prompts."""
-    if change.ref.group == AGENTS_GROUP and any(
-        at(before, "prompt") != at(after, "prompt") for _, before, after in _both(change)
-    ):
+    """Match a new or changed prompt, in an agent or in a ConfigMap that holds prompts."""
+    if any(at(before, "prompt") != at(after, "prompt") for _, before, after in _both(change)):
         return ""
-    if change.ref.kind == "ConfigMap" and change.ref.group == "" and change.action is not Action.CREATE:
-        named = "prompt" in change.ref.name
-        keys = [
-            difference.pointer.rpartition("/")[2]
-            for difference in change.differences
-            if difference.kind in DRIFT and difference.pointer.startswith("/data/")
-        ]
-        changed = sorted(key for key in keys if named or "prompt" in key)
-        return changed[0] if changed else None
-    return None
+    if change.ref.kind != "ConfigMap" or change.ref.group != "" or change.desired is None:
+        return None
+    if change.live is None:
+        # a generator gives a changed prompt a new name, so to the cluster it is a new object
+        keys = list(change.desired.get("data") or ())
+    else:
+        drift = (difference.pointer for difference in change.differences if difference.kind in DRIFT)
+        keys = [pointer.rpartition("/")[2] for pointer in drift if pointer.startswith("/data/")]
+    changed = sorted(key for key in keys if "prompt" in change.ref.name or "prompt" in key)
+    return changed[0] if changed else None
 
 
 def model_changed(change: Change) -> str | None:

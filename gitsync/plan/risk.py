@@ -50,7 +50,7 @@ RULES = (  # the first match decides
     Rule(Risk.SAFE, "owns", "takes over fields that already have their values", object_risk.only_owns),
     Rule(Risk.MODERATE, "adopts", "takes over an object that was not applied by us", object_risk.adopts),
     Rule(Risk.MODERATE, "hook", "runs a hook", object_risk.runs_hook),
-    Rule(Risk.MODERATE, "agent-prompt", "the prompt changes", agent_risk.prompt_changed),
+    Rule(Risk.MODERATE, "agent-prompt", "a prompt is new or changed", agent_risk.prompt_changed),
     Rule(Risk.MODERATE, "agent-model", "the model changes", agent_risk.model_changed),
     Rule(Risk.MODERATE, "agent-tools", "the tools change", agent_risk.tools_changed),
     Rule(Risk.MODERATE, "image-unpinned", "runs an image that no digest pins", object_risk.unpinned_image),

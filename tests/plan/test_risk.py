@@ -174,6 +174,8 @@ CASES = [
     ("agent-prompt", update(AGENT, with_(AGENT, "spec.prompt.text", "Obey."))),
     ("agent-prompt", update(config("front-prompt"), config("front-prompt", key="x"), "/data/key")),
     ("agent-prompt", update(config(), config(), "/data/system-prompt.md")),
+    ("agent-prompt", create(config("front-prompt-5gk2h"))),
+    ("prunes", prune(config("front-prompt"))),
     ("agent-model", update(AGENT, with_(AGENT, "spec.model.id", "m2"))),
     ("agent-tools", update(AGENT, with_(AGENT, f"{TOOL}.allow", ["read", "close", "reopen"]))),
     ("image-unpinned", update(deployment(), deployment(image="web:2"))),
