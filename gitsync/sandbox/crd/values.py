@@ -130,7 +130,7 @@ def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[Cause]
             text = f"should be greater than {least}" if exclusive else f"should be greater than or equal to {least}"
             causes.append(invalid(path, value, f"{_in_body(path)} {text}"))
     factor = raw.get("multipleOf")
-    if factor is not None and Decimal(str(value)) % Decimal(str(factor)):
+    if factor and Decimal(str(value)) % Decimal(str(factor)):
         causes.append(invalid(path, value, f"{_in_body(path)} should be a multiple of {factor}"))
     size = raw.get("format")
     if size in ("int32", "int64") and isinstance(value, int):

@@ -192,7 +192,7 @@ class Codec:
         item_of = self._value(items, pair)
         reference = reference_of(items)
         go_type = f"[]{go_type_of(reference)}" if reference else f"[]{items.get('type', 'interface {}')}"
-        empty: Any = {} if reference else ""
+        empty = _zero_of(items)
 
         def array(value: Any) -> Any:
             if type(value) is not list:
@@ -203,7 +203,7 @@ class Codec:
 
     def _map(self, values: Mapping[str, Any], pair: str) -> Decoder:
         value_of = self._value(values, pair)
-        empty: Any = [] if values.get("type") == "array" else ""
+        empty = _zero_of(values)
 
         def mapping(value: Any) -> Any:
             if type(value) is not dict:
@@ -211,3 +211,11 @@ class Codec:
             return {key: value_of(empty if item is None else item) for key, item in value.items()}
 
         return mapping
+
+
+def _zero_of(schema: Mapping[str, Any]) -> Any:
+    """Return what a null inside a list or map is read as."""
+    reference = reference_of(schema)
+    if reference:
+        return "0" if scalar_for(reference) is not None else {}
+    return {"array": [], "object": {}, "integer": 0, "boolean": False}.get(schema.get("type", ""), "")

@@ -98,7 +98,8 @@ def _fixed(template: Mapping[str, Any]) -> dict[str, Any]:
     fixed = {key: value for key, value in spec.items() if key not in free}
     for member in ("containers", "initContainers"):
         fixed[member] = [
-            {key: value for key, value in container.items() if key != "resources"} for container in spec.get(member, ())
+            {key: value for key, value in container.items() if key != "resources"}
+            for container in spec.get(member) or ()
         ]
     return fixed
 

@@ -194,7 +194,7 @@ def _pod_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """Compare the specs with what may change made equal."""
     causes: list[Cause] = []
     for member in ("containers", "initContainers"):
-        if len(new.get(member, ())) != len(old.get(member, ())):
+        if len(new.get(member) or ()) != len(old.get(member) or ()):
             text = "pod updates may not add or remove containers"
             causes.append(forbidden(f"spec.{member}", text))
     if causes:
@@ -235,6 +235,6 @@ def _fixed(spec: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     for member in ("containers", "initContainers"):
         if member in fixed:
             fixed[member] = [
-                {key: value for key, value in container.items() if key != "image"} for container in fixed[member]
+                {key: value for key, value in container.items() if key != "image"} for container in fixed[member] or ()
             ]
     return fixed

@@ -29,6 +29,7 @@ from gitsync.sandbox.kinds.pod_defaults import default_pod
 from gitsync.sandbox.kinds.rules import Rules, RuleTable
 from gitsync.sandbox.kinds.service_addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
+from gitsync.sandbox.kinds.untyped import Untyped
 from gitsync.sandbox.validation.names import dns_label
 
 _ADMISSION = "admissionregistration.k8s.io"
@@ -156,9 +157,12 @@ _NO_RULES = Rules()
 @functools.cache
 def strategy_for(group: str, version: str, kind: str) -> Strategy:
     """Return the strategy of a built-in kind; raise KeyError for a kind that Kubernetes does not have."""
-    codec = _codec(f"{group}/{version}" if group else version)
-    rules = _RULES.get((f"{group}/{version}", kind)) or _RULES.get((group, kind), _NO_RULES)
     resource = _resources()[group, version, kind]
+    has_status = any(sub.name == "status" for sub in resource.subresources)
+    codec = _codec(resource.api_version)
+    if codec is None:
+        return Untyped(namespaced=resource.namespaced, has_status=has_status)
+    rules = _RULES.get((resource.api_version, kind)) or _RULES.get((group, kind), _NO_RULES)
     return BuiltIn(
         kind=kind,
         version=version,
@@ -166,14 +170,17 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
         schema=codec.name_of(group, version, kind),
         rules=rules,
         namespaced=resource.namespaced,
-        has_status=any(sub.name == "status" for sub in resource.subresources),
+        has_status=has_status,
         has_generation=rules.generation,
     )
 
 
 @functools.cache
-def _codec(group_version: str) -> Codec:
-    return Codec(openapi_schemas(group_version))
+def _codec(group_version: str) -> Codec | None:
+    try:
+        return Codec(openapi_schemas(group_version))
+    except KeyError:
+        return None
 
 
 @functools.cache

@@ -98,8 +98,8 @@ def default_job(obj: Manifest) -> None:
     spec.setdefault("manualSelector", False)
     if "podReplacementPolicy" not in spec:
         spec["podReplacementPolicy"] = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
-    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
-        for pattern in rule.get("onPodConditions", ()):
+    for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
             if not pattern.get("status"):
                 pattern["status"] = "True"
     default_template(spec["template"])

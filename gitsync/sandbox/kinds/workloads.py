@@ -276,7 +276,7 @@ def validate_replica_status(new: Manifest, old: Manifest | None) -> list[Cause]:
     text = "cannot be greater than status.replicas"
     for member in ("updatedReplicas", "readyReplicas", "availableReplicas"):
         if status.get(member, 0) > total:
-            causes.append(invalid(f"status.{member}", status[member], text))
+            causes.append(invalid(f"status.{member}", status.get(member, 0), text))
     if available > ready:
         causes.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
     return causes

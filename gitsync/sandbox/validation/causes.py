@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +16,10 @@ OMITTED = object()
 
 def show(value: Any) -> str:
     """Return a value as messages print it: JSON, strings quoted."""
-    return orjson.dumps(value).decode()
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # a number of more than 64 bits
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def invalid(field: str, value: Any, detail: str) -> Cause:

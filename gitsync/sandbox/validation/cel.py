@@ -40,7 +40,7 @@ class Program:
         """Return the value as plain data; raise EvaluationError where there is none."""
         try:
             value = self._expression.eval(data=dict(data))
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, TypeError, ValueError, OverflowError) as error:
             raise EvaluationError(_worded(str(error))) from None
         if value.type() == _T.ERROR:
             raise EvaluationError(_worded(str(value.value())))

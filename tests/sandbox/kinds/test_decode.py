@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from gitsync.merge.builtin import openapi_schemas
 from gitsync.sandbox.kinds import strategy_for
+from gitsync.sandbox.kinds.decode import Codec
 from gitsync.sandbox.status import ApiError
 from tests.sandbox.kinds.manifests import of, pod_spec, workload
 
@@ -182,3 +185,11 @@ def test_types_that_hold_themselves_are_read() -> None:
         spec={"versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]},
     )
     assert default(crd)["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == schema
+
+
+def test_a_schema_is_compiled_once_for_many_threads() -> None:
+    codec = Codec(openapi_schemas("apps/v1"))
+    name = codec.name_of("apps", "v1", "Deployment")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: codec.decode(name, workload("Deployment")), range(64)))
+    assert all(decoded == found[0] for decoded in found)
