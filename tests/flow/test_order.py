@@ -209,3 +209,22 @@ def test_an_empty_render_prunes_nothing(world: World) -> None:
     until(lambda: world.status().get("phase") == "AwaitingApproval", 5, world.status)
     assert "the render is empty" in world.condition("Ready")["message"]
     assert world.get("ConfigMap", "a") is not None
+
+
+def test_deleting_an_application_asks_before_it_deletes_a_volume(world: World) -> None:
+    first = world.repo.commit("claim", {"shop/a.yaml": config_map("a", x="1"), "shop/claim.yaml": CLAIM})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.client.send("DELETE", f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/shop", {})
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 5, world.status)
+    assert world.get("ConfigMap", "a") is not None
+    assert world.get("PersistentVolumeClaim", "data") is not None
+    plan = world.view().plan
+    assert plan is not None
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    world.controller.records.approve(f"{NAMESPACE}/shop", plan.digest, approver="ada", reason="", until=tomorrow)
+    world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
+    until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 10, world.status)
+    assert world.get("PersistentVolumeClaim", "data") is None
+    assert world.get("ConfigMap", "a") is None
