@@ -62,7 +62,9 @@ class Scheduler(Controller):
             self._refuse(pod, nodes, "pod has unbound immediate PersistentVolumeClaims", "not found")
             return
         reasons = {node["metadata"]["name"]: self._objection(pod, node) for node in nodes}
-        chosen = next((name for name in sorted(reasons) if not reasons[name]), None)
+        siblings = self._siblings(pod)
+        fitting = sorted(name for name, reason in reasons.items() if not reason)
+        chosen = min(fitting, key=lambda name: siblings[name], default=None)
         if chosen is None:
             counts = Counter(reasons.values())
             text = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
@@ -73,6 +75,12 @@ class Scheduler(Controller):
             self._select_node(claims, chosen)
         else:
             self._bind(pod, chosen)
+
+    def _siblings(self, pod: Manifest) -> Counter[str]:
+        """Return how many pods of the same controller each node has: they are spread."""
+        owners = [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")]
+        others = self.api.owned_by(owners[0]) if owners else ()
+        return Counter(str(at(other, "spec", "nodeName") or "") for other in others if other["kind"] == "Pod")
 
     def _unbound_claims(self, pod: Manifest) -> list[Manifest | None]:
         """Return the claims of the pod that have no volume yet; None stands for one that does not exist."""
