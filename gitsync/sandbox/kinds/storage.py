@@ -7,6 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.affinity import validate_node_selector
+from gitsync.sandbox.kinds.claim_diff import diff_of
 from gitsync.sandbox.kinds.resources import amount, non_negative
 from gitsync.sandbox.kinds.volumes import validate_source
 from gitsync.sandbox.status import Cause
@@ -100,33 +101,35 @@ def _positive(text: str, field: str) -> list[Cause]:
 
 def _claim_update(new: Manifest, old: Manifest) -> list[Cause]:
     causes: list[Cause] = []
-    bound = (old.get("status") or {}).get("phase") == "Bound"
-    after, before = _fixed_claim(new["spec"], bound), _fixed_claim(old["spec"], bound)
-    if not old["spec"].get("volumeName"):
-        after.pop("volumeName", None)
-    if "storageClassName" not in before:
-        after.pop("storageClassName", None)
+    status, before = old.get("status") or {}, old["spec"]
+    after = _with_free_members(new["spec"], before, bound=status.get("phase") == "Bound")
     if after != before:
-        return [forbidden("spec", _CLAIM_TEXT)]
-    new_size = new["spec"].get("resources", {}).get("requests", {}).get("storage")
-    status_size = (old.get("status") or {}).get("capacity", {}).get("storage", "0")
-    old_size = old["spec"].get("resources", {}).get("requests", {}).get("storage")
-    if new_size and old_size and amount(new_size) < amount(old_size) and amount(new_size) <= amount(status_size):
+        causes.append(forbidden("spec", f"{_CLAIM_TEXT}\n{diff_of(before, after)}"))
+    size, held = _request(new["spec"]), _request(before)
+    capacity = (status.get("capacity") or {}).get("storage", "0")
+    if size and held and amount(size) < amount(held) and amount(size) <= amount(capacity):
         text = "field can not be less than status.capacity"
         causes.append(forbidden("spec.resources.requests.storage", text))
-    causes += immutable("spec.volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
-    return causes
+    return causes + immutable("volumeMode", new["spec"].get("volumeMode"), before.get("volumeMode"))
 
 
-def _fixed_claim(spec: Mapping[str, Any], bound: bool) -> dict[str, Any]:
-    """Return the part of a claim that must stay: its request may change once it is bound."""
-    fixed = dict(spec)
+def _request(spec: Mapping[str, Any]) -> str:
+    storage: str = (spec.get("resources") or {}).get("requests", {}).get("storage", "")
+    return storage
+
+
+def _with_free_members(new: Mapping[str, Any], old: Mapping[str, Any], *, bound: bool) -> dict[str, Any]:
+    """Return the new spec with what may change as it was: names not yet chosen, the request of a bound claim."""
+    free = [name for name in ("volumeName", "storageClassName") if name not in old]
     if bound:
-        fixed.pop("volumeAttributesClassName", None)
-        resources = fixed.get("resources", {})
-        requests = {key: value for key, value in resources.get("requests", {}).items() if key != "storage"}
-        fixed["resources"] = {**resources, "requests": requests}
-    return fixed
+        free.append("volumeAttributesClassName")
+    spec = {key: value for key, value in new.items() if key not in free}
+    spec.update((name, old[name]) for name in free if name in old)
+    resources = spec.get("resources") or {}
+    if bound and _request(old) and _request(new):
+        requests = {**resources.get("requests", {}), "storage": _request(old)}
+        spec["resources"] = {**resources, "requests": requests}
+    return spec
 
 
 def validate_volume(new: Manifest, old: Manifest | None) -> list[Cause]:

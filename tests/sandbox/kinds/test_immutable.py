@@ -37,7 +37,7 @@ FIXED = of("v1", "ConfigMap", data={"a": "1"}, immutable=True)
         pytest.param(job(), ("spec", "completionMode"), "Indexed", "spec.completionMode"),
         pytest.param(job(), ("spec", "template", "spec", "containers", 0, "image"), "z", "spec.template"),
         pytest.param(CLAIM, ("spec", "resources", "requests", "storage"), "2Gi", "spec"),
-        pytest.param(CLAIM, ("spec", "volumeMode"), "Block", "spec"),
+        pytest.param(CLAIM, ("spec", "volumeMode"), "Block", "spec volumeMode"),
         pytest.param(VOLUME, ("spec", "hostPath", "path"), "/b", "spec.persistentvolumesource"),
         pytest.param(SERVICE, ("spec", "clusterIP"), "10.96.9.9", "spec.clusterIPs[0]"),
         pytest.param(CLASS, ("spec", "controller"), "example.com/y", "spec.controller"),
@@ -87,3 +87,17 @@ def test_a_bound_claim_may_grow() -> None:
     assert strategy.validate(grown, old, "") == []
     shrunk = {**old, "spec": {**old["spec"], "resources": {"requests": {"storage": "512Mi"}}}}
     assert [cause.field for cause in strategy.validate(shrunk, old, "")] == ["spec.resources.requests.storage"]
+
+
+def test_a_refused_change_of_a_claim_is_shown() -> None:
+    ((_, text),) = refused_change(CLAIM, "spec", "accessModes", value=["ReadWriteMany"])
+    assert text.splitlines()[1:] == [
+        "@@ -1,6 +1,6 @@",
+        " {",
+        '  "AccessModes": [',
+        '-  "ReadWriteOnce"',
+        '+  "ReadWriteMany"',
+        "  ],",
+        '  "Selector": null,',
+        '  "Resources": {',
+    ]
