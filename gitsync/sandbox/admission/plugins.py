@@ -10,6 +10,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission import claims, limit_ranger, notes, pod_security, pods, policies, quota, webhooks
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.lifecycle import check_namespace
+from gitsync.sandbox.admission.pod_security_labels import check_labels
 from gitsync.sandbox.admission.webhooks import Caller
 from gitsync.sandbox.api import Api, Strategy
 
@@ -43,6 +44,7 @@ class Plugins:
             attributes = attributes.changed(claims.with_default_class(self._api, attributes.obj))
         attributes = self._mutate(attributes)
         claims.check_growth(self._api, attributes)
+        check_labels(self._api, attributes)
         if attributes.obj is not None:
             limit_ranger.check(self._api, attributes.obj, attributes)
             pod_security.check(self._api, attributes.obj, attributes)

@@ -13,8 +13,8 @@ from gitsync.sandbox.api import Api
 Spec = Mapping[str, Any]
 Check = Callable[[Spec], str]
 
-_PREFIX = "pod-security.kubernetes.io/"
-_LEVELS = ("privileged", "baseline", "restricted")
+PREFIX = "pod-security.kubernetes.io/"
+LEVELS = ("privileged", "baseline", "restricted")
 _BASELINE_CAPABILITIES = frozenset(
     {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"}
     | {"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
@@ -51,20 +51,20 @@ def check(api: Api, obj: Manifest, attributes: Attributes) -> None:
     spec = found[0]
     namespace = api.get("", "Namespace", "", attributes.namespace)
     labels = labels_of(namespace) if namespace is not None else {}
-    level = labels.get(f"{_PREFIX}enforce", "privileged")
+    level = labels.get(f"{PREFIX}enforce", "privileged")
     is_pod = attributes.is_of("", "Pod")
     if is_pod and (text := violations(level, spec)):
-        version = labels.get(f"{_PREFIX}enforce-version", "latest")
+        version = labels.get(f"{PREFIX}enforce-version", "latest")
         raise attributes.forbidden(f'violates PodSecurity "{level}:{version}": {text}')
-    level = labels.get(f"{_PREFIX}warn", "privileged")
+    level = labels.get(f"{PREFIX}warn", "privileged")
     if text := violations(level, spec):
-        version = labels.get(f"{_PREFIX}warn-version", "latest")
+        version = labels.get(f"{PREFIX}warn-version", "latest")
         attributes.warnings.append(f'would violate PodSecurity "{level}:{version}": {text}')
 
 
 def violations(level: str, spec: Spec) -> str:
     """Return what a pod spec does against a standard, empty when nothing."""
-    if level not in _LEVELS[1:]:
+    if level not in LEVELS[1:]:
         return ""
     checks = _BASELINE if level == "baseline" else _RESTRICTED
     return ", ".join(found for found in (one(spec) for one in checks) if found)

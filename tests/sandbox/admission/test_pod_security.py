@@ -92,3 +92,36 @@ def test_a_pod_is_refused_and_a_template_warned_of() -> None:
     assert world.warnings == ['would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)']
     world.admit(deployment, deployment)
     assert len(world.warnings) == 1
+
+
+def namespace(**labels: str) -> dict[str, Any]:
+    names = {f"pod-security.kubernetes.io/{name.replace('_', '-')}": value for name, value in labels.items()}
+    return manifest("v1", "Namespace", "scene", metadata={"labels": names})
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"enforce": "strict"}, 'Invalid value: "strict": must be one of privileged, baseline, restricted'),
+        ({"warn_version": "1.30"}, 'Invalid value: "1.30": must be "latest" or "v1.x"'),
+    ],
+)
+def test_labels_must_name_a_standard(labels: dict[str, str], message: str) -> None:
+    world = World()
+    with pytest.raises(ApiError) as refusal:
+        world.admit(namespace(**labels))
+    assert refusal.value.code == 422
+    assert [cause["message"] for cause in refusal.value.details["causes"]] == [message]
+    world.admit(namespace(**labels), namespace(**labels))
+
+
+def test_pods_that_are_there_are_warned_of() -> None:
+    world = World()
+    for name in ("b", "a"):
+        world.objects.put(pod(name))
+    world.admit(namespace(enforce="restricted"), namespace())
+    assert world.warnings == [
+        'existing pods in namespace "scene" violate the new PodSecurity enforce level "restricted:latest"',
+        "a (and 1 other pod): allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, "
+        "seccompProfile",
+    ]
