@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.merge.jsonmerge import merge_patch
-from gitsync.merge.jsonpatch6902 import JsonPatchError, JsonPatchFormatError, json_patch
+from gitsync.merge.jsonpatch6902 import MAX_OPERATIONS, JsonPatchError, JsonPatchFormatError, json_patch
 from gitsync.merge.schema import Schema
 from gitsync.merge.strategic import StrategicError, strategic_merge
 from gitsync.merge.typed import go
@@ -49,6 +49,8 @@ def _json(live: Manifest, patch: list[Any]) -> Manifest:
     try:
         return _object(json_patch(live, patch))
     except JsonPatchFormatError as error:
+        if len(patch) > MAX_OPERATIONS:
+            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {error.what}") from None
         raise refusals.bad_request(f"error decoding patch: {error.what}") from None
     except JsonPatchError:
         raise ApiError(

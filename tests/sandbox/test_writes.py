@@ -228,3 +228,26 @@ def test_times_are_equal_however_they_are_spelled(api: Client) -> None:
     assert api.ask("PUT", f"{path}/c", {**made, "metadata": meta}).json == made
     other = {**made, "metadata": {**made["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}}
     assert api.ask("PUT", f"{path}/c", other).status == 422
+
+
+def test_a_warning_cannot_break_out_of_its_header(api: Client) -> None:
+    path = api.namespace()
+    hostile = {"metadata": {"name": "c"}, "x\r\nSet-Cookie: a=b\r\n\r\n": 1}
+    answer = api.ask("POST", path, hostile)
+    assert answer.status == 201
+    assert "Set-Cookie" not in answer.headers
+    assert answer.json["metadata"]["name"] == "c"
+    many = {"metadata": {"name": "d"}, **{f"{'y' * 200}{number}": 1 for number in range(2000)}}
+    assert len(api.ask("POST", path, many).headers["Warning"]) < 5000
+
+
+def test_a_json_patch_has_so_many_operations_at_most(api: Client) -> None:
+    path = api.namespace()
+    api.create(path, "c")
+    operations = [{"op": "test", "path": "/kind", "value": "ConfigMap"}] * 10_001
+    answer = api.ask("PATCH", f"{path}/c", operations, Content_Type="application/json-patch+json")
+    assert answer.status == 413
+
+
+def test_a_field_manager_is_printable(api: Client) -> None:
+    assert api.ask("POST", f"{api.namespace()}?fieldManager=a%0Ab", {"metadata": {"name": "c"}}).status == 422

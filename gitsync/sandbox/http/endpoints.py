@@ -18,7 +18,7 @@ from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.http import listing, views, watching
 from gitsync.sandbox.http.message import Answer, Reply, Request, Response, Stream, error_response
 from gitsync.sandbox.http.negotiation import PROTOBUF, Accepted, accepted
-from gitsync.sandbox.http.options import media_type, warning_text, write_context
+from gitsync.sandbox.http.options import media_type, warning_header, write_context
 from gitsync.sandbox.http.reviews import Review, Reviews
 from gitsync.sandbox.http.route import Route
 from gitsync.sandbox.http.subresources import Subresources
@@ -385,7 +385,7 @@ class Endpoints:
         else:
             response = self._object(request, resource, obj, status)
         if ctx.warnings:
-            response.headers["Warning"] = ", ".join(warning_text(text) for text in dict.fromkeys(ctx.warnings))
+            response.headers["Warning"] = warning_header(ctx.warnings)
         return response
 
     def _object(self, request: Request, resource: Resource, obj: Manifest, status: int) -> Response:

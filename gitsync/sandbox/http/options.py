@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from json import dumps
+
 from gitsync.sandbox import refusals
 from gitsync.sandbox.context import Context
 from gitsync.sandbox.http.message import Request
@@ -9,6 +12,8 @@ from gitsync.sandbox.status import Cause
 from gitsync.sandbox.users import User
 
 MAX_MANAGER = 128
+MAX_WARNINGS = 4096
+MAX_WARNING = 256
 
 
 def write_context(request: Request, user: User, options: str, *, apply: bool = False) -> Context:
@@ -27,6 +32,9 @@ def write_context(request: Request, user: User, options: str, *, apply: bool = F
     if len(manager.encode()) > MAX_MANAGER:
         text = f"Too long: may not be more than {MAX_MANAGER} bytes"
         causes.append(Cause("FieldValueTooLong", text, "fieldManager"))
+    if not manager.isprintable():
+        text = f"Invalid value: {dumps(manager)}: should only contain printable characters"
+        causes.append(Cause("FieldValueInvalid", text, "fieldManager"))
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
         text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
@@ -43,7 +51,16 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def warning_header(texts: Iterable[str]) -> str:
+    """Return the Warning header of some texts, each once; long ones are cut when they are too much together."""
+    distinct = list(dict.fromkeys(texts))
+    if sum(map(len, distinct)) > MAX_WARNINGS:
+        distinct = [text[:MAX_WARNING] for text in distinct][: MAX_WARNINGS // MAX_WARNING]
+    return ", ".join(warning_text(text) for text in distinct)
+
+
 def warning_text(text: str) -> str:
-    """Return a text as it stands in a Warning header."""
+    """Return a text as it stands in a Warning header; nothing in it can end the header."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'299 - "{quoted}"'
+    printable = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in quoted)
+    return f'299 - "{printable}"'
