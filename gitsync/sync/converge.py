@@ -26,7 +26,7 @@ from gitsync.sync.attempts import count_success
 from gitsync.sync.execution import Execution, is_terminating
 from gitsync.sync.finish import describe_drift
 from gitsync.sync.memory import Memory
-from gitsync.sync.observe import Observation, health_of, observe
+from gitsync.sync.observe import Observation, confirmed, health_of, observe
 from gitsync.sync.planning import Planner
 from gitsync.sync.state import State
 from gitsync.sync.turn import Stage, Turn
@@ -104,7 +104,9 @@ class Converger:
 
     def _observe(self, turn: Turn, desired: Mapping[ObjectRef, Manifest]) -> None:
         turn.stage = Stage.OBSERVE
-        observation = observe(desired, turn.inventory, self._cluster, self._live)
+        observation = confirmed(
+            observe(desired, turn.inventory, self._cluster, self._live), turn.inventory, self._cluster
+        )
         turn.observation = observation
         self._state.declare(turn.app.key, frozenset(desired))
         turn.inventory = _held(turn, observation)
@@ -145,9 +147,9 @@ class Converger:
             return "manual"
         if not app.sync.automated or (turn.pin is not None and not turn.pin.commit):
             return ""
-        if turn.pin is not None and plan.revision != turn.applied:
+        if turn.pin is not None and not turn.is_applied:
             return "rollback"
-        if plan.revision != turn.applied:
+        if not turn.is_applied:
             return "retry" if memory.attempts.failures else "commit"
         return "drift" if app.sync.self_heal else ""
 
@@ -160,7 +162,7 @@ class Converger:
         if now < due:
             turn.wake_in(due - now)
             return False
-        if plan.revision == turn.applied and len(memory.heals) >= _HEALS:
+        if turn.is_applied and len(memory.heals) >= _HEALS:
             pause = memory.heals[-_HEALS] + _HEAL_PERIOD - now
             if pause > 0:
                 turn.message = f"healed {_HEALS} times within a minute: another controller writes the same fields"
@@ -214,10 +216,10 @@ class Converger:
         assert plan is not None
         current = {change.ref for change in plan.writes}
         turn.problems = {ref: result.message for ref, result in memory.failed.items() if ref in current}
-        turn.drift_objects = len(plan.writes) if plan.revision == turn.applied else 0
+        turn.drift_objects = len(plan.writes) if turn.is_applied else 0
         if not plan.writes and operation is None:
             turn.phase = "Synced"
-            turn.applied = plan.revision
+            turn.settle(plan.revision)
             self._keep_failed_hooks(turn, memory)
         elif operation is not None:
             turn.phase, turn.reason = "Executing", "Waiting"
@@ -283,7 +285,7 @@ def _settled(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:
 def _drift(turn: Turn) -> tuple[tuple[ObjectRef, str], ...]:
     """Return what differs though Git did not change: which field, from what to what, by whom and when."""
     assert turn.plan is not None
-    if turn.plan.revision != turn.applied:
+    if not turn.is_applied:
         return ()
     return tuple((change.ref, describe_drift(change)) for change in turn.plan.writes)
 

@@ -194,7 +194,7 @@ class Execution:
             turn.wake_in(count_failure(memory, turn, failed, now))
         else:
             count_success(memory, turn)
-            turn.applied = operation.commit.id
+            turn.settle(operation.commit.id)
         turn.message = message
         self.finish(turn, memory, operation, message)
 

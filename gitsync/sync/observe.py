@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitsync.health.assess import assess
 from gitsync.merge.schema import Schema, Schemas
@@ -74,6 +74,28 @@ def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster
     return Observation(
         desired, seen, versions, cluster.schemas({(resource.group, resource.version) for resource in followed})
     )
+
+
+def confirmed(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
+    """
+    Return the observation with objects read anew that were meant to be written but never seen.
+
+    The answer to such a write may have been lost, and its watch event may still be on the way: taken for absent, the
+    object would leave the inventory and be nobody's for ever.
+    """
+    doubtful = [
+        ref
+        for ref, held in inventory.entries.items()
+        if not held.uid and ref not in observation.desired and ref not in observation.live
+    ]
+    found = {ref: _read(ref, observation.versions[ref], cluster) for ref in doubtful}
+    seen = {ref: manifest for ref, manifest in found.items() if manifest is not None}
+    return replace(observation, live={**observation.live, **seen}) if seen else observation
+
+
+def _read(ref: ObjectRef, version: str, cluster: Cluster) -> Manifest | None:
+    is_served = cluster.resource(ref.group, version, ref.kind) is not None
+    return cluster.read(ref, version) if is_served else None
 
 
 def health_of(ref: ObjectRef, manifest: Manifest | None, live: Live) -> HealthStatus:

@@ -47,6 +47,7 @@ def _revision(turn: Turn) -> dict[str, str]:
     revision = {
         "fetched": turn.commit.id if turn.commit else before.get("fetched", ""),
         "applied": turn.applied,
+        "appliedFor": turn.applied_for,
         "good": turn.good,
         "message": turn.commit.subject if turn.commit else before.get("message", ""),
         "author": turn.commit.author if turn.commit else before.get("author", ""),

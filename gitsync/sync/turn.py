@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -13,7 +13,7 @@ from gitsync.objects.application import Application, Destination, GitSource, Ris
 from gitsync.objects.change import Plan, Verdict
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.observe import Observation
@@ -74,6 +74,7 @@ class Turn:
     reason: str = ""
     message: str = ""
     applied: str = ""
+    applied_for: str = ""
     good: str = ""
     pin: Pin | None = None
     requested: str = ""
@@ -105,6 +106,7 @@ class Turn:
             ),
             inventory=Inventory.from_status(at(manifest, "status", "inventory", default=[])),
             applied=str(at(manifest, "status", "revision", "applied", default="")),
+            applied_for=str(at(manifest, "status", "revision", "appliedFor", default="")),
             good=str(at(manifest, "status", "revision", "good", default="")),
             pin=_pin(at(manifest, "status", "pinned")),
             requested=str(at(manifest, "status", "requestedSync", default="")),
@@ -120,6 +122,16 @@ class Turn:
         """What a failure belongs to: another commit, another spec or another request starts afresh."""
         request = f"{self.app.requested_sync} {self.requested_by}"
         return (self.commit.id if self.commit else "", self.app.generation, request)
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the plan's revision was applied completely before, for this source and destination."""
+        assert self.plan is not None
+        return self.plan.revision == self.applied and self.applied_for in ("", _shape(self.app))
+
+    def settle(self, commit: str) -> None:
+        """Take a commit as applied completely."""
+        self.applied, self.applied_for = commit, _shape(self.app)
 
     def settle_request(self) -> None:
         """Take the requested sync as carried out."""
@@ -188,3 +200,8 @@ def _pin(pinned: Any) -> Pin | None:
     if not isinstance(pinned, dict):
         return None
     return Pin(*(str(pinned.get(name, "")) for name in ("commit", "instead", "reason")))
+
+
+def _shape(app: Application) -> str:
+    """Return a hash of what shapes the declared objects beside the commit: where they come from and go to."""
+    return content_hash([asdict(app.source), asdict(app.destination)])[:12]

@@ -20,7 +20,9 @@ def test_a_commit_reaches_the_cluster_and_the_status_says_so(world: World) -> No
     assert found["data"] == {"x": "1"}
     assert found["metadata"]["labels"]["gitsync.dev/application"] == "shop"
     assert status["resources"]["total"] == 2
-    assert status["revision"] == {"fetched": commit, "applied": commit, "message": "first", "author": "Ada"}
+    revision = status["revision"]
+    assert (revision["fetched"], revision["applied"]) == (commit, commit)
+    assert (revision["message"], revision["author"]) == ("first", "Ada")
     assert {entry["id"] for entry in status["inventory"]} == {"/ConfigMap/shop/a", "apps/Deployment/shop/web"}
     assert all(entry["uid"] for entry in status["inventory"])
     assert [(entry["outcome"], entry["revision"]) for entry in status["history"]] == [("Succeeded", commit)]
@@ -190,3 +192,28 @@ def test_with_pruning_off_the_objects_outlive_the_application(world: World) -> N
     world.client.send("DELETE", f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/shop", {})
     until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 5, world.status)
     assert world.get("ConfigMap", "a") is not None
+
+
+def test_a_fight_with_another_controller_is_noticed_and_paused(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    rival = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "9"}}
+    give_up = time.monotonic() + 15
+    while world.status()["phase"] != "Drifted" and time.monotonic() < give_up:
+        world.client.apply("/api/v1/namespaces/shop/configmaps/a", rival, {"fieldManager": "rival", "force": "true"})
+        time.sleep(0.2)
+    until(lambda: "another controller" in world.condition("Ready")["message"], 5, world.status)
+    assert world.status()["drift"]["correctedTotal"] <= 6
+
+
+def test_a_new_destination_is_followed_also_with_self_heal_off(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.namespace("mall")
+    world.application(sync={"selfHeal": False})
+    world.start()
+    world.synced(commit)
+    world.application(sync={"selfHeal": False}, destination={"namespace": "mall"})
+    until(lambda: world.get("ConfigMap", "a", "mall") is not None, 5, world.status)
+    until(lambda: world.get("ConfigMap", "a") is None, 5, world.status)

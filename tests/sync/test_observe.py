@@ -1,0 +1,47 @@
+"""What was meant to be written but never seen is looked for before it is taken for absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.merge.schema import Schemas
+from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.ref import ObjectRef
+from gitsync.sandbox.server import Sandbox
+from gitsync.sync.observe import Observation, confirmed
+
+MADE = ObjectRef("", "ConfigMap", "default", "made")
+GONE = ObjectRef("", "ConfigMap", "default", "gone")
+ODD = ObjectRef("example.com", "Widget", "default", "odd")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Kubernetes]:
+    with Sandbox(workloads=False) as sandbox:
+        client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
+        made = Kubernetes(client)
+        made.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "default"}},
+            manager="gitsync",
+        )
+        yield made
+        client.close()
+
+
+def blind(*refs: ObjectRef) -> Observation:
+    return Observation({}, {}, dict.fromkeys(refs, "v1"), Schemas({}))
+
+
+def test_an_object_that_was_never_seen_is_read_anew(cluster: Kubernetes) -> None:
+    inventory = Inventory(dict.fromkeys((MADE, GONE, ODD), Held("v1")))
+    assert list(confirmed(blind(MADE, GONE, ODD), inventory, cluster).live) == [MADE]
+
+
+def test_an_object_that_was_seen_before_costs_no_request(cluster: Kubernetes) -> None:
+    observation = blind(MADE)
+    assert confirmed(observation, Inventory({MADE: Held("v1", "uid")}), cluster) is observation
