@@ -25,6 +25,7 @@ from gitsync.sandbox.users import ADMIN
 GROUP = "apiextensions.k8s.io"
 KIND = "CustomResourceDefinition"
 MANAGER = "kube-apiserver"
+ESTABLISH_SECONDS = 0.02
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 Served = tuple[Manifest, str]
@@ -40,7 +41,7 @@ class Definitions:
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self.establish_seconds = 0.02
+        self.establish_seconds = ESTABLISH_SECONDS
         self.cleanup_seconds = 0.5
         self._cluster = cluster
         self._served: dict[tuple[str, str], Served] = {}

@@ -35,6 +35,8 @@ class FaultKind(Enum):
     """The watch ends after ``seconds`` with 410 Expired."""
     STALE_READ = "stale-read"
     """Reads show the state at the time the fault was set."""
+    SLOW_ESTABLISHING = "slow-establishing"
+    """New definitions of custom resources are established after ``seconds``."""
 
 
 _NUMBERS: dict[str, Any] = {"skip": int, "count": int, "code": int, "seconds": (int, float)}

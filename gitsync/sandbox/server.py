@@ -134,7 +134,15 @@ class Sandbox:
 
     def clear_faults(self) -> None:
         """Let everything go right again."""
-        self.call(lambda cluster: self._admin.faults.clear())
+        self.call(lambda cluster: self._admin.clear())
+
+    def pause(self, controller: str) -> None:
+        """Let a controller rest (``garbage``, say); KeyError when there is none of that name."""
+        self.call(lambda cluster: self.controllers.pause(controller) if self.controllers else None)
+
+    def resume(self, controller: str) -> None:
+        """Let a controller work again."""
+        self.call(lambda cluster: self.controllers.resume(controller) if self.controllers else None)
 
     def requests(self, *, verb: str = "", resource: str = "", user: str = "", agent: str = "") -> int:
         """Return how many requests were made that fit; what is empty fits all."""
@@ -233,7 +241,7 @@ class Sandbox:
         endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable)
         documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
         self._documents = documents
-        self._admin = Admin(clock, endpoints, self.controllers, RequestLog(), Faults())
+        self._admin = Admin(clock, endpoints, self.controllers, self.definitions, RequestLog(), Faults())
         return Application(self.cluster, tokens, documents, endpoints, self._admin)
 
     def _ask_to_stop(self) -> None:

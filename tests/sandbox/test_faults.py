@@ -8,6 +8,7 @@ import time
 import pytest
 
 from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.server import Sandbox
 from tests.sandbox.client import Client
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -131,3 +132,36 @@ def test_the_clock_is_moved_over_http(fresh: Client) -> None:
     assert fresh.ask("POST", "/sandbox/clock", {"advance": 86400}).json["now"] > before
     assert fresh.ask("POST", "/sandbox/clock", {"speed": -1}).status == 400
     assert fresh.ask("POST", "/sandbox/clock", {"sped": 1}).status == 400
+
+
+def test_a_definition_is_established_late_on_demand(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.SLOW_ESTABLISHING, seconds=0.3))
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert fresh.ask("POST", path, {"metadata": {"name": "things.example.com"}, "spec": spec}).status == 201
+    begin = time.monotonic()
+    while fresh.get("/apis/example.com/v1/things").status != 200:
+        time.sleep(0.01)
+        assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin > 0.2
+
+
+def test_garbage_stays_while_its_collector_is_paused() -> None:
+    with Sandbox(workloads=False) as sandbox:
+        client = Client(sandbox)
+        owner = client.create(MAPS, "owner")["metadata"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+        client.create(MAPS, "child", ownerReferences=[reference])
+        sandbox.pause("garbage")
+        assert "garbage" in client.get("/sandbox/controllers").json["paused"]
+        client.ask("DELETE", f"{MAPS}/owner")
+        time.sleep(0.2)
+        assert client.get(f"{MAPS}/child").status == 200
+        assert client.ask("POST", "/sandbox/controllers", {"resume": ["garbage"]}).status == 200
+        begin = time.monotonic()
+        while client.get(f"{MAPS}/child").status != 404:
+            assert time.monotonic() - begin < 10
+        assert client.ask("POST", "/sandbox/controllers", {"pause": ["nobody"]}).status == 400

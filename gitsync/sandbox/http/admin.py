@@ -8,7 +8,8 @@ import orjson
 
 from gitsync.sandbox import refusals
 from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.faults import WATCH_KINDS, Fault, Faults
+from gitsync.sandbox.definitions import ESTABLISH_SECONDS, Definitions
+from gitsync.sandbox.faults import WATCH_KINDS, Fault, FaultKind, Faults
 from gitsync.sandbox.http.endpoints import Endpoints
 from gitsync.sandbox.http.message import Request, Response, json_response, text_response
 from gitsync.sandbox.requests import RequestLog
@@ -42,13 +43,20 @@ class Admin:
     """Show and set what only a sandbox has."""
 
     def __init__(
-        self, clock: Clock, endpoints: Endpoints, controllers: Pausable | None, requests: RequestLog, faults: Faults
+        self,
+        clock: Clock,
+        endpoints: Endpoints,
+        controllers: Pausable | None,
+        definitions: Definitions,
+        requests: RequestLog,
+        faults: Faults,
     ) -> None:
         self.requests = requests
         self.faults = faults
         self._clock = clock
         self._endpoints = endpoints
         self._controllers = controllers
+        self._definitions = definitions
 
     def answer(self, request: Request) -> Response:
         """Answer a request under ``/sandbox/``."""
@@ -66,7 +74,7 @@ class Admin:
                 self.inject(_fault(body))
                 return json_response({"faults": self.faults.to_list()}, 201)
             case ("faults", "DELETE"):
-                self.faults.clear()
+                self.clear()
                 return json_response({})
             case ("clock", "GET"):
                 return json_response({"now": self._clock.timestamp(), "speed": self._clock.speed})
@@ -79,8 +87,15 @@ class Admin:
             raise refusals.method_not_allowed()
         return text_response("404 page not found\n", 404)
 
+    def clear(self) -> None:
+        """Take all faults back."""
+        self.faults.clear()
+        self._definitions.establish_seconds = ESTABLISH_SECONDS
+
     def inject(self, fault: Fault) -> None:
         """Set a fault; one for watches befalls those that are open too, when it has no delay."""
+        if fault.kind is FaultKind.SLOW_ESTABLISHING:
+            self._definitions.establish_seconds = fault.seconds
         if fault.kind in WATCH_KINDS and not fault.seconds:
             struck = self._endpoints.strike_open_watches(fault)
             if fault.count and struck >= fault.count:
