@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gitsync.sandbox.kinds import strategy_for
-from tests.conformance import suite
+from tests.conformance import conformance_dir, suite
 from tests.sandbox.kinds.recordings import NAMESPACE, create, resolved, scenarios
 
-_FOLDER = Path(os.environ.get("GITSYNC_CONFORMANCE", "../shared/conformance")) / "apiserver"
 _PIPELINE = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
 def _cases() -> list[Any]:
-    path = _FOLDER / "defaults.json"
+    path = conformance_dir() / "apiserver" / "defaults.json"
     if not path.exists():
         return [pytest.param("", {}, id="absent")]
     return [
