@@ -75,9 +75,11 @@ def router(engine: Engine, secret: str) -> APIRouter:
         seen[delivery] = None
         while len(seen) > _REMEMBERED:
             seen.popitem(last=False)
-        for view in engine.view.applications():
-            if view.application is not None and normal(view.application.source.repo_url) in urls:
-                engine.requests.request_sync(view.key, "webhook")
+        engine.requests.look_at_git(
+            view.key
+            for view in engine.view.applications()
+            if view.application is not None and normal(view.application.source.repo_url) in urls
+        )
         return JSONResponse({"accepted": True}, 202)
 
     return routes
