@@ -163,6 +163,9 @@ def _object(node: Node, value: dict[str, Any], path: str, causes: list[Cause]) -
     for name in raw.get("required") or ():
         if name not in value:
             causes.append(required(f"{path}.{name}" if path else name))
+    if node.embedded and path:
+        missing = [name for name in ("apiVersion", "kind") if not value.get(name)]
+        causes.extend(required(f"{path}.{name}", "must not be empty") for name in missing)
     for name, item in value.items():
         child = child_of(node, name)
         if child is None or (node.embedded and name in _META_MEMBERS):

@@ -158,3 +158,11 @@ def test_a_combination_that_fails_has_no_field(combination: Any, text: str) -> N
     schema = spec_schema(a={"type": "string"}, b={"type": "string"}, c={"type": "string"})
     schema["properties"]["spec"].update(combination)
     assert ("Invalid", "<nil>", f'Invalid value: "": {text}') in causes_of(schema, {"c": "x"})
+
+
+def test_an_embedded_resource_needs_its_type() -> None:
+    inner = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    assert causes_of(spec_schema(v=inner), {"v": {"kind": "Pod", "metadata": {"name": "p"}}}) == [
+        ("Required", "spec.v.apiVersion", "Required value: must not be empty")
+    ]
+    assert causes_of(spec_schema(v=inner), {"v": {"apiVersion": "v1", "kind": "Pod", "any": 1}}) == []
