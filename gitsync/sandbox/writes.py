@@ -13,10 +13,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from gitsync.merge.schema import Schema
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import ownership, refusals
 from gitsync.sandbox.api import Admission, Strategy
 from gitsync.sandbox.clock import Clock
@@ -36,9 +34,15 @@ from gitsync.sandbox.rbac import Authorizer
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.status import ApiError
 from gitsync.sandbox.store import Store, Stored
-
-_NEEDS_RESOURCE_VERSION = frozenset({("coordination.k8s.io", "Lease"), ("apiregistration.k8s.io", "APIService")})
-"""Built-in kinds whose update must name the version it replaces, as that of every custom resource must."""
+from gitsync.sandbox.write_rules import (
+    changed,
+    check_kind,
+    check_resource_version,
+    is_finished,
+    is_unconditional,
+    mismatch,
+    quoted,
+)
 
 Outcome = tuple[Manifest, bool]
 """The object as it is now, and whether the request created it."""
@@ -79,7 +83,7 @@ class Writer:
 
     def create(self, resource: Resource, namespace: str, body: Manifest, ctx: Context) -> Manifest:
         """Create an object from the body of a POST."""
-        self._check_kind(resource, body)
+        check_kind(resource, body)
         meta = metadata_copy(body)
         check_namespace(resource, namespace, meta)
         obj = self._decode(resource, {**body, "metadata": meta}, ctx)
@@ -89,7 +93,7 @@ class Writer:
         self, resource: Resource, namespace: str, name: str, body: Manifest, ctx: Context, subresource: str = ""
     ) -> Manifest:
         """Replace an object, or its status, by the body of a PUT."""
-        self._check_kind(resource, body)
+        check_kind(resource, body)
         meta = metadata_copy(body)
         check_name(name, meta)
         check_namespace(resource, namespace, meta)
@@ -109,7 +113,7 @@ class Writer:
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}",
             )
         obj = self._decode(resource, {**body, "metadata": meta}, ctx)
-        return self._update(resource, live, obj, ctx, subresource, unconditional=self._unconditional(resource))
+        return self._update(resource, live, obj, ctx, subresource, unconditional=is_unconditional(resource))
 
     def patch(
         self,
@@ -132,7 +136,7 @@ class Writer:
             return live
         for member in ("apiVersion", "kind"):
             if patched.get(member) != live[member]:
-                raise refusals.invalid_patch(_quoted(patched), _mismatch(resource, patched))
+                raise refusals.invalid_patch(quoted(patched), mismatch(resource, patched))
         meta = metadata_copy(patched)
         check_name(name, meta)
         check_namespace(resource, namespace, meta)
@@ -143,7 +147,7 @@ class Writer:
             _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
             if error.code != 400 or not why:
                 raise
-            raise refusals.invalid_patch(f'"{shown}"' if shown else _quoted(patched), why) from None
+            raise refusals.invalid_patch(f'"{shown}"' if shown else quoted(patched), why) from None
         return self._update(resource, live, obj, ctx, subresource, unconditional=True)
 
     def apply(
@@ -259,7 +263,7 @@ class Writer:
         old_meta = live["metadata"]
         name = old_meta["name"]
         meta = dict(obj["metadata"])
-        self._check_resource_version(resource, name, meta.get("resourceVersion"), live, unconditional)
+        check_resource_version(resource, name, meta.get("resourceVersion"), live, unconditional)
         causes = prepare_update(meta, old_meta)
         if causes:
             raise refusals.invalid(resource.kind, resource.group, name, causes)
@@ -292,7 +296,7 @@ class Writer:
         meta = dict(obj["metadata"])
         if not meta.get("managedFields"):
             meta.pop("managedFields", None)
-        if strategy.has_generation and not subresource and _changed(live, obj, strategy.has_status):
+        if strategy.has_generation and not subresource and changed(live, obj, strategy.has_status):
             meta["generation"] = old_meta.get("generation", 0) + 1
         obj = arranged(resource, obj, meta)
         causes = strategy.validate(obj, live, subresource)
@@ -304,7 +308,7 @@ class Writer:
         if ctx.dry_run:
             return obj
         key = f"{namespace}/{name}"
-        if _is_finished(obj):
+        if is_finished(obj):
             self._store.remove(resource.storage, key)  # the change itself is never stored
             return obj
         stored = self._store.write(resource.storage, key, convert(obj, resource, to_storage=True))
@@ -330,16 +334,6 @@ class Writer:
     def _require_namespace(self, namespace: str) -> None:
         if self._get("", "Namespace", "", namespace) is None:
             raise refusals.not_found("namespaces", "", namespace)
-
-    def _check_kind(self, resource: Resource, body: Manifest) -> None:
-        kind, api_version = body.get("kind"), body.get("apiVersion")
-        if not resource.custom and not kind and not api_version:
-            return
-        if (kind or resource.kind, api_version or resource.api_version) != (resource.kind, resource.api_version):
-            raise refusals.bad_request(_wrong_kind(resource, str(kind or ""), str(api_version or "")))
-        if resource.custom and (not kind or not api_version):
-            missing = "Kind" if not kind else "apiVersion"
-            raise refusals.bad_request(f"Object '{missing}' is missing in the body")
 
     def _decode(self, resource: Resource, obj: Manifest, ctx: Context) -> Manifest:
         """Return the canonical object with defaults; unknown and duplicate members are told or refused."""
@@ -387,66 +381,3 @@ class Writer:
     def _check_grant(self, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context) -> None:
         if resource.group == RBAC_GROUP:
             self._authorizer.check_grant(ctx.user, resource.plural, obj, old)
-
-    def _unconditional(self, resource: Resource) -> bool:
-        return not resource.custom and (resource.group, resource.kind) not in _NEEDS_RESOURCE_VERSION
-
-    def _check_resource_version(
-        self, resource: Resource, name: str, given: Any, live: Manifest, unconditional: bool
-    ) -> None:
-        if not given or given == "0":
-            if unconditional:
-                return
-            raise refusals.needs_resource_version(resource.plural, resource.group, name)
-        if not str(given).isdecimal():
-            raise refusals.internal(
-                f'resourceVersion: Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
-            )
-        if given != live["metadata"]["resourceVersion"]:
-            raise refusals.conflict(resource.plural, resource.group, name, refusals.MODIFIED)
-
-
-def _changed(old: Manifest, new: Manifest, has_status: bool) -> bool:
-    """Tell whether something changed that generation counts: all but metadata, and status when it is apart."""
-    apart = {"metadata", "status"} if has_status else {"metadata"}
-    keys = (old.keys() | new.keys()) - apart
-    return any(old.get(key) != new.get(key) for key in keys)
-
-
-def _is_finished(obj: Manifest) -> bool:
-    """Tell whether nothing holds a terminating object any longer."""
-    meta = obj["metadata"]
-    return bool(
-        meta.get("deletionTimestamp")
-        and not meta.get("finalizers")
-        and not meta.get("deletionGracePeriodSeconds")
-        and not at(obj, "spec", "finalizers")
-    )
-
-
-def _quoted(value: Any) -> str:
-    """Return JSON text as a refusal quotes it."""
-    return orjson.dumps(orjson.dumps(value).decode()).decode()
-
-
-def _mismatch(resource: Resource, patched: Manifest) -> str:
-    given = (str(patched.get("apiVersion") or ""), str(patched.get("kind") or ""))
-    if resource.custom:
-        return (
-            f"the API version in the data ({given[0]}) does not match the expected API version ({resource.api_version})"
-        )
-    return _wrong_kind(resource, given[1], given[0])
-
-
-def _wrong_kind(resource: Resource, kind: str, api_version: str) -> str:
-    group, _, version = api_version.rpartition("/")
-    if resource.custom or (kind == resource.kind and group != resource.group):
-        return (
-            f"the API version in the data ({api_version}) does not match "
-            f"the expected API version ({resource.api_version})"
-        )
-    internal = resource.group.partition(".")[0] or "core"
-    return (
-        f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
-        f"converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
-    )

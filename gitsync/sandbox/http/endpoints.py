@@ -9,23 +9,21 @@ from typing import Any
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import refusals
-from gitsync.sandbox.bodies import Malformed, parse_yaml, require_object
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.context import Context
 from gitsync.sandbox.conversion import convert
-from gitsync.sandbox.deletion import DeleteOptions, read_options
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.http import listing, views, watching
 from gitsync.sandbox.http.message import Answer, Reply, Request, Response, Stream, error_response
-from gitsync.sandbox.http.negotiation import PROTOBUF, Accepted, accepted
+from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.options import media_type, warning_header, write_context
+from gitsync.sandbox.http.payloads import applied_body, delete_options, object_body
 from gitsync.sandbox.http.reviews import Review, Reviews
 from gitsync.sandbox.http.route import Route
 from gitsync.sandbox.http.subresources import Subresources
 from gitsync.sandbox.http.watching import Watch
 from gitsync.sandbox.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
 from gitsync.sandbox.printers.table import Printer
-from gitsync.sandbox.protobuf import Undecodable, decode
 from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.status import ApiError
@@ -33,8 +31,6 @@ from gitsync.sandbox.users import Tokens, User
 
 MAX_WAIT = 3.0
 """How long a list waits for a resourceVersion that is still to come."""
-
-_BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 
 
 class Endpoints:
@@ -204,7 +200,7 @@ class Endpoints:
     def _create(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
         accept = self._accept(request)
         ctx = write_context(request, user, "CreateOptions")
-        body, ctx.duplicates = self._body(request, resource.kind)
+        body, ctx.duplicates = object_body(request, resource.kind)
         review = self._reviews.find(resource.group, resource.kind)
         if review is not None:
             return self._reviewed(request, where, resource, user, body, review)
@@ -228,7 +224,7 @@ class Endpoints:
     ) -> Response:
         accept = self._accept(request)
         ctx = write_context(request, user, "UpdateOptions")
-        body, ctx.duplicates = self._body(request, resource.kind)
+        body, ctx.duplicates = object_body(request, resource.kind)
         obj = self.cluster.writer.update(resource, where.namespace, where.name, body, ctx, subresource)
         return self._written(request, resource, obj, 200, ctx, accept)
 
@@ -240,7 +236,7 @@ class Endpoints:
         if media not in offered:
             raise refusals.unsupported_media(media, offered)
         if media == APPLY:
-            body = self._applied(request, resource, ctx)
+            body = applied_body(request, ctx)
             obj, created = self.cluster.writer.apply(
                 resource,
                 where.namespace,
@@ -257,31 +253,9 @@ class Endpoints:
         obj = self.cluster.writer.patch(resource, where.namespace, where.name, change, ctx, subresource, shown)
         return self._written(request, resource, obj, 200, ctx, accept)
 
-    def _applied(self, request: Request, resource: Resource, ctx: Context) -> Manifest:
-        try:
-            body, ctx.duplicates = parse_yaml(request.body)
-        except Malformed as error:
-            raise refusals.bad_request(f"error decoding YAML: {error}") from None
-        if body is None:
-            body = {}
-        if not isinstance(body, dict):
-            raise refusals.bad_request(
-                "error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}"
-            )
-        if ctx.duplicates:
-            if ctx.validation == "Strict":
-                listed = "\n  ".join(ctx.duplicates)
-                raise refusals.bad_request(
-                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + listed
-                )
-            if ctx.validation == "Warn":
-                ctx.warnings.extend(ctx.duplicates)
-            ctx.duplicates = []
-        return body
-
     def _delete(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
         accept = self._accept(request)
-        options, dry_run = self._delete_options(request)
+        options, dry_run = delete_options(request)
         ctx = Context(user, "", dry_run=dry_run)
         obj, gone = self.cluster.deleter.delete(resource, where.namespace, where.name, options, ctx)
         answer = self.cluster.deleter.answer(resource, obj, gone)
@@ -289,7 +263,7 @@ class Endpoints:
 
     def _delete_collection(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
         accept = self._accept(request)
-        options, dry_run = self._delete_options(request)
+        options, dry_run = delete_options(request)
         ctx = Context(user, "", dry_run=dry_run)
         selected = self._select(request, where, resource)
         store = self.cluster.store
@@ -298,12 +272,6 @@ class Endpoints:
             meta = stored.obj["metadata"]
             self.cluster.deleter.delete(resource, meta.get("namespace", ""), meta["name"], options, ctx)
         return views.list_response(page, resource, accept, lambda: self._printer(resource), "Metadata", False)
-
-    def _delete_options(self, request: Request) -> tuple[DeleteOptions, bool]:
-        body: Manifest = {}
-        if request.body.strip():
-            body, _ = self._body(request, "DeleteOptions")
-        return read_options(body, request.query)
 
     def _subresource(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
         found = resource.subresource(where.subresource)
@@ -326,7 +294,7 @@ class Endpoints:
         if where.subresource == "scale":
             return self._scale(request, where, resource, user)
         ctx = write_context(request, user, "CreateOptions")
-        body, _ = self._body(request, resource.kind)
+        body, _ = object_body(request, resource.kind)
         sub = self.subresources
         match where.subresource:
             case "eviction":
@@ -348,12 +316,12 @@ class Endpoints:
             scale = sub.read_scale(resource, where)
         elif where.verb == "update":
             ctx = write_context(request, user, "UpdateOptions")
-            body, _ = self._body(request, resource.kind)
+            body, _ = object_body(request, resource.kind)
             scale = sub.write_scale(resource, where, lambda _: body, ctx)
         else:
             ctx = write_context(request, user, "PatchOptions", apply=media_type(request) == APPLY)
             if media_type(request) == APPLY:
-                body = self._applied(request, resource, ctx)
+                body = applied_body(request, ctx)
                 scale = sub.write_scale(resource, where, lambda live: {**live, **body}, ctx)
             else:
                 media = media_type(request)
@@ -365,17 +333,6 @@ class Endpoints:
 
     def _accept(self, request: Request) -> Accepted:
         return accepted(request.headers.get("accept", ""))
-
-    def _body(self, request: Request, kind: str) -> tuple[Manifest, list[str]]:
-        media = media_type(request)
-        if media == PROTOBUF:
-            try:
-                return decode(request.body), []
-            except (Undecodable, UnicodeDecodeError) as error:
-                raise refusals.unsupported_media(media, _BODY_TYPES[:2], str(error)) from None
-        if media and media not in _BODY_TYPES:
-            raise refusals.unsupported_media(media, _BODY_TYPES)
-        return require_object(request.body, kind)
 
     def _written(
         self, request: Request, resource: Resource, obj: Manifest, status: int, ctx: Context, accept: Accepted
