@@ -14,7 +14,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render import transformers
-from gitsync.render.accumulate import METADATA_LABELS, Accumulator, Builder
+from gitsync.render.accumulate import Accumulator, accumulate
 from gitsync.render.files import Files, ParseCache
 from gitsync.render.kustomization import FILE_NAMES
 from gitsync.render.loader import Loader
@@ -25,6 +25,8 @@ from gitsync.render.provenance import History, Recorder, Text, Told
 from gitsync.render.references import fix_references
 from gitsync.render.resource import Id, Origin, Resource
 from gitsync.render.scopes import Scopes
+from gitsync.render.session import Session
+from gitsync.render.stages import METADATA_LABELS
 from gitsync.render.styles import is_plain, plain
 from gitsync.render.variables import resolve_variables
 
@@ -102,24 +104,24 @@ def build(
                 file, document = resource.origin
                 recorder.start(resource, "manifest", Text(file, files.read(file), document))
         return _result(files, resources, recorder=recorder)
-    builder = Builder(kustomization, recorder, by_regex=regex_selects)
-    builder.use_schema(loader, kustomization)
+    session = Session(kustomization, recorder, by_regex=regex_selects)
+    session.use_schema(loader, kustomization)
     made = Accumulator()
-    builder.build(loader, kustomization, made)
+    accumulate(session, loader, kustomization, made)
     resources = made.resources
     finish = _Finish(resources, recorder)
-    finish("name hash", lambda: transformers.add_hashes(resources, builder.scopes))
-    finish("name reference", lambda: fix_references(resources, made.config.name_reference, builder.scopes))
+    finish("name hash", lambda: transformers.add_hashes(resources, session.scopes))
+    finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes))
     unused: list[str] = []
     finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, made.config.var_reference)))
     _refuse_nameless(resources)
-    _refuse_twins(resources, builder.scopes)
+    _refuse_twins(resources, session.scopes)
     resources = [one for one in resources if not _is_local(one)]
     resources = in_order(resources, kustomization.fields.get("sortOptions"), kustomization.where("sortOptions"))
-    if "managedByLabel" in builder.build_metadata:
+    if "managedByLabel" in session.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
-    return _result(files, resources, builder.build_metadata, (*builder.warnings, *unused), recorder)
+    return _result(files, resources, session.build_metadata, (*session.warnings, *unused), recorder)
 
 
 class _Finish:

@@ -179,6 +179,10 @@ class Kustomization:
         """Return a list field, empty where absent."""
         return self.fields.get(field) or ()
 
+    def rows(self, field: str) -> list[tuple[int, Any]]:
+        """Return the items of a list field with their positions."""
+        return list(enumerate(self.get(field)))
+
     def where(self, *path: str | int) -> str:
         """Return ``file:line`` of a field, or of what is nearest around it."""
         return place(self.file, self.text, path)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gitsync.render.yaml_scalars import Date
+
 
 class Quoted(str):
     """A text that was written in quotes."""
@@ -51,7 +53,7 @@ def styled(new: Any, old: Any) -> Any:
 def text_of(value: Any) -> str:
     """Return the text of a scalar as YAML would show it; None and collections are empty."""
     if isinstance(value, str):
-        return str(value)
+        return value.written if isinstance(value, Date) else str(value)
     if value is None or isinstance(value, dict | list):
         return ""
     if isinstance(value, bool):

@@ -1,0 +1,52 @@
+"""Session: the state of one build that all its kustomizations share."""
+
+from __future__ import annotations
+
+from gitsync.errors import InvalidInput
+from gitsync.render.kustomization import Kustomization
+from gitsync.render.loader import Loader
+from gitsync.render.merge_keys import BUILT_IN, OpenApiSchema, Schema
+from gitsync.render.provenance import Recorder
+from gitsync.render.scopes import Scopes
+from gitsync.render.yaml_reader import read_all
+
+
+class Session:
+    """The state of one build, shared by all its kustomizations."""
+
+    def __init__(
+        self, kustomization: Kustomization, recorder: Recorder | None = None, *, by_regex: bool = False
+    ) -> None:
+        self.by_regex = by_regex
+        self.recorder = recorder
+        self.scopes = Scopes()
+        self.schema: Schema = BUILT_IN
+        self.warnings: list[str] = []
+        self.build_metadata = frozenset(kustomization.get("buildMetadata"))
+        self.uses_built_in = False
+        """Whether something was looked up in the built-in schema, which then stays beneath one that comes later."""
+        self._has_schema = False
+
+    def use_schema(self, loader: Loader, kustomization: Kustomization) -> None:
+        """Take the schema of an ``openapi`` field; the first of a build holds."""
+        choice = kustomization.fields.get("openapi") or {}
+        path, version = choice.get("path"), choice.get("version")
+        where = kustomization.where("openapi")
+        text = loader.read(path, where) if path is not None else None
+        if self._has_schema or (path is None and not version):
+            return
+        self._has_schema = True
+        if text is None:
+            if version != "v1.21.2":
+                raise InvalidInput(
+                    f"the OpenAPI version {version} is not built in", where=where, cure="use v1.21.2, or a path"
+                )
+            return
+        if version:
+            raise InvalidInput("openapi names a version and a path", where=where, cure="keep one of them")
+        documents = read_all(text, path or "")
+        if not documents or not isinstance(documents[0], dict):
+            raise InvalidInput("the OpenAPI file is not a mapping", where=str(path), cure="name an OpenAPI v2 file")
+        schema = OpenApiSchema(documents[0], BUILT_IN if self.uses_built_in else None)
+        self.schema = schema
+        self.scopes.learn(schema.scopes())

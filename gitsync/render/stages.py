@@ -1,0 +1,160 @@
+"""Stages: the transformers that a kustomization file asks for, in the order Kustomize runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.render import plugins, replacements, transformers
+from gitsync.render.config import TransformerConfig, spec_from
+from gitsync.render.fieldspec import FieldSpec, merge_specs
+from gitsync.render.files import join
+from gitsync.render.kustomization import Kustomization
+from gitsync.render.loader import Loader
+from gitsync.render.patches import Patch, Patcher, read_patch
+from gitsync.render.provenance import Told
+from gitsync.render.resource import Gvk, Resource
+from gitsync.render.session import Session
+
+METADATA_LABELS: Final = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
+
+
+class Stage(NamedTuple):
+    """One transformer with the place of its configuration."""
+
+    kind: str
+    where: str
+    act: Callable[[], None]
+    name: str = ""
+    namespace: str = ""
+    configured_in: str = ""
+    times: int = 1
+    """How often ``buildMetadata`` names it."""
+    told: Told | None = None
+    """What says field by field what is set, where something does."""
+
+
+class Stages:
+    """Read what a kustomization's transformers need, and make a stage of each."""
+
+    def __init__(
+        self,
+        file: Kustomization,
+        loader: Loader,
+        resources: list[Resource],
+        config: TransformerConfig,
+        session: Session,
+    ) -> None:
+        self._file = file
+        self._loader = loader
+        self._resources = resources
+        self._config = config
+        self._session = session
+        self._patcher = Patcher(resources, session.scopes, session.schema)
+
+    def all(self) -> list[Stage]:
+        """Return the transformers in the order of Kustomize; their files have been read."""
+        return [
+            *self._legacy_merges(),
+            *self._patches("patches", "PatchTransformer"),
+            *self._names(),
+            *self._labels(),
+            *self._patches("patchesJson6902", "PatchJson6902Transformer"),
+            *self._replicas(),
+            *self._images(),
+            *self._replacements(),
+        ]
+
+    def _legacy_merges(self) -> Iterator[Stage]:
+        for index, item in self._file.rows("patchesStrategicMerge"):
+            where = self._file.where("patchesStrategicMerge", index)
+            text, name = (item, where) if "\n" in item else self._read(item, where)
+            patch = read_patch(text, name, {}, where, is_legacy=True)
+            yield self._patch_stage("PatchStrategicMergeTransformer", patch, times=0 if index else 1)
+
+    def _patches(self, field: str, kind: str) -> Iterator[Stage]:
+        for index, item in self._file.rows(field):
+            where = self._file.where(field, index)
+            path, inline = item.get("path"), (item.get("patch") or "").strip()
+            if bool(path) is bool(inline):
+                raise InvalidInput(
+                    "the patch has path and patch" if path else "the patch has neither path nor patch",
+                    where=where,
+                    cure="keep one of them" if path else "add one of them",
+                )
+            text, name = self._read(path, where) if path else (inline, where)
+            yield self._patch_stage(kind, read_patch(text, name, item, where))
+
+    def _read(self, path: str, where: str) -> tuple[bytes, str]:
+        return self._loader.read(path, where), join(self._file.folder, path)
+
+    def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
+        return Stage(kind, patch.where, partial(self._patcher.apply, patch), times=times, told=patch.told)
+
+    def _names(self) -> Iterator[Stage]:
+        fields, config, scopes = self._file.fields, self._config, self._session.scopes
+        if fields.get("namespace"):
+            act = partial(transformers.set_namespace, self._resources, fields["namespace"], config.namespace, scopes)
+            yield Stage("NamespaceTransformer", self._file.where("namespace"), act)
+        for field, kind, specs in (
+            ("namePrefix", "PrefixTransformer", config.name_prefix),
+            ("nameSuffix", "SuffixTransformer", config.name_suffix),
+        ):
+            if fields.get(field):
+                is_prefix = field == "namePrefix"
+                act = partial(
+                    transformers.add_affix, self._resources, fields[field], specs, scopes, is_prefix=is_prefix
+                )
+                yield Stage(kind, self._file.where(field), act)
+
+    def _labels(self) -> Iterator[Stage]:
+        for index, label in self._file.rows("labels"):
+            specs = _label_specs(label, self._config)
+            act = partial(transformers.set_entries, self._resources, label.get("pairs") or {}, specs)
+            yield Stage("LabelTransformer", self._file.where("labels", index), act)
+        for field, kind, specs in (
+            ("commonLabels", "LabelTransformer", self._config.common_labels),
+            ("commonAnnotations", "AnnotationsTransformer", self._config.common_annotations),
+        ):
+            if self._file.fields.get(field):
+                act = partial(transformers.set_entries, self._resources, self._file.fields[field], specs)
+                yield Stage(kind, self._file.where(field), act)
+
+    def _replicas(self) -> Iterator[Stage]:
+        for index, replica in self._file.rows("replicas"):
+            act = partial(
+                transformers.set_replicas,
+                self._resources,
+                replica.get("name") or "",
+                replica.get("count") or 0,
+                self._config.replicas,
+                self._session.scopes,
+            )
+            yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
+
+    def _images(self) -> Iterator[Stage]:
+        images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
+        if images:
+            act = partial(transformers.set_images, self._resources, images)
+            yield Stage("ImageTagTransformer", self._file.where("images"), act, times=len(images))
+
+    def _replacements(self) -> Iterator[Stage]:
+        for index, item in self._file.rows("replacements"):
+            where = self._file.where("replacements", index)
+            found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
+            yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
+
+    def _replace(self, found: Sequence[Mapping[str, Any]]) -> None:
+        for one in found:
+            replacements.replace(self._resources, one, self._session.scopes, by_regex=self._session.by_regex)
+
+
+def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:
+    specs = tuple(spec_from(one) for one in label.get("fields") or ())
+    if label.get("includeSelectors"):
+        return merge_specs(specs, config.common_labels)
+    if label.get("includeTemplates"):
+        specs = merge_specs(specs, config.template_labels)
+    return merge_specs(merge_specs(specs, config.labels), (METADATA_LABELS,))
