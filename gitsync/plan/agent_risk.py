@@ -153,13 +153,16 @@ def _destinations(spec: dict[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def _endpoints(manifest: Manifest | None) -> dict[str, Any]:
-    """Return the variables of a workload that say where its model is."""
-    return {
+    """Return the variables that say where a model is, of a workload or of a ConfigMap that holds some."""
+    found = {
         str(variable.get("name")): variable.get("value")
         for container in containers(pod_spec(manifest))
         for variable in container.get("env") or []
-        if isinstance(variable, dict) and _names_model_endpoint(str(variable.get("name")).upper())
+        if isinstance(variable, dict)
     }
+    if at(manifest, "kind") == "ConfigMap" and isinstance(at(manifest, "data"), dict):
+        found |= at(manifest, "data")
+    return {name: value for name, value in found.items() if _names_model_endpoint(name.upper())}
 
 
 def _names_model_endpoint(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,8 @@ from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.risk import NOTHING, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
+
+_HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 
 SchemaOf = Callable[[Manifest], Schema | None]
 """The schema of a manifest's kind and version, None when it is not known."""
@@ -61,14 +64,16 @@ def make_plan(
             jq.parse(expression)
     known = {change.ref: change for change in previous.changes} if previous else {}
     steps: list[Change] = []
+    fresh: list[Change] = []
     for ref, manifest in desired.items():
         again = known.get(ref)
         if again is not None and _is_same(again, manifest, seen, ref):
             steps.append(again)
         else:
-            steps += [classify(step, app.risk.rules) for step in _steps(app, ref, manifest, seen, inventory, schema_of)]
-    prunes = prune_changes(app, desired, seen.live, inventory, seen.claims)
-    steps += [classify(step, app.risk.rules) for step in prunes]
+            fresh += _steps(app, ref, manifest, seen, inventory, schema_of)
+    fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
+    before = _predecessors(fresh)
+    steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
     if not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_resting(step) if step.action is Action.HOOK else step for step in steps]
@@ -103,6 +108,16 @@ def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
         if change.is_write
     ]
     return content_hash([application, revision, steps])
+
+
+def _family(ref: ObjectRef) -> ObjectRef:
+    """Return the ref without the hash that a generator puts behind a name."""
+    return replace(ref, name=_HASH.sub("", ref.name))
+
+
+def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
+    """Return the objects that go, by family: what a generator makes under a new name follows one of them."""
+    return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
 
 
 def _rivals(app: Application, changes: Iterable[Change], claims: Mapping[ObjectRef, str]) -> tuple[str, ...]:

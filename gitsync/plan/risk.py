@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gitsync.objects.application import RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
+from gitsync.objects.manifest import Manifest
 from gitsync.plan import agent_risk, object_risk
 
 Finding = str | None
@@ -62,15 +63,20 @@ RULES = (  # the first match decides
 )
 
 
-def classify(change: Change, user_rules: Iterable[RiskRule] = ()) -> Change:
+def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: Manifest | None = None) -> Change:
     """
     Return the step with its class, the rule that decided and the reason.
 
-    A step that already has a reason keeps it in front. A user's rule raises a class and never lowers one.
+    A step that already has a reason keeps it in front. A user's rule raises a class and never lowers one. An object
+    that is created in the place of a ``predecessor`` is judged as a change of that one too, and the worse counts.
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
-    rule, found = next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
+    rule, found = _first(change)
+    if change.action is Action.CREATE and predecessor is not None:
+        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor))
+        if other.risk.level > rule.risk.level:
+            rule, found = other, seen
     reason = f"{rule.reason}: {found}" if found else rule.reason
     risk, name = rule.risk, rule.name
     for index, user_rule in enumerate(user_rules):
@@ -80,6 +86,10 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = ()) -> Change:
     if change.reason:
         reason = f"{change.reason}; {reason}"
     return replace(change, risk=risk, rule=name, reason=reason)
+
+
+def _first(change: Change) -> tuple[Rule, str]:
+    return next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
 
 
 def plan_risk(changes: Iterable[Change], max_deletes: int) -> Risk:

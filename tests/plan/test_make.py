@@ -232,6 +232,20 @@ def test_a_remembered_step_is_used_again_only_while_both_sides_stand():
     assert plan_of(APP, [config()], {}, previous=first, inventory=inventory_of(live)).writes
 
 
+def test_a_generated_object_is_judged_by_the_one_it_follows():
+    """A generator gives changed content a new name; that a model moves is still seen."""
+    before = config("model-aaaaaaaaaa", MODEL_ENDPOINT="http://a")
+    live = live_of(APP, before)
+    moved = plan_of(APP, [config("model-bbbbbbbbbb", MODEL_ENDPOINT="http://b")], live)
+    assert {change.action: change.rule for change in moved.writes} == {
+        Action.CREATE: "agent-model-moved",
+        Action.PRUNE: "prunes",
+    }
+    assert moved.risk is Risk.DANGEROUS
+    other = plan_of(APP, [config("model-cccccccccc", MODEL_ENDPOINT="http://a", TIMEOUT="5")], live)
+    assert other.risk is Risk.MODERATE
+
+
 def test_too_many_deletes_make_the_plan_dangerous():
     app = application(risk={"maxDeletes": 1})
     manifests = [config(f"c{index}") for index in range(3)]

@@ -124,6 +124,10 @@ CASES = [
             with_(deployment(), f"{WEB}.env", [{"name": "LLM_BASE_URL", "value": "http://b"}]),
         ),
     ),
+    (
+        "agent-model-moved",
+        update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/MODEL_ENDPOINT"),
+    ),
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.policy", "Unmanaged"))),
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.egressTo", [{"cidr": "0.0.0.0/0"}]))),
     ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.securityContext.profile", "Privileged"))),
