@@ -242,9 +242,9 @@ class Writer:
         if existing is not None:
             terminating = "deletionTimestamp" in existing.obj["metadata"]
             raise refusals.already_exists(resource.plural, resource.group, name, terminating=terminating)
-        obj = arranged(resource, obj, dict(obj["metadata"]))
         if ctx.dry_run:
-            return obj
+            return arranged(resource, obj, dict(obj["metadata"]))
+        obj = arranged(resource, obj, {**obj["metadata"], "resourceVersion": ""})  # the store fills it in
         stored = self._store.write(resource.storage, f"{namespace}/{name}", convert(obj, resource, to_storage=True))
         return convert(stored.obj, resource)
 

@@ -11,7 +11,7 @@ from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.faults import WATCH_KINDS, FaultKind, Faults, Struck, Target
 from gitsync.sandbox.http.admin import PREFIX, Admin
 from gitsync.sandbox.http.documents import Documents
-from gitsync.sandbox.http.endpoints import Endpoints
+from gitsync.sandbox.http.endpoints import Endpoints, strike
 from gitsync.sandbox.http.message import (
     Answer,
     Hangup,
@@ -25,6 +25,7 @@ from gitsync.sandbox.http.message import (
 from gitsync.sandbox.http.options import warning_text
 from gitsync.sandbox.http.protocol import MAX_BODY
 from gitsync.sandbox.http.route import Route, route
+from gitsync.sandbox.http.watching import Watch
 from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.refusals import qualified
 from gitsync.sandbox.requests import Asked, RequestLog
@@ -167,8 +168,8 @@ class Application:
                 return Hangup()
             if each.fault.kind is FaultKind.ERROR_AFTER:
                 raise each.fault.failure()
-            if each.fault.kind in WATCH_KINDS and isinstance(reply, Stream):
-                self._endpoints.strike_watch(each.fault, reply)
+            if each.fault.kind in WATCH_KINDS and isinstance(reply, Stream) and isinstance(reply.source, Watch):
+                asyncio.get_running_loop().call_later(each.fault.seconds, strike, each.fault, reply.source)
         return reply
 
 

@@ -45,7 +45,6 @@ class Endpoints:
     ) -> None:
         self.cluster = cluster
         self.watches: dict[Watch, Resource] = {}
-        self._latest: tuple[Stream | None, Watch | None] = (None, None)
         self.stale_revision: int | None = None
         """When set, reads are answered as of this revision: a fault."""
         self._printer = printer
@@ -171,15 +170,7 @@ class Endpoints:
 
             return closed
 
-        stream = Stream(open_watch)
-        self._latest = (stream, watch)
-        return stream
-
-    def strike_watch(self, fault: Fault, stream: Stream) -> None:
-        """Let a fault befall the watch behind an answer after the fault's seconds."""
-        found, watch = self._latest
-        if found is stream:
-            asyncio.get_running_loop().call_later(fault.seconds, strike, fault, watch)
+        return Stream(open_watch, source=watch)
 
     def strike_open_watches(self, fault: Fault) -> int:
         """Let a fault befall the open watches of its resource; return how many."""
@@ -352,10 +343,8 @@ class Endpoints:
         return views.object_response(value, accept, status, request.flag("pretty"))
 
 
-def strike(fault: Fault, watch: Watch | None) -> None:
+def strike(fault: Fault, watch: Watch) -> None:
     """Let a fault befall a watch."""
-    if watch is None:
-        return
     match fault.kind:
         case FaultKind.DROP_WATCH:
             watch.drop()

@@ -74,6 +74,8 @@ class Stream:
 
     open: Callable[[Sink], Callable[[], None]]
     content_type: str = JSON
+    source: object = None
+    """What writes it, for faults to strike."""
 
 
 class Hangup:
