@@ -11,7 +11,6 @@ FOLDER = conformance_dir() / "apiserver"
 SCENARIOS = scenarios(FOLDER) if FOLDER.is_dir() else []
 
 KNOWN = {
-    "controllers/deployment-crash-keeps-old": "who owns a time depends on the second in which each pod was recorded",
     "list-watch/accept": "answers are not written in protobuf; a client that prefers it gets JSON",
 }
 """What does not pass, and why."""
