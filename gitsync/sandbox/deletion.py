@@ -19,6 +19,7 @@ from gitsync.sandbox.status import Cause
 from gitsync.sandbox.store import Store
 
 ORPHAN = "orphan"
+MAX_GRACE = 1 << 31
 FOREGROUND = "foregroundDeletion"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -115,7 +116,7 @@ def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, 
         uid=str(preconditions.get("uid") or ""),
         resource_version=str(preconditions.get("resourceVersion") or ""),
         propagation=policy,
-        grace_seconds=max(0, int(grace)) if grace is not None else None,
+        grace_seconds=min(max(0, int(grace)), MAX_GRACE) if grace is not None else None,
     )
     return options, bool(dry_run)
 

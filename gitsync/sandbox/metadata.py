@@ -104,6 +104,14 @@ def _items(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
 
 
+def object_member(value: Manifest, member: str) -> Manifest:
+    """Return a member that must be an object, empty where it is absent; 400 for anything else."""
+    found = value.get(member) or {}
+    if not isinstance(found, dict):
+        raise wrong_type(found, member, "object")
+    return found
+
+
 def wrong_type(value: Any, member: str, wanted: str) -> ApiError:
     """Return the 400 for a JSON value that does not fit a member, in the words of Go."""
     found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")

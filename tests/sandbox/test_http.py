@@ -215,3 +215,20 @@ def test_only_administrators_may_use_the_sandbox_paths(api: Client) -> None:
     assert api.get("/sandbox/faults", Impersonate_User="jane").status == 403
     assert api.get("/sandbox/nothing").status == 404
     assert api.ask("PUT", "/sandbox/faults", {}).status == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/namespaces/default/serviceaccounts/odd/token", {"spec": 1}),
+        ("/api/v1/namespaces/default/serviceaccounts/odd/token", {"spec": {"expirationSeconds": "x"}}),
+        ("/api/v1/namespaces/default/serviceaccounts/odd/token", {"spec": {"audiences": 1}}),
+        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {"resourceAttributes": 1}}),
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {"groups": 1}}),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": "x"}),
+    ],
+)
+def test_questions_of_the_wrong_type_are_400(api: Client, path: str, body: Any) -> None:
+    account = {"metadata": {"name": "odd"}}
+    assert api.ask("POST", "/api/v1/namespaces/default/serviceaccounts", account).status in (201, 409)
+    assert api.ask("POST", path, body).status == 400

@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.metadata import wrong_type
+from gitsync.sandbox.metadata import object_member, wrong_type
 from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.status import ApiError
 from gitsync.sandbox.users import Tokens, User
@@ -36,10 +36,10 @@ class Reviews:
         return self._kinds.get((group, kind))
 
     def _self_access(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
-        return self._decide(user, _members(review, "spec"), namespace)
+        return self._decide(user, object_member(review, "spec"), namespace)
 
     def _access(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
-        spec = _members(review, "spec")
+        spec = object_member(review, "spec")
         groups = spec.get("groups") or ()
         if not isinstance(groups, list):
             raise wrong_type(groups, "SubjectAccessReviewSpec.spec.groups", "[]string")
@@ -48,7 +48,7 @@ class Reviews:
         )
 
     def _decide(self, user: User, spec: Manifest, namespace: str) -> dict[str, Any]:
-        path, asked = _members(spec, "nonResourceAttributes"), _members(spec, "resourceAttributes")
+        path, asked = object_member(spec, "nonResourceAttributes"), object_member(spec, "resourceAttributes")
         if path:
             wanted = Attributes(str(path.get("verb") or ""), path=str(path.get("path") or ""))
         else:
@@ -63,7 +63,7 @@ class Reviews:
         return {"allowed": self._cluster.authorizer.allowed(user, wanted)}
 
     def _rules(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
-        of = str(_members(review, "spec").get("namespace") or "")
+        of = str(object_member(review, "spec").get("namespace") or "")
         resource_rules, path_rules = [], []
         for rule in self._cluster.authorizer.rules(user, of):
             if rule.get("nonResourceURLs"):
@@ -77,7 +77,7 @@ class Reviews:
         return {"userInfo": user.to_dict()}
 
     def _token(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
-        token = str(_members(review, "spec").get("token") or "")
+        token = str(object_member(review, "spec").get("token") or "")
         try:
             found = self._tokens.user_of(f"Bearer {token}", self._cluster.clock.now())
         except ApiError:
@@ -85,11 +85,3 @@ class Reviews:
         if not token:
             return {"user": {}}
         return {"authenticated": True, "user": found.to_dict(), "audiences": ["https://kubernetes.default.svc"]}
-
-
-def _members(value: Manifest, member: str) -> Manifest:
-    """Return a member that must be an object, empty where it is absent."""
-    found = value.get(member) or {}
-    if not isinstance(found, dict):
-        raise wrong_type(found, f"review.{member}", "object")
-    return found

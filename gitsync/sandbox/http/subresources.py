@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import refusals
@@ -14,10 +13,13 @@ from gitsync.sandbox.controllers.logs import log_of, waiting_reason
 from gitsync.sandbox.deletion import read_options
 from gitsync.sandbox.http.message import TEXT, Request, Response
 from gitsync.sandbox.http.route import Route
+from gitsync.sandbox.metadata import object_member, wrong_type
 from gitsync.sandbox.resources import Resource
 from gitsync.sandbox.scale import scale_of, with_replicas
 from gitsync.sandbox.status import ApiError, Cause
 from gitsync.sandbox.users import Tokens
+
+_AUDIENCE = "https://kubernetes.default.svc"
 
 
 class Subresources:
@@ -102,7 +104,7 @@ class Subresources:
                         ]
                     },
                 )
-        options, dry_run = read_options(body.get("deleteOptions") or {}, {})
+        options, dry_run = read_options(object_member(body, "deleteOptions"), {})
         ctx.dry_run = ctx.dry_run or dry_run
         self._cluster.deleter.delete(resource, where.namespace, where.name, options, ctx)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -124,14 +126,18 @@ class Subresources:
     def issue_token(self, body: Manifest, resource: Resource, where: Route) -> Manifest:
         """Return a TokenRequest with a signed token of the service account."""
         account = self._live(resource, where)
-        spec: dict[str, Any] = dict(body.get("spec") or {})
-        seconds = int(spec.get("expirationSeconds") or 3600)
-        if seconds < 600:
-            text = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+        spec = object_member(body, "spec")
+        seconds, audiences = spec.get("expirationSeconds") or 3600, spec.get("audiences") or [_AUDIENCE]
+        if not isinstance(seconds, int):
+            raise wrong_type(seconds, "TokenRequestSpec.spec.expirationSeconds", "int64")
+        if not isinstance(audiences, list):
+            raise wrong_type(audiences, "TokenRequestSpec.spec.audiences", "[]string")
+        if not 600 <= seconds <= 1 << 32:
+            bound = "less than 10 minutes" if seconds < 600 else "larger than 2^32 seconds"
+            text = f"Invalid value: {seconds}: may not specify a duration {bound}"
             cause = Cause("FieldValueInvalid", text, "spec.expirationSeconds")
             raise refusals.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
         now = int(self._cluster.clock.now())
-        audiences = list(spec.get("audiences") or ["https://kubernetes.default.svc"])
         token = self._tokens.issue(
             where.namespace, where.name, account["metadata"]["uid"], audiences, now + seconds, now
         )
