@@ -251,3 +251,24 @@ def test_a_json_patch_has_so_many_operations_at_most(api: Client) -> None:
 
 def test_a_field_manager_is_printable(api: Client) -> None:
     assert api.ask("POST", f"{api.namespace()}?fieldManager=a%0Ab", {"metadata": {"name": "c"}}).status == 422
+
+
+def test_a_pod_on_a_node_gets_time_to_stop_which_may_only_shrink(api: Client) -> None:
+    namespace = api.namespace().split("/")[4]
+    base = f"/api/v1/namespaces/{namespace}"
+    api.ask("POST", f"{base}/serviceaccounts", {"metadata": {"name": "default"}})
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i:1"}]}
+    assert api.ask("POST", f"{base}/pods", {"metadata": {"name": "p"}, "spec": spec}).status == 201
+    first = api.ask("DELETE", f"{base}/pods/p").json["metadata"]
+    assert (first["deletionGracePeriodSeconds"], first["generation"]) == (30, 2)
+    assert api.ask("DELETE", f"{base}/pods/p?gracePeriodSeconds=60").json["metadata"] == first
+    shorter = api.ask("DELETE", f"{base}/pods/p", {"gracePeriodSeconds": 10}).json["metadata"]
+    assert shorter["deletionGracePeriodSeconds"] == 10
+    assert shorter["deletionTimestamp"] < first["deletionTimestamp"]
+    assert api.ask("DELETE", f"{base}/pods/p").json["metadata"] == shorter
+    assert api.ask("DELETE", f"{base}/pods/p?gracePeriodSeconds=0").status == 200
+    assert api.get(f"{base}/pods/p").status == 404
+    del spec["nodeName"]
+    api.ask("POST", f"{base}/pods", {"metadata": {"name": "q"}, "spec": spec})
+    assert "deletionTimestamp" not in api.ask("DELETE", f"{base}/pods/q").json["metadata"]
+    assert api.get(f"{base}/pods/q").status == 404
