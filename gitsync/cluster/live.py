@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ from gitsync.runtime.informer import Reflector
 
 OnChange = Callable[[Manifest | None, Manifest | None], None]
 """Called with an object before and after a change; None stands for absent. Must return at once."""
+
+
+_REMEMBERED = 8192
+"""So many deleted objects of a kind are remembered: more than there are writes under way."""
 
 
 class LiveView:
@@ -149,10 +154,15 @@ class LiveView:
 
 
 class _Copy:
-    """The objects of one kind; what a reflector writes into."""
+    """
+    The objects of one kind; what a reflector writes into.
+
+    An object that is gone never comes back: the answer to a write of ours may arrive after the news of its deletion.
+    """
 
     def __init__(self, view: LiveView) -> None:
         self.items: dict[str, Manifest] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
         self._view = view
 
     def replace(self, items: Mapping[str, dict[str, Any]]) -> None:
@@ -169,7 +179,7 @@ class _Copy:
     def put(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
             before = self.items.get(key)
-            if before is not None and not _is_newer(item, before):
+            if uid_of(item) in self._gone or (before is not None and not _is_newer(item, before)):
                 return
             self.items[key] = item
             self._view.changed(before, item)
@@ -177,12 +187,18 @@ class _Copy:
 
     def remove(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
+            self._bury(uid_of(item))
             before = self.items.get(key)
             if before is None or uid_of(before) != uid_of(item):
                 return
             del self.items[key]
             self._view.changed(before, None)
         self._view.tell([(before, None)])
+
+    def _bury(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED:
+            self._gone.popitem(last=False)
 
 
 def _is_newer(item: Manifest, known: Manifest) -> bool:

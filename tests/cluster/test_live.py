@@ -78,6 +78,18 @@ def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo
     assert data_of(live, "a") == {"x": "2"}
 
 
+def test_the_late_answer_to_a_write_does_not_bring_a_deleted_object_back(cluster: Kubernetes, live: LiveView) -> None:
+    live.follow([CONFIG_MAP], 10)
+    written = cluster.apply(config_map("a", x="1"), manager="m")
+    until(lambda: live.get(CONFIG_MAP, "default", "a") is not None)
+    cluster.delete(ObjectRef("", "ConfigMap", "default", "a"), "v1", uid=uid_of(written))
+    until(lambda: live.get(CONFIG_MAP, "default", "a") is None)
+    live.saw(CONFIG_MAP, written)
+    assert live.get(CONFIG_MAP, "default", "a") is None
+    cluster.apply(config_map("a", x="2"), manager="m")
+    until(lambda: data_of(live, "a") == {"x": "2"})
+
+
 def test_subscribers_hear_before_and_after(cluster: Kubernetes, live: LiveView) -> None:
     heard: list[tuple[object, object]] = []
 
