@@ -9,6 +9,7 @@ The errors that cross a package's boundary.
     │   └── RecordUnavailable     the history cannot be written, so nothing is applied
     └── TerminalError           the same input fails again: wait for another input
         ├── InvalidInput          what Git or the Application says cannot be used
+        │   └── EmptyRender         the path declares nothing at all: it is gone, or was emptied
         ├── Refused               a policy says no
         └── Rejected              the API server says no to this object
 
@@ -84,6 +85,10 @@ class TerminalError(GitsyncError):
 
 class InvalidInput(TerminalError):
     """Something in Git or in an Application cannot be used as it is."""
+
+
+class EmptyRender(InvalidInput):
+    """The path of an application declares nothing at all; for one that holds objects it would mean deleting them."""
 
 
 class Refused(TerminalError):

@@ -180,6 +180,15 @@ class Source(Protocol):
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
         ...
 
+    def is_forward(self, source: GitSource, before: str, after: str) -> bool:
+        """
+        Tell whether the revision may have moved from one commit to another without a rewritten branch.
+
+        False only for a branch whose new commit, which is in the mirror, does not contain the one before; tags,
+        ranges and commit ids may name whatever they like.
+        """
+        ...
+
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first, from the mirror."""
         ...

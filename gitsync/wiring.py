@@ -101,7 +101,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     )
     fetcher = Fetcher(source, verify_commit, cluster, live, clock)
     desire = Desire(source, renderer, cluster, fetcher)
-    pipeline = Pipeline(fetcher, desire, converger, statuses, state, clock)
+    pipeline = Pipeline(fetcher, desire, converger, records, statuses, state, clock)
     applications = Applications(
         pipeline,
         state,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render import transformers
@@ -89,8 +89,8 @@ def build(
     recorder = Recorder() if provenance else None
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
-        what = "does not exist" if entry is None else "is not a folder"
-        raise InvalidInput(f"the path {path or '.'} {what}", cure="correct the path of the application")
+        kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
+        raise kind(f"the path {path or '.'} {what}", cure="correct the path of the application")
     loader = Loader(files, folder, is_restricted=load_restrictions)
     kustomization = loader.kustomization() if renderer != "Plain" else None
     if kustomization is None:
@@ -107,7 +107,10 @@ def build(
     session = Session(kustomization, recorder, by_regex=regex_selects)
     session.use_schema(loader, kustomization)
     made = Accumulator()
-    accumulate(session, loader, kustomization, made)
+    try:
+        accumulate(session, loader, kustomization, made)
+    except EmptyRender as error:  # a base is empty, which is a mistake and no word about all objects
+        raise InvalidInput(error.what, where=error.where, cure=error.cure) from error
     resources = made.resources
     finish = _Finish(resources, recorder)
     finish("name hash", lambda: transformers.add_hashes(resources, session.scopes))

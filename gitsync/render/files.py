@@ -76,7 +76,7 @@ class Files:
             part = waiting.pop()
             if part == "..":
                 if not real:
-                    raise _outside(path, where)
+                    raise _outside(f"{path} (a symlink)" if links else path, where)
                 real.pop()
                 entry = Entry.FOLDER
                 continue
@@ -86,9 +86,9 @@ class Files:
                 links += 1
                 target = self._tree.read(here).decode("utf-8", "replace")
                 if target.startswith("/"):
-                    raise _outside(f"{path} (a link to {target})", where)
+                    raise _outside(f"{path} (a symlink to {target})", where)
                 if links > _MAX_LINKS:
-                    raise InvalidInput(f"{path} leads through a loop of links", where=where, cure="remove a link")
+                    raise InvalidInput(f"{path} leads through a loop of symlinks", where=where, cure="remove a link")
                 waiting += [step for step in reversed(target.split("/")) if step not in ("", ".")]
                 continue
             real.append(part)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.render.old_flags import with_old_flags
 from gitsync.render.shapes import (
     ANY,
@@ -219,7 +219,7 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
     """Return the checked kustomization; raise InvalidInput with ``file:line`` for what is wrong in it."""
     documents, duplicate = _documents(file, text)
     if not documents:
-        raise InvalidInput("the kustomization is empty", where=file, cure="name at least one resource")
+        raise EmptyRender("the kustomization is empty", where=file, cure="name at least one resource")
     if not isinstance(documents[0], dict):
         raise InvalidInput("a kustomization must be a mapping", where=f"{file}:1")
     try:
@@ -259,7 +259,7 @@ def _check(found: Kustomization) -> None:
             cure=f"write {_VERSIONS[kind]}",
         )
     if fields.keys() <= {"apiVersion", "kind"}:
-        raise InvalidInput("the kustomization is empty", where=found.file, cure="name at least one resource")
+        raise EmptyRender("the kustomization is empty", where=found.file, cure="name at least one resource")
     for field in sorted(REFUSED & fields.keys()):
         raise InvalidInput(
             f"{field} is not supported: helmCharts and the like run a program",

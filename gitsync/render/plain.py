@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.files import Files, join
 from gitsync.render.loader import Loader
@@ -31,7 +31,7 @@ def plain_resources(files: Files, loader: Loader, folder: str) -> list[Resource]
                     cure="remove one of them",
                 )
     if not found:
-        raise InvalidInput(
+        raise EmptyRender(
             "the folder has neither a kustomization file nor manifests",
             where=folder or ".",
             cure="correct the path of the application",

@@ -19,9 +19,11 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, environment, run, signed_in
 from gitsync.source.rules import is_commit, shown_url
+from gitsync.source.semver import parse_range
 from gitsync.source.snapshot import Limits
 
 _DEADLINE = 120.0
+_HEADS, _TAGS = "refs/heads/", "refs/tags/"
 _BROKEN = ("corrupt", "bad object", "missing blob", "missing tree", "unable to read", "not a valid object", "inflate")
 
 
@@ -44,7 +46,7 @@ class Mirror:
         self._asked_at = float("-inf")
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
-        """Return the commit id that a branch, tag or commit id names at the server; see Source.resolve."""
+        """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
         if is_commit(revision):
             return revision
         with self._lock:
@@ -58,8 +60,26 @@ class Mirror:
             return self._refs.get(f"{name}^{{}}", self._refs[name])
 
     def _full_name(self, revision: str) -> str | None:
-        candidates = (revision, f"refs/heads/{revision}", f"refs/tags/{revision}")
-        return next((name for name in candidates if name in self._refs), None)
+        candidates = (revision, f"{_HEADS}{revision}", f"{_TAGS}{revision}")
+        exact = next((name for name in candidates if name in self._refs), None)
+        wanted = parse_range(revision) if exact is None else None
+        if wanted is None:
+            return exact
+        tag = wanted.highest(name.removeprefix(_TAGS) for name in self._refs if name.startswith(_TAGS))
+        return f"{_TAGS}{tag}" if tag else None
+
+    def branch(self, revision: str) -> str:
+        """Return the branch that a revision names, empty when it names a tag, a range, a commit, or nothing."""
+        name = self._full_name(revision) or ""
+        return name.removeprefix(_HEADS) if name.startswith(_HEADS) else ""
+
+    def contains(self, commit: str, earlier: str) -> bool:
+        """Tell whether a commit that is here has an earlier one among its ancestors."""
+        try:
+            run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
+        except GitFailed:  # also when the earlier one is not here: then it is no ancestor, for histories are whole
+            return False
+        return True
 
     def _ask(self, credentials: Credentials) -> None:
         listing = self._talk(credentials, "ls-remote", "--heads", "--tags", "origin")

@@ -53,6 +53,11 @@ class Repositories:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
         return self._mirror(source).changed_paths(before, after)
 
+    def is_forward(self, source: GitSource, before: str, after: str) -> bool:
+        """Tell whether the revision may have moved so without a rewritten branch; see the port."""
+        mirror = self._mirror(source)
+        return not mirror.branch(source.revision) or mirror.contains(after, before)
+
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first."""
         return self._mirror(source).log(commit, limit)
@@ -61,13 +66,17 @@ class Repositories:
         self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
     ) -> Reverted:
         """Make a commit that undoes these, newest first, and push it; see the port."""
-        if is_commit(source.revision):
-            raise Refused("the application follows a fixed commit, not a branch", where="spec.source.revision")
-        target = branch or source.revision
-        check_revision(target)
         mirror = self._mirror(source)
         with mirror.locked():
             head = mirror.resolve(source.revision, credentials, 0.0)
+            tracked = mirror.branch(source.revision)
+            if not tracked:
+                raise Refused(
+                    "the application follows a tag, a range or a fixed commit, not a branch",
+                    where="spec.source.revision",
+                )
+            target = branch or tracked
+            check_revision(target)
             mirror.fetch(source.revision, head, credentials)
             reverted = make_revert(mirror, head, [self._known(mirror, commit) for commit in commits], author)
             try:

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import GitSource
+from gitsync.source.semver import parse_range
 
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
@@ -93,7 +94,7 @@ def check_revision(revision: str) -> None:
         raise InvalidInput(
             f"the revision {revision[:80]!r} is invalid: not a valid branch, tag or commit name",
             where="spec.source.revision",
-            cure="use a branch such as main, a tag, or a full commit id",
+            cure="use a branch such as main, a tag, a range such as >=1.2 <2, or a full commit id",
         )
 
 
@@ -116,7 +117,8 @@ _CONTROL_PATH = re.compile(r"[\x00-\x1f\x7f]")
 def check_source(source: GitSource, schemes: Collection[str] = SAFE_SCHEMES) -> None:
     """Raise InvalidInput naming the field that may not be used as it is."""
     check_url(source.repo_url, schemes)
-    check_revision(source.revision)
+    if parse_range(source.revision) is None:
+        check_revision(source.revision)
     clean_path(source.path)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import random
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import Refused, SourceUnavailable
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
 from gitsync.ports import Clock, Cluster, Credentials, Live, Snapshot, Source
@@ -60,6 +60,8 @@ class Fetcher:
             if source.verify == "SignedCommits":
                 self._verify(Path(snapshot.git_dir), memory.commit, self._trusted(turn))
             memory.fetched = snapshot.commit
+        if not turn.is_requested:
+            self._refuse_rewind(turn, memory)
         turn.commit = turn.goal = memory.fetched
         return memory.fetched
 
@@ -68,6 +70,21 @@ class Fetcher:
         if memory.snapshot is None or memory.snapshot.commit.id != commit:
             memory.snapshot = self._source.snapshot(turn.app.source, self._credentials(turn), commit)
         return memory.snapshot
+
+    def _refuse_rewind(self, turn: Turn, memory: Memory) -> None:
+        """Refuse a branch that was rewritten: its new commit does not contain the applied one."""
+        before, after = turn.applied_before, memory.commit
+        if not before or before == after:
+            return
+        if memory.moved[:2] != (before, after):
+            memory.moved = (before, after, self._source.is_forward(turn.app.source, before, after))
+        if not memory.moved[2]:
+            raise Refused(
+                f"non-fast-forward: {turn.app.source.revision} was moved to {after[:12]}, which does not contain the "
+                f"applied commit {before[:12]}; it is held, and {before[:12]} stays applied",
+                where="spec.source.revision",
+                cure="ask for a sync to take it",
+            )
 
     def _poll(self, turn: Turn, memory: Memory, now: float) -> None:
         interval = turn.app.sync.interval

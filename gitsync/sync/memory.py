@@ -73,6 +73,8 @@ class Memory:
     hinted: float | None = None
     """When somebody said that Git has changed, by the monotonic clock; None once that was looked into."""
     fetched: Commit | None = None
+    moved: tuple[str, str, bool] = ("", "", True)
+    """From which commit to which the revision moved, and whether forward."""
     snapshot: Snapshot | None = None
     rendered_of: tuple[str, str, str] = ("", "", "")
     rendered: dict[str, Rendered] = field(default_factory=dict)

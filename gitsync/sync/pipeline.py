@@ -10,17 +10,19 @@ nothing changed asks and writes nothing.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from gitsync.errors import GitsyncError, TerminalError, TransientError
+from gitsync.errors import GitsyncError, RecordUnavailable, TerminalError, TransientError
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Clock
+from gitsync.ports import Clock, Records
 from gitsync.sync.aftermath import judge
 from gitsync.sync.converge import Converger
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.memory import Memory
+from gitsync.sync.refusal import refusal_before, refusal_of, refusal_record
 from gitsync.sync.render import Desire
 from gitsync.sync.state import State
 from gitsync.sync.status import status_of
@@ -35,11 +37,19 @@ class Pipeline:
     """Sync applications. One application is never synced by two threads at once: the queue sees to that."""
 
     def __init__(
-        self, fetcher: Fetcher, desire: Desire, converger: Converger, statuses: Statuses, state: State, clock: Clock
+        self,
+        fetcher: Fetcher,
+        desire: Desire,
+        converger: Converger,
+        records: Records,
+        statuses: Statuses,
+        state: State,
+        clock: Clock,
     ) -> None:
         self._fetcher = fetcher
         self._desire = desire
         self._converger = converger
+        self._records = records
         self._statuses = statuses
         self._state = state
         self._clock = clock
@@ -134,12 +144,24 @@ class Pipeline:
         if turn.observation is not None:
             self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _credentials_ref(turn))
         if not turn.is_gone:
-            status = status_of(turn)
+            status = self._accounted(turn)
             self._state.publish(turn, status)
             turn.manifest = self._statuses.write(turn.manifest, status)
         if isinstance(turn.error, TransientError):
             raise turn.error
         return turn.wake
+
+    def _accounted(self, turn: Turn) -> dict[str, Any]:
+        """Return the status; a refusal that it says for the first time stands in the audit before."""
+        status = status_of(turn)
+        message = refusal_of(turn, status)
+        if message and message != refusal_before(turn):
+            try:
+                self._records.audit([refusal_record(turn, message)])
+            except RecordUnavailable as error:
+                turn.fail(error)
+                return status_of(turn)
+        return status
 
     def _memory(self, uid: str) -> Memory:
         return self._memories.setdefault(uid, Memory())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
@@ -34,10 +34,16 @@ class Desire:
         Return the objects that a commit declares, as they are applied; the very same ones while nothing changed.
 
         A commit that touches no file of an earlier render costs nothing. Raise InvalidInput with ``file:line``; the
-        same commit is not rendered again to say so again.
+        same commit is not rendered again to say so again. Where nothing is left of an application that holds objects,
+        it declares none: the gate then has a person say whether all are to be deleted.
         """
         turn.stage = Stage.RENDER
-        rendered = self._rendered(turn, memory, commit)
+        try:
+            rendered = self._rendered(turn, memory, commit)
+        except EmptyRender as error:
+            if not len(turn.inventory):
+                raise
+            rendered = Rendered(Build((), frozenset(), (str(error),)))
         turn.rendered = len(rendered.build.manifests)
         turn.warnings = rendered.build.warnings
         if rendered.declared is None or rendered.app != turn.app or not rendered.is_complete:

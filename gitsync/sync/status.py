@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.errors import TransientError, one_line
+from gitsync.errors import Refused, TransientError, one_line
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.conditions import Condition, set_conditions
 from gitsync.objects.health import Health
@@ -130,7 +130,8 @@ def _conditions(turn: Turn) -> list[Condition]:
 def _source_condition(turn: Turn) -> list[Condition]:
     error = turn.source_error or (turn.error if turn.stage is Stage.SOURCE else None)
     if error is not None:
-        return [Condition("SourceReady", "False", "FetchFailed", str(error))]
+        reason = "RevisionRefused" if isinstance(error, Refused) else "FetchFailed"
+        return [Condition("SourceReady", "False", reason, str(error))]
     if turn.commit is None:
         return []
     return [Condition("SourceReady", "True", "Fetched", f"{turn.commit.id[:12]} {turn.commit.subject}".strip())]

@@ -127,7 +127,12 @@ class Turn:
     def is_applied(self) -> bool:
         """Whether the plan's revision was applied completely before, for this source and destination."""
         assert self.plan is not None
-        return self.plan.revision == self.applied and self.applied_for in ("", _shape(self.app))
+        return self.plan.revision == self.applied_before
+
+    @property
+    def applied_before(self) -> str:
+        """The commit that was applied completely for this very source and destination; empty when none was."""
+        return self.applied if self.applied_for in ("", _shape(self.app)) else ""
 
     def settle(self, commit: str) -> None:
         """Take a commit as applied completely."""

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.render.build import Build
 from gitsync.render.yaml_scalars import Date
 
 LENGTH_BYTES: Final = 4
 MAX_FRAME: Final = 64 << 20
-_ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, SourceUnavailable)}
+_ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, EmptyRender, SourceUnavailable)}
 
 
 def frame(message: dict[str, Any]) -> bytes:

@@ -92,7 +92,7 @@ def test_a_link_that_leaves_the_folder_is_refused(target):
 def test_a_loop_of_links_is_refused():
     tree = MemoryTree({"kustomization.yaml": b"resources: [a]\n", "a": "b", "b": "a"})
 
-    with pytest.raises(InvalidInput, match="loop of links"):
+    with pytest.raises(InvalidInput, match="loop of symlinks"):
         build(tree, "")
 
 

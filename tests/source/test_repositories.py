@@ -215,3 +215,35 @@ def test_credentials_are_in_no_representation() -> None:
     credentials = Credentials("me", "hunter2", "KEY")
     assert "hunter2" not in f"{credentials!r} {credentials}"
     assert "hunter2" not in json.dumps(repr(credentials))
+
+
+def test_a_range_of_versions_names_the_highest_tag(repo: GitRepo, repositories: Repositories) -> None:
+    commits = []
+    for tag in ("v1.2.0", "v1.10.0", "v2.0.0"):
+        commits.append(repo.commit({"app/a": tag}))
+        git(repo.work, "push", "-q", "origin", f"HEAD:refs/tags/{tag}")
+    source = source_of(repo, ">=1.2 <2")
+    assert repositories.resolve(source, NOBODY) == commits[1]
+    assert repositories.snapshot(source, NOBODY, commits[1]).tree.read("app/a") == b"v1.10.0"
+    with pytest.raises(InvalidInput, match="does not exist"):
+        repositories.resolve(source_of(repo, "^3"), NOBODY)
+    with pytest.raises(Refused, match="not a branch"):
+        repositories.revert(source, NOBODY, [commits[1]], author="Ada <ada@example.test>")
+
+
+def test_a_branch_that_is_called_like_a_range_wins(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.2.0")
+    branched = repo.commit({"app/a": "2"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x")
+    assert repositories.resolve(source_of(repo, "1.x"), NOBODY) == branched
+
+
+def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Repositories) -> None:
+    first, second = repo.commit({"app/a": "1"}), repo.commit({"app/a": "2"})
+    source = source_of(repo)
+    repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
+    assert repositories.is_forward(source, first, second)
+    assert not repositories.is_forward(source, second, first)
+    assert not repositories.is_forward(source, "0" * 40, second), "what is not here is no ancestor"
+    assert repositories.is_forward(source_of(repo, second), second, first), "a fixed commit may be any"

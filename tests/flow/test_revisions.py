@@ -1,0 +1,87 @@
+"""Which revisions are taken: rewritten branches, emptied paths and refused commits leave the last good one in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.objects.record import AuditRecord
+from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
+
+
+def data(world: World, name: str = "a") -> Any:
+    return (world.get("ConfigMap", name) or {}).get("data")
+
+
+def refusals(world: World) -> list[AuditRecord]:
+    records = world.controller.records.audit_records(f"{NAMESPACE}/shop", limit=100)
+    return [record for record in records if record.action == "sync"]
+
+
+def test_a_rewritten_branch_is_held_until_a_person_asks(world: World) -> None:
+    first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
+    world.application()
+    world.start()
+    world.synced(second)
+    world.repo.git("reset", "-q", "--hard", first)
+    world.repo.git("push", "-q", "-f", "origin", "HEAD:main")
+    until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
+    assert world.condition("SourceReady")["reason"] == "RevisionRefused"
+    assert world.status()["revision"]["applied"] == second
+    world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+    until(lambda: data(world) == {"x": "2"}, 10, world.status)  # and the last good one is kept up
+    assert world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
+    world.synced(first)
+    assert data(world) == {"x": "1"}
+    assert len(refusals(world)) == 1
+
+
+def test_a_branch_that_moves_forward_again_is_taken(world: World) -> None:
+    first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
+    world.application()
+    world.start()
+    world.synced(second)
+    world.repo.git("push", "-q", "-f", "origin", f"{first}:main")
+    until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
+    third = world.repo.commit("three", {"shop/a.yaml": config_map("a", x="3")})
+    world.synced(third)
+
+
+def test_an_application_follows_the_highest_tag_of_a_range(world: World) -> None:
+    first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    world.repo.git("push", "-q", "origin", "HEAD:refs/tags/v1.0.0")
+    world.application(source={"revision": "1.x"})
+    world.start()
+    world.synced(first)
+    second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
+    world.repo.git("push", "-q", "origin", "HEAD:refs/tags/v1.1.0", "HEAD:refs/tags/v2.0.0-rc.1")
+    world.synced(second)
+
+
+def test_an_emptied_path_waits_for_approval_and_deletes_nothing(world: World) -> None:
+    commit = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1"), "README": "here"})
+    world.application()
+    world.start()
+    world.synced(commit)
+    world.repo.commit("gone", {"shop/a.yaml": None})
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    assert "would delete 1 of 1 objects, because the render is empty" in world.condition("Ready")["message"]
+    assert data(world) == {"x": "1"}
+    back = world.repo.commit("back", {"shop/a.yaml": config_map("a", x="3")})
+    world.synced(back)
+
+
+def test_a_refusal_stands_in_the_audit_once(world: World) -> None:
+    world.repo.commit("bad", {"shop/a.yaml": "kind: [\n"})
+    world.application()
+    world.start()
+    until(lambda: len(refusals(world)) == 1, 10, world.status)
+    for _ in range(3):
+        world.controller.requests.look_at_git([f"{NAMESPACE}/shop"])
+    good = world.repo.commit("good", {"shop/a.yaml": config_map("a", x="1")})
+    until(lambda: is_synced(world.status(), good), 10, world.status)
+    (record,) = refusals(world)
+    assert record.outcome.value == "Failed"
+    assert record.resource == f"gitsync.dev/Application/{NAMESPACE}/shop"
+    assert "shop/a.yaml:" in record.message
