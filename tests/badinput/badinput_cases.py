@@ -24,6 +24,7 @@ from gitsync.gate.policy import Policy
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
 from tests.badinput.material import CANARIES, GOOD, BareRepo, Entries, Places, application
+from tests.badinput.signing import Signers
 from tests.flow.world import NAMESPACE, World, config_map, until
 from tests.served import Served, serve
 
@@ -136,7 +137,9 @@ class Trial:
         if "values" in self._case:
             variants = [{"value": value} for value in self._case["values"]]
         if self._case.get("steps"):
-            variants = self._case["steps"][-1].get("variants") or [{}]
+            last = self._case["steps"][-1]
+            signed = [{"signed": words} for words in last.get("commit_variants") or ()]
+            variants = signed or last.get("variants") or [{}]
         for number, variant in enumerate(variants):
             for problem in self._variant(number, variant):
                 yield f"variant {number}: {problem}"
@@ -167,7 +170,10 @@ class Trial:
             if is_changed:
                 self._first_state(case, name, repo)
             message = case.get("value", "Change")
-            if case.get("steps"):
+            if "signed" in variant:
+                repo.commit(Entries().add(_good("changed")))
+                self._signers.sign(repo.path, variant["signed"])
+            elif case.get("steps"):
                 repo.commit(Entries().add(case["steps"][0]).add(variant), message)
             else:
                 repo.commit(self._entries(case), message, author)
@@ -209,13 +215,16 @@ class Trial:
         for item in case.get("live") or ():
             if isinstance(item, dict):
                 self._world.apply(item, "kubectl")
-        good = (
-            case["steps"][0]
-            if case.get("steps")
-            else {"files": {p: t.replace("{annotations}", "") for p, t in GOOD.items()}}
-        )
-        commit = repo.commit(Entries().add(good))
-        self._world.apply(application(case, self._defaults["app"], name, repo.url))
+        first = case["steps"][0] if case.get("steps") else {}
+        commit = repo.commit(Entries().add(first if "files" in first else _good()))
+        manifest = application(case, self._defaults["app"], name, repo.url)
+        if "commit" in first:
+            self._signers = Signers(self._folder / f"{name}-keys")
+            commit = self._signers.sign(repo.path, first["commit"])
+            keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "signers", "namespace": NAMESPACE}}
+            self._world.apply({**keys, "stringData": self._signers.keys})
+            manifest["spec"]["source"]["verify"] = {"mode": "SignedCommits", "secretRef": {"name": "signers"}}
+        self._world.apply(manifest)
         self._world.synced(commit, name, PATIENCE)
 
     def _admit(self, manifest: dict[str, Any]) -> str:
@@ -283,7 +292,11 @@ class Trial:
 
     def _kept(self, case: Mapping[str, Any]) -> Iterator[str]:
         """What was there before must be there still."""
-        names = [f"c{index}" for index in range(20)] if case.get("steps") else []
+        names = [f"c{index}" for index in range(20)] if "files" in (case.get("steps") or [{}])[0] else []
+        if "signed" in case:
+            found = (self._world.get("ConfigMap", "good", "team-a") or {}).get("data")
+            if found != {"k": "v"}:
+                yield f"the last good revision does not stay applied: {found}"
         names += ["good"] if case.get("live") and isinstance(case["live"][0], str) else []
         yield from (
             f"ConfigMap {name} was deleted" for name in names if not self._world.get("ConfigMap", name, "team-a")
@@ -354,6 +367,8 @@ class Trial:
             PATIENCE,
             lambda: f"{name} is not gone: {self._world.status(name)}",
         )
+        view = self._world.controller.view
+        until(lambda: view.application(f"{NAMESPACE}/{name}") is None, PATIENCE, lambda: f"{name} is still known")
         for item in self._world.client.get("/api/v1/namespaces/team-a/configmaps")["items"]:
             if item["metadata"]["name"] not in ("near", "kube-root-ca.crt"):
                 self._world.client.send(
@@ -382,6 +397,13 @@ class Trial:
             yield "the refusals differ"
         if self._world.sandbox.call(lambda cluster: cluster.store.revision) != before:
             yield "something was written"
+
+
+def _good(value: str = "v") -> dict[str, Any]:
+    """Return files that are as they should be."""
+    return {
+        "files": {path: text.replace("{annotations}", "").replace("k: v", f"k: {value}") for path, text in GOOD.items()}
+    }
 
 
 def signed(provider: str, body: bytes) -> dict[str, str]:
