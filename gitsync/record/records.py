@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Row, Table, and_, delete, exists, insert, 
 
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.record.database import Database
+from gitsync.record.metrics import count
 from gitsync.record.rows import (
     GENESIS,
     audit_body,
@@ -62,7 +63,8 @@ class SqlRecords:
             done = connection.execute(insert(HISTORY).values(application=record.application, body=history_body(record)))
             key = done.inserted_primary_key
             assert key is not None
-            return replace(record, id=int(key[0]))
+        count(record)
+        return replace(record, id=int(key[0]))
 
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
         """Return records, newest first; see the port."""

@@ -1,36 +1,62 @@
-"""The pages of one application: resources, differences, history, events; and what may be asked of it."""
+"""The pages of one application: resources, plan, differences, history, events, single objects."""
 
-from datetime import timedelta
-from typing import Annotated, Any
-from urllib.parse import quote
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Form, HTTPException, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.responses import HTMLResponse
 
-from gitsync.objects.change import DRIFT, Decision
+from gitsync.objects.change import DRIFT
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import ApplicationView
-from gitsync.server.models import app_row, condition, field_row, quiet_counts, resource_row
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.actions import Decisions, readable
+from gitsync.server.held import is_held
+from gitsync.server.models import app_row, condition
+from gitsync.server.objects import (
+    field_row,
+    quiet_counts,
+    recorded_field,
+    resource_row,
+    trouble,
+    worst_first,
+)
 from gitsync.server.pages import Pages
-from gitsync.server.security import check_form
+from gitsync.server.phases import phases
 from gitsync.server.text import visible
+from gitsync.server.tree import tree
 
-_HISTORY = 20
-PHASES = ("Observe", "Reason", "Classify", "Execute", "Record")
+_ROWS, _OBJECTS, _STEPS, _HISTORY, _EVENTS = 100, 25, 50, 20, 200
+FIELDS = 20
+"""Differences of one object that are listed; the rest is counted."""
+
+T = TypeVar("T")
+Start = Annotated[int, Query(ge=0, le=10_000_000)]
+
+ONLY: dict[str, Callable[[ResourceView], bool]] = {
+    "": lambda item: True,
+    "drift": lambda item: item.sync != "Synced",
+    "trouble": lambda item: trouble(item) > 0,
+}
+"""What the list of resources can be narrowed to."""
 
 
-def router(pages: Pages) -> APIRouter:
-    """Return the routes of applications."""
-    routes = APIRouter(prefix="/apps/{namespace}/{name}")
-    engine = pages.engine
+def finder(pages: Pages) -> Callable[[str, str], ApplicationView]:
+    """Return what finds the application of a path, or answers 404."""
 
     def found(namespace: str, name: str) -> ApplicationView:
-        view = engine.view.application(f"{namespace}/{name}")
+        view = pages.engine.view.application(f"{namespace}/{name}")
         if view is None:
             raise HTTPException(404, f"There is no application {visible(namespace)}/{visible(name)}.")
         return view
 
-    Found = Annotated[ApplicationView, Depends(found)]  # noqa: N806 - names a type
+    return found
+
+
+def router(pages: Pages, decisions: Decisions) -> APIRouter:
+    """Return the pages of applications."""
+    routes = APIRouter(prefix="/apps/{namespace}/{name}")
+    engine = pages.engine
+    Found = Annotated[ApplicationView, Depends(finder(pages))]  # noqa: N806 - names a type
 
     def show(request: Request, view: ApplicationView, tab: str, **context: Any) -> HTMLResponse:
         return pages.show(
@@ -46,49 +72,78 @@ def router(pages: Pages) -> APIRouter:
         )
 
     @routes.get("", response_class=HTMLResponse)
-    def resources(request: Request, view: Found) -> HTMLResponse:
-        rows = sorted(map(resource_row, view.resources), key=lambda row: (row.rank, row.kind, row.name))
-        return show(request, view, "resources", rows=rows)
+    def resources(
+        request: Request, view: Found, only: str = "", start: Start = 0, mode: Annotated[str, Query(alias="view")] = ""
+    ) -> HTMLResponse:
+        if mode == "tree":
+            groups, left_out = tree(view.resources, engine.view.owned)
+            return show(request, view, "tree", groups=groups, left_out=left_out)
+        wanted = ONLY.get(only, ONLY[""])
+        found = sorted(filter(wanted, view.resources), key=worst_first)
+        shown, following = _page(found, start, _ROWS)
+        return show(
+            request,
+            view,
+            "resources",
+            rows=[resource_row(item) for item in shown],
+            only=only if only in ONLY else "",
+            counts={name: sum(map(keep, view.resources)) for name, keep in ONLY.items()},
+            matched=len(found),
+            start=start,
+            following=following,
+        )
 
     @routes.get("/diff", response_class=HTMLResponse)
-    def diff(request: Request, view: Found) -> HTMLResponse:
-        objects = [
-            (resource_row(item), [field_row(difference) for difference in item.change.differences], quiet_counts(item))
-            for item in view.resources
-        ]
-        shown = [item for item in objects if item[0].sync != "Synced" or item[2]]
-        return show(request, view, "diff", objects=sorted(shown, key=lambda item: item[0].rank))
+    def diff(request: Request, view: Found, mode: str = "split", start: Start = 0) -> HTMLResponse:
+        found = sorted((item for item in view.resources if item.sync != "Synced"), key=worst_first)
+        quiet = sorted(
+            (item for item in view.resources if item.sync == "Synced" and item.change.differences), key=worst_first
+        )
+        shown, following = _page([*found, *quiet], start, _OBJECTS)
+        return show(
+            request,
+            view,
+            "diff",
+            objects=[_object(item) for item in shown],
+            differing=len(found),
+            quiet=len(quiet),
+            same=len(view.resources) - len(found) - len(quiet),
+            mode="unified" if mode == "unified" else "split",
+            start=start,
+            following=following,
+        )
 
     @routes.get("/plan", response_class=HTMLResponse)
-    def plan(request: Request, view: Found) -> HTMLResponse:
+    def plan(request: Request, view: Found, start: Start = 0) -> HTMLResponse:
         steps = view.plan.writes if view.plan is not None else ()
-        rows = [(step, [field_row(item) for item in step.differences if item.kind in DRIFT]) for step in steps]
-        return show(request, view, "plan", steps=rows, held=is_held(view))
-
-    @routes.post("/approve", dependencies=[Depends(check_form)])
-    def approve(
-        view: Found, digest: Annotated[str, Form()], by: Annotated[str, Form()], reason: Annotated[str, Form()] = ""
-    ) -> RedirectResponse:
-        if view.plan is None or view.application is None or not is_held(view):
-            raise HTTPException(409, "Nothing waits for approval here any more.")
-        if view.plan.digest != digest:
-            raise HTTPException(409, "The plan changed since the page was shown. Look at the new one first.")
-        if not by.strip():
-            raise HTTPException(422, "An approval needs a name.")
-        until = engine.clock.now() + timedelta(seconds=view.application.risk.approval_ttl)
-        engine.records.approve(view.key, digest, approver=visible(by.strip()), reason=visible(reason), until=until)
-        engine.requests.request_sync(view.key, by.strip())
-        return RedirectResponse(_url(view), 303)
+        riskiest = sorted(steps, key=lambda step: -step.risk.level)
+        shown, following = _page(riskiest, start, _STEPS)
+        rows = [(step, [field_row(item) for item in step.differences if item.kind in DRIFT]) for step in shown]
+        held = decisions.held(view) if is_held(view) else None
+        return show(request, view, "plan", steps=rows, total=len(steps), held=held, start=start, following=following)
 
     @routes.get("/history", response_class=HTMLResponse)
-    def history(request: Request, view: Found, before: int = 0) -> HTMLResponse:
+    def history(request: Request, view: Found, before: Start = 0) -> HTMLResponse:
         records = engine.records.history(view.key, limit=_HISTORY, before=before)
         return show(request, view, "history", records=records, older=records[-1].id if len(records) == _HISTORY else 0)
+
+    @routes.get("/history/{id}", response_class=HTMLResponse)
+    def sync(request: Request, view: Found, id: int, start: Start = 0) -> HTMLResponse:
+        record = engine.records.record(id) if 0 < id < 1 << 62 else None
+        if record is None or record.application != view.key:
+            raise HTTPException(404, "There is no such sync, or it is older than the history that is kept.")
+        shown, following = _page(record.steps, start, _STEPS)
+        steps = [(step, [recorded_field(item) for item in step.differences[:FIELDS]]) for step in shown]
+        return show(request, view, "sync", record=record, steps=steps, start=start, following=following)
 
     @routes.get("/events", response_class=HTMLResponse)
     def events(request: Request, view: Found) -> HTMLResponse:
         kept = [event for event in engine.view.events(limit=2000) if event.application == view.key]
-        return show(request, view, "events", events=kept[:-201:-1])
+        return show(request, view, "events", events=kept[: -_EVENTS - 1 : -1])
+
+    @routes.get("/revert", response_class=HTMLResponse)
+    def ask_revert(request: Request, view: Found) -> HTMLResponse:
+        return show(request, view, "revert", commits=engine.undo.commits(readable(view)))
 
     @routes.get("/object", response_class=HTMLResponse)
     def manifest(request: Request, view: Found, ref: str) -> HTMLResponse:
@@ -102,75 +157,32 @@ def router(pages: Pages) -> APIRouter:
         if live is None:
             raise HTTPException(404, f"{visible(wanted)} is not in the cluster, or not part of this application.")
         shown = {**live, "metadata": {k: v for k, v in live["metadata"].items() if k != "managedFields"}}
-        parts = engine.view.parts(view.key, wanted)
-        return show(request, view, "object", ref=wanted, text=visible(write(shown)), parts_of=parts)
-
-    @routes.post("/sync", dependencies=[Depends(check_form)])
-    def sync(view: Found) -> RedirectResponse:
-        engine.requests.request_sync(view.key, "dashboard")
-        return RedirectResponse(_url(view), 303)
-
-    @routes.get("/revert", response_class=HTMLResponse)
-    def ask_revert(request: Request, view: Found) -> HTMLResponse:
-        if view.application is None:
-            raise HTTPException(409, "The application cannot be read, so nothing can be reverted.")
-        return show(request, view, "revert", commits=engine.undo.commits(view.application))
-
-    @routes.post("/revert", dependencies=[Depends(check_form)])
-    def revert(
-        view: Found,
-        commit: Annotated[str, Form()],
-        by: Annotated[str, Form()] = "",
-        branch: Annotated[str, Form()] = "",
-    ) -> RedirectResponse:
-        if view.application is None:
-            raise HTTPException(409, "The application cannot be read, so nothing can be reverted.")
-        commits = engine.undo.commits(view.application)
-        if [item.id for item in commits] != [commit]:
-            raise HTTPException(409, "The branch moved since the page was shown. Look again before reverting.")
-        engine.undo.push(view.application, commits, author=visible(by) or "dashboard", branch=branch.strip())
-        if not branch.strip():
-            engine.requests.request_sync(view.key, "dashboard")
-        return RedirectResponse(_url(view), 303)
+        item = next((item for item in view.resources if item.ref == wanted), None)
+        return show(
+            request,
+            view,
+            "object",
+            ref=wanted,
+            item=_object(item) if item is not None else None,
+            text=visible(write(shown)),
+            parts_of=engine.view.parts(view.key, wanted)[:100],
+        )
 
     return routes
 
 
-def is_held(view: ApplicationView) -> bool:
-    """Tell whether the plan waits for a person."""
-    return view.verdict is not None and view.verdict.decision is Decision.HELD
+def _page(items: Sequence[T], start: int, size: int) -> tuple[Sequence[T], int]:
+    """Return one page of items and where the next one starts, 0 at the end."""
+    following = start + size
+    return items[start:following], following if following < len(items) else 0
 
 
-def _url(view: ApplicationView) -> str:
-    namespace, _, name = view.key.partition("/")
-    return f"/apps/{quote(namespace)}/{quote(name)}"
-
-
-def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
-    """Return the five phases with ``done``, ``now``, ``failed`` or ``waiting`` each, and what it says."""
-    status = view.status
-    phase = status.get("phase", "Pending")
-    source, rendered = condition(status, "SourceReady"), condition(status, "Rendered")
-    failed = next((item for item in (source, rendered) if item.get("status") == "False"), None)
-    if failed is not None:
-        return _strip(0, "failed", str(failed.get("reason", "")))
-    if phase == "AwaitingApproval":
-        return _strip(3, "waiting", "waits for a person")
-    if phase in ("Executing", "Deleting"):
-        return _strip(3, "now", str(condition(status, "Reconciling").get("reason", "")))
-    if phase == "Failed":
-        return _strip(3, "failed", str(condition(status, "Ready").get("reason", "")))
-    if phase in ("Synced", "Suspended", "Drifted"):
-        return _strip(len(PHASES), "done", "")
-    return _strip(1, "now", "")
-
-
-def _strip(position: int, state: str, word: str) -> list[tuple[str, str, str]]:
-    return [
-        (
-            name,
-            "done" if index < position else state if index == position else "later",
-            word if index == position else "",
-        )
-        for index, name in enumerate(PHASES)
-    ]
+def _object(item: ResourceView) -> dict[str, Any]:
+    """Return what the differences of one object are shown from."""
+    drift = [difference for difference in item.change.differences if difference.kind in DRIFT]
+    return {
+        "row": resource_row(item),
+        "fields": [field_row(difference) for difference in drift[:FIELDS]],
+        "more": max(len(drift) - FIELDS, 0),
+        "quiet": quiet_counts(item),
+    }

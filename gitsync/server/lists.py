@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.ports import ApplicationView
+from gitsync.server.held import undecided, waiting
 from gitsync.server.models import (
     HEALTH_STATES,
     SYNC_STATES,
@@ -28,14 +31,16 @@ def router(pages: Pages) -> APIRouter:
     """Return the routes of the lists."""
     routes = APIRouter()
 
-    def rows() -> list[AppRow]:
+    def rows(views: Iterable[ApplicationView]) -> list[AppRow]:
         now = pages.engine.clock.now()
-        return [app_row(view, now) for view in pages.engine.view.applications()]
+        return [app_row(view, now) for view in views]
 
     @routes.get("/", response_class=HTMLResponse)
     def overview(request: Request) -> HTMLResponse:
-        found = sorted(rows(), key=lambda row: (row.rank, row.key))
-        needy = [row for row in found if needs_somebody(row)]
+        views = pages.engine.view.applications()
+        found = sorted(rows(views), key=lambda row: (row.rank, row.key))
+        rejected = {view.key for view in waiting(views)} - {view.key for view in undecided(views, pages.engine.records)}
+        needy = [row for row in found if needs_somebody(row) and row.key not in rejected]
         return pages.show(
             request,
             "overview.html",
@@ -48,11 +53,13 @@ def router(pages: Pages) -> APIRouter:
             rows=found[:_NEEDY],
             outcomes=pages.engine.records.history(limit=_OUTCOMES),
             queue=pages.engine.requests.queue_length(),
+            behind=sum(row.is_behind for row in found),
+            seen=max((view.seen for view in views), default=None),
         )
 
     @routes.get("/apps", response_class=HTMLResponse)
     def applications(request: Request, wanted: Annotated[Filter, Depends(_filter)]) -> HTMLResponse:
-        found = rows()
+        found = rows(pages.engine.view.applications())
         ordered = wanted.ordered(found)
         shown, following = wanted.page(ordered)
         return pages.show(

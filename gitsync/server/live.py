@@ -5,46 +5,138 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Header, Request
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+import orjson
+from fastapi import APIRouter, Header
+from fastapi.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from gitsync.ports import StateEvent, View
+from gitsync.ports import View
 
 _BEAT = 0.25
 """Seconds between looks: at most four updates a second for each row."""
 _HEARTBEAT = 15.0
+_PATIENCE = 20.0
+"""So long may a browser take none of what it is sent; then it is let go."""
+_CLIENTS = 1000
 
 
-def router(view: View) -> APIRouter:
+def router(view: View, *, patience: float = _PATIENCE, clients: int = _CLIENTS) -> APIRouter:
     """Return the route ``/live``: ids to resume from, ``reset`` when they are too old, a comment as heartbeat."""
     routes = APIRouter()
+    feed = Feed(view)
 
-    @routes.get("/live", response_class=EventSourceResponse)
-    async def live(
-        request: Request, after: int = 0, last_event_id: str = Header("", alias="Last-Event-ID")
-    ) -> AsyncIterator[ServerSentEvent]:
-        position = int(last_event_id) if last_event_id.isdigit() else after
-        oldest, newest = view.bounds
-        if position > newest or position + 1 < oldest:
-            position = newest
-            yield ServerSentEvent(event="reset", id=str(newest), data="")
-        silent = 0.0
-        yield ServerSentEvent(comment="connected")
-        while not await request.is_disconnected():
-            events = view.events(position)
-            if events:
-                position, silent = events[-1].id, 0.0
-                yield ServerSentEvent(event="changed", id=str(position), data=_merged(events))
-            elif silent >= _HEARTBEAT:
-                silent = 0.0
-                yield ServerSentEvent(comment="still here")
-            await asyncio.sleep(_BEAT)
-            silent += _BEAT
+    @routes.get("/live")
+    async def live(after: int = 0, last_event_id: str = Header("", alias="Last-Event-ID")) -> Response:
+        if feed.listeners >= clients:
+            return PlainTextResponse("Too many live pages; try again later.", 503, headers={"Retry-After": "30"})
+        known = last_event_id.isascii() and last_event_id.isdigit()
+        return Stream(feed, int(last_event_id[:18]) if known else after, patience)
 
     return routes
 
 
-def _merged(events: tuple[StateEvent, ...]) -> list[dict[str, str]]:
-    """Return one entry for each application, with its latest message."""
-    latest = {event.application: event for event in events}
-    return [{"app": event.application, "kind": event.kind} for event in latest.values()]
+class Feed:
+    """
+    Tell any number of browsers what changed.
+
+    One task looks at the engine, and only while somebody listens. A listener holds a position and nothing else: what
+    it missed is read from the ring of events that the engine keeps anyway, so a slow one costs no memory.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._news = asyncio.Event()
+        self._newest = 0
+        self._batches: dict[int, bytes] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self.listeners = 0
+
+    async def messages(self, position: int) -> AsyncIterator[bytes]:
+        """Yield what a listener at this position has to be sent, for ever."""
+        self.listeners += 1
+        if self._watch is None:
+            self._newest = self._view.bounds[1]
+            self._watch = asyncio.create_task(self._look())
+        try:
+            yield b": connected\n\n"
+            oldest, newest = self._view.bounds
+            if position > newest:
+                position = newest
+                yield _reset(newest)
+            while True:
+                news = self._news
+                if position < self._newest:
+                    oldest = self._view.bounds[0]
+                    yield _reset(self._newest) if position + 1 < oldest else self._batch(position)
+                    position = self._newest
+                    continue
+                try:
+                    await asyncio.wait_for(news.wait(), _HEARTBEAT)
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            self.listeners -= 1
+            if not self.listeners and self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+
+    async def _look(self) -> None:
+        while True:
+            newest = self._view.bounds[1]
+            if newest > self._newest:
+                self._newest = newest
+                self._batches.clear()
+                news, self._news = self._news, asyncio.Event()
+                news.set()
+            await asyncio.sleep(_BEAT)
+
+    def _batch(self, position: int) -> bytes:
+        """Return one message with one entry for each application; those at one position share it."""
+        if position not in self._batches:
+            events = self._view.events(position, limit=self._newest - position)
+            latest = {event.application: event.kind for event in events}
+            data = orjson.dumps([{"app": app, "kind": kind} for app, kind in latest.items()]).decode()
+            self._batches[position] = f"event: changed\nid: {self._newest}\ndata: {data}\n\n".encode()
+        return self._batches[position]
+
+
+def _reset(newest: int) -> bytes:
+    return f"event: reset\nid: {newest}\ndata: \n\n".encode()
+
+
+class Stream(Response):
+    """An answer that goes on until the browser leaves, or takes nothing for too long."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, feed: Feed, position: int, patience: float) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._feed = feed
+        self._position = position
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        tasks = [asyncio.create_task(self._send(send)), asyncio.create_task(_left(receive))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send(self, send: Send) -> None:
+        messages = self._feed.messages(self._position)
+        try:
+            async for message in messages:
+                async with asyncio.timeout(self._patience):
+                    await send({"type": "http.response.body", "body": message, "more_body": True})
+        finally:
+            await messages.aclose()  # type: ignore[attr-defined]
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,4 +1,4 @@
-"""What pages show, worked out from views: counts, rows, order. Pure."""
+"""What lists of applications show, worked out from views: rows, counts, order, filters. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gitsync.objects.change import DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import at
-from gitsync.ports import ApplicationView, ResourceView
-from gitsync.server.text import age, value, visible
+from gitsync.ports import ApplicationView
+from gitsync.server.text import age, visible
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
@@ -23,7 +22,11 @@ PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class AppRow:
-    """One application as lists show it; ``rank`` is lower the more it needs a person."""
+    """
+    One application as lists show it; ``rank`` is lower the more it needs a person.
+
+    ``commit`` is what Git has, with its message and author; ``applied`` is what the cluster was brought to last.
+    """
 
     key: str
     namespace: str
@@ -32,13 +35,19 @@ class AppRow:
     health: str
     phase: str
     reason: str
-    revision: str
+    commit: str
     message: str
     author: str
+    applied: str
     since: str
     resources: str
     rank: int
     sequence: int
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether Git has a commit that is not applied yet."""
+        return self.commit != self.applied
 
 
 def app_row(view: ApplicationView, now: datetime) -> AppRow:
@@ -57,9 +66,10 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
         health=health,
         phase=phase,
         reason=visible(reason(status)),
-        revision=str(at(status, "revision", "applied", default=""))[:7],
+        commit=str(at(status, "revision", "fetched", default=""))[:7],
         message=visible(at(status, "revision", "message", default="")).partition("\n")[0],
         author=visible(at(status, "revision", "author", default="")),
+        applied=str(at(status, "revision", "applied", default=""))[:7],
         since=age(ready.get("lastTransitionTime"), now),
         resources=f"{synced}/{total}" if total else "",
         rank=_rank(sync, health, phase),
@@ -140,76 +150,3 @@ class Filter:
         start = next((index + 1 for index, row in enumerate(rows) if row.key == self.after), 0)
         shown = rows[start : start + PAGE]
         return shown, shown[-1].key if shown and start + PAGE < len(rows) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceRow:
-    """One object of an application."""
-
-    path: str
-    kind: str
-    group: str
-    namespace: str
-    name: str
-    sync: str
-    health: str
-    reason: str
-    action: str
-    risk: str
-    rank: int
-
-
-def resource_row(view: ResourceView) -> ResourceRow:
-    """Return the row of an object; its reason is what is wrong, else what its health says."""
-    ref = view.ref
-    drift = sum(1 for difference in view.change.differences if difference.kind in DRIFT)
-    words = [view.problem, view.health.message, f"{drift} fields differ" if drift else ""]
-    bad = view.health.health.badness if view.health.health not in (Health.HEALTHY, Health.SUSPENDED) else 0
-    return ResourceRow(
-        path=ref.path,
-        kind=ref.kind,
-        group=ref.group,
-        namespace=ref.namespace,
-        name=visible(ref.name),
-        sync=view.sync,
-        health=view.health.health.value,
-        reason=visible(next((word for word in words if word), "")),
-        action=view.change.action.value,
-        risk=view.change.risk.value,
-        rank=-(10 * bool(view.problem) + bad + (view.sync != "Synced")),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class FieldRow:
-    """One difference of one field, as the diff page shows it."""
-
-    path: str
-    kind: str
-    live: str
-    desired: str
-    owner: str
-    operation: str
-    time: str
-    is_drift: bool
-
-
-def field_row(difference: FieldDifference) -> FieldRow:
-    """Return the row of a difference; its values are masked already."""
-    owner = difference.owners[0] if difference.owners else None
-    return FieldRow(
-        path=visible(difference.path),
-        kind=difference.kind.value,
-        live=value(difference.live),
-        desired=value(difference.desired),
-        owner=visible(owner.manager) if owner else "",
-        operation=owner.operation if owner else "",
-        time=owner.time if owner else "",
-        is_drift=difference.kind in DRIFT,
-    )
-
-
-def quiet_counts(view: ResourceView) -> list[tuple[str, int]]:
-    """Return how many differences are shown as no drift: ignored, defaulted, of another manager."""
-    found = Counter(item.kind for item in view.change.differences if item.kind not in DRIFT)
-    return [(kind.value, found[kind]) for kind in Difference if found[kind]]

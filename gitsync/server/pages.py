@@ -10,16 +10,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gitsync.server.assets import fingerprint, web_folder
 from gitsync.server.engine import Engine
-from gitsync.server.security import form_token, keep_token
-from gitsync.server.text import age, visible
+from gitsync.server.held import undecided
+from gitsync.server.security import Access, form_token, keep_token
+from gitsync.server.text import age, app_url, duration, visible
 
 
 class Pages:
     """The templates, with autoescape on; every text from outside goes through ``visible`` first."""
 
-    def __init__(self, engine: Engine, *, read_only: bool) -> None:
+    def __init__(self, engine: Engine, access: Access) -> None:
         self.engine = engine
-        self._read_only = read_only
+        self._access = access
         self._templates = Environment(
             loader=FileSystemLoader(web_folder() / "templates"),
             autoescape=True,
@@ -28,6 +29,8 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters["visible"] = visible
+        self._templates.filters["app_url"] = app_url
+        self._templates.filters["duration"] = duration
         self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
         self._templates.globals["static"] = lambda name: f"/static/{name}?v={fingerprint(name)}"
 
@@ -36,9 +39,11 @@ class Pages:
         _, newest = self.engine.view.bounds
         page = self._templates.get_template(template).render(
             token=form_token(request),
-            read_only=self._read_only,
+            read_only=self._access.is_read_only,
+            has_sign_in=self._access.is_needed,
             path=request.url.path,
             last_event=newest,
+            waiting=len(undecided(self.engine.view.applications(), self.engine.records)),
             **context,
         )
         response = HTMLResponse(page, status)

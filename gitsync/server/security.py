@@ -7,11 +7,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable
 from urllib.parse import quote, urlsplit
 
 from fastapi import HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -23,20 +24,33 @@ COOKIE = "gitsync-form"
 HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-store",
 }
+"""On every answer, unless the answer says otherwise itself."""
 
 
-async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Set the security headers; pages are never cached."""
-    response = await call_next(request)
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    response.headers.setdefault("Cache-Control", "no-store")
-    return response
+class Headers:
+    """Put the security headers on every answer; a page is never cached."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
 
 
 def form_token(request: Request) -> str:
@@ -81,23 +95,31 @@ class Access:
 
     def __init__(self, token: str, *, read_only: bool) -> None:
         self._token = token
-        self._read_only = read_only
+        self.is_read_only = read_only
         self.session = hmac.new(token.encode(), b"gitsync session", hashlib.sha256).hexdigest()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether people have to sign in."""
+        return bool(self._token)
 
     def is_token(self, given: str) -> bool:
         """Tell whether this is the token, in constant time."""
         return bool(self._token) and hmac.compare_digest(given.encode(), self._token.encode())
 
-    async def guard(self, request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        """Let a request through, send a browser to the sign-in, or refuse."""
+    def refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request that may not pass: a way to the sign-in for a browser, else a refusal."""
         path = request.url.path
-        if self._read_only and request.method not in ("GET", "HEAD") and not path.startswith(self.OPEN):
+        if path.startswith(self.OPEN):
+            return None
+        if self._token and not self._is_signed_in(request):
+            if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+                wanted = f"{path}?{request.url.query}" if request.url.query else path
+                return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
+            return PlainTextResponse("Sign in first.", 401, headers={"WWW-Authenticate": "Bearer"})
+        if self.is_read_only and request.method not in ("GET", "HEAD"):
             return PlainTextResponse("This dashboard is read-only.", 403)
-        if not self._token or path.startswith(self.OPEN) or self._is_signed_in(request):
-            return await call_next(request)
-        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(f"/sign-in?next={quote(path)}", 303)
-        return PlainTextResponse("Sign in first.", 401)
+        return None
 
     def _is_signed_in(self, request: Request) -> bool:
         cookie = request.cookies.get(self.COOKIE, "")
@@ -105,3 +127,16 @@ class Access:
         return hmac.compare_digest(cookie.encode(), self.session.encode()) or (
             scheme.lower() == "bearer" and self.is_token(bearer)
         )
+
+
+class Guard:
+    """Let through what ``Access`` does not refuse."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        refusal = self._access.refusal(Request(scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from gitsync.objects.change import ABSENT
 
@@ -50,3 +51,16 @@ def age(since: datetime | str | None, now: datetime | None = None) -> str:
         if seconds < limit:
             return f"{seconds // divisor}{unit}"
     return f"{seconds // 86400}d"
+
+
+def app_url(key: str) -> str:
+    """Return the path of an application's page from its ``namespace/name``."""
+    namespace, _, name = key.partition("/")
+    return f"/apps/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def duration(milliseconds: int) -> str:
+    """Return a duration in the unit that reads best: ``12 ms``, ``3.4 s``, ``5 min``."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 120_000 else f"{milliseconds // 60_000} min"

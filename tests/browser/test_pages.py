@@ -18,11 +18,18 @@ PAGES = {
     "/apps": "Applications",
     "/apps?q=nothing": "No match",
     APP: "settings",
+    f"{APP}?view=tree": "ReplicaSet",
+    f"{APP}?only=trouble": "None of",
     f"{APP}/plan": "Nothing to do",
     f"{APP}/diff": "Every object is as Git says",
+    f"{APP}/diff?mode=unified": "Every object is as Git says",
     f"{APP}/history": "Open the shop",
+    f"{APP}/history/1": "create",
     f"{APP}/events": "application",
     f"{APP}/revert": "Revert the last commit?",
+    "/approvals": "Nothing waits",
+    "/audit": "Succeeded",
+    "/audit?action=prune&outcome=Failed": "No records",
     f"{APP}/object?ref=/ConfigMap/shop/settings": "mode: open",
 }
 Opens = Callable[..., Watched]
@@ -106,6 +113,9 @@ def test_keys_search_and_move(open_page: Opens) -> None:
     page = open_page("/apps").page
     page.keyboard.press("j")
     expect(page.locator("tr.at a")).to_be_focused()
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    expect(page).to_have_url(re.compile("/approvals$"))
     page.keyboard.press("/")
     expect(page.get_by_label("Search applications")).to_be_focused()
     page.keyboard.type("sho")

@@ -2,66 +2,78 @@
 // data-live. Everything works without it.
 "use strict";
 (() => {
-  const body = document.body;
   const banner = document.getElementById("connection");
-  let after = Number(body.dataset.lastEvent || 0);
+  let after = Number(document.body.dataset.lastEvent || 0);
   let source = null;
   let wait = 1000;
+  let lost = null;
+  let over = false;
   let pending = false;
   let queued = false;
 
   const say = (text) => {
     banner.textContent = text;
     banner.hidden = !text;
+    document.body.classList.toggle("stale", Boolean(text));
   };
 
   // No HTML text is ever put into the page: the parser makes an inert document, and its nodes are moved over.
-  const parse = async (response) => {
-    const frame = new XMLHttpRequest();
-    return new Promise((resolve, reject) => {
-      frame.open("GET", response);
-      frame.responseType = "document";
-      frame.timeout = 10000;
-      frame.onload = () => (frame.status < 400 && frame.responseXML ? resolve(frame.responseXML) : reject(frame));
-      frame.onerror = frame.ontimeout = () => reject(frame);
-      frame.send();
-    });
-  };
+  const fetchPage = (url) => new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("GET", url);
+    request.responseType = "document";
+    request.timeout = 10000;
+    request.onload = () => (request.status < 400 && request.responseXML ? resolve(request.responseXML) : reject(request));
+    request.onerror = request.ontimeout = () => reject(request);
+    request.send();
+  });
 
-  const busy = () => {
-    const active = document.activeElement;
-    return active && active.closest("[data-live]") && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName);
+  // What somebody types is never taken away.
+  const inUse = (part) => [...part.querySelectorAll("input:not([type=hidden])")]
+    .some((input) => input === document.activeElement || input.value !== input.defaultValue);
+
+  const nameOf = (item) => (item.querySelector("summary") || item).textContent.replace(/\s+/g, " ").slice(0, 80);
+
+  const replace = (part, other) => {
+    if (part.isEqualNode(other) || inUse(part)) return;
+    const chosen = new Map([...part.querySelectorAll("details[data-chosen]")].map((item) => [nameOf(item), item.open]));
+    const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const at = part.querySelector("tr.at");
+    const before = new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.textContent]));
+    const fresh = document.importNode(other, true);
+    part.replaceWith(fresh);
+    fresh.querySelectorAll("details").forEach((item) => {
+      if (chosen.has(nameOf(item))) { item.open = chosen.get(nameOf(item)); item.dataset.chosen = ""; }
+    });
+    fresh.querySelectorAll("[data-row]").forEach((row) => {
+      const known = before.get(row.dataset.row);
+      if (before.size && known !== row.textContent) row.classList.add("changed");
+      if (at && at.dataset.row === row.dataset.row) row.classList.add("at");
+    });
+    if (focused) { const again = [...fresh.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused); if (again) again.focus(); }
   };
 
   const take = (fresh) => {
     const parts = document.querySelectorAll("[data-live]");
     const others = fresh.querySelectorAll("[data-live]");
-    if (parts.length !== others.length) return location.reload();
-    parts.forEach((part, index) => {
-      const other = others[index];
-      if (part.isEqualNode(other)) return;
-      const open = [...part.querySelectorAll("details")].map((item) => item.open);
-      const focused = document.activeElement && part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-      const before = new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.textContent]));
-      const replacement = document.importNode(other, true);
-      part.replaceWith(replacement);
-      [...replacement.querySelectorAll("details")].forEach((item, at) => { if (open[at] !== undefined) item.open = open[at]; });
-      replacement.querySelectorAll("[data-row]").forEach((row) => {
-        if (before.has(row.dataset.row) && before.get(row.dataset.row) !== row.textContent) row.classList.add("changed");
-      });
-      if (focused) { const again = [...replacement.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused); if (again) again.focus(); }
-    });
+    if (parts.length !== others.length) {
+      if (![...parts].some(inUse)) location.reload();
+      return;
+    }
+    parts.forEach((part, index) => replace(part, others[index]));
   };
 
   const refresh = async () => {
+    if (over) return;
     if (pending) { queued = true; return; }
     pending = true;
     try {
-      if (!busy()) take(await parse(location.href));
-      say("");
+      take(await fetchPage(location.href));
+      if (!lost) say("");
     } catch (error) {
-      if (error && error.status === 401) { stop(); say("Signed out: load the page again"); }
-      else say("Could not refresh; showing what was seen last");
+      if (error && error.status === 401) { over = true; stop(); say("Signed out. Load the page again to sign in."); }
+      else if (error && error.status === 404) location.reload();
+      else say("Not refreshed: showing what was seen last.");
     } finally {
       pending = false;
       if (queued) { queued = false; setTimeout(refresh, 250); }
@@ -72,8 +84,9 @@
 
   const connect = () => {
     stop();
-    source = new EventSource("/live?after=" + after);
-    source.addEventListener("open", () => { wait = 1000; say(""); });
+    if (over) return;
+    const mine = source = new EventSource("/live?after=" + after);
+    source.addEventListener("open", () => { wait = 1000; lost = null; say(""); });
     source.addEventListener("changed", (event) => {
       after = Number(event.lastEventId || after);
       const own = document.querySelector("[data-app]");
@@ -82,25 +95,30 @@
     });
     source.addEventListener("reset", (event) => { after = Number(event.lastEventId || after); refresh(); });
     source.addEventListener("error", () => {
+      if (mine !== source) return;
       stop();
-      say("Not connected since " + new Date().toLocaleTimeString() + "; trying again");
-      setTimeout(() => { if (!document.hidden) { connect(); refresh(); } }, wait * (0.75 + Math.random() / 2));
+      lost = lost || new Date();
+      say("Not connected since " + lost.toLocaleTimeString() + ": showing what was seen last.");
+      setTimeout(() => { if (!document.hidden && !source) { connect(); refresh(); } }, wait * (0.75 + Math.random() / 2));
       wait = Math.min(wait * 2, 30000);
     });
   };
 
-  if (document.querySelector("[data-live]")) {
+  if (document.querySelector("main [data-live]")) {
     connect();
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) stop();
       else { connect(); refresh(); }
     });
+    document.addEventListener("click", (event) => {
+      const summary = event.target.closest && event.target.closest("summary");
+      if (summary) summary.parentElement.dataset.chosen = "";
+    });
   }
 
   // Keys
-  const rows = () => [...document.querySelectorAll("tbody tr")];
   const move = (step) => {
-    const all = rows();
+    const all = [...document.querySelectorAll("tbody tr")];
     if (!all.length) return;
     const at = all.findIndex((row) => row.classList.contains("at"));
     const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
@@ -109,17 +127,29 @@
     const link = next.querySelector("a");
     if (link) link.focus();
   };
+  const tab = (step) => {
+    const tabs = [...document.querySelectorAll(".tabs a")];
+    const at = tabs.findIndex((item) => item.hasAttribute("aria-current"));
+    if (tabs[at + step]) location.assign(tabs[at + step].href);
+  };
+  const keys = {
+    "/": () => document.getElementById("q").focus(),
+    "j": () => move(1),
+    "k": () => move(-1),
+    "[": () => tab(-1),
+    "]": () => tab(1),
+    "c": () => navigator.clipboard && navigator.clipboard.writeText(location.href),
+    "?": () => document.querySelector("footer").scrollIntoView(),
+    "go": () => location.assign("/"),
+    "ga": () => location.assign("/apps"),
+    "gp": () => location.assign("/approvals"),
+    "gl": () => location.assign("/audit"),
+  };
   let prefix = "";
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     const key = prefix + event.key;
-    prefix = "";
-    if (key === "/") { event.preventDefault(); document.getElementById("q").focus(); }
-    else if (key === "j") move(1);
-    else if (key === "k") move(-1);
-    else if (key === "?") document.querySelector("footer").scrollIntoView();
-    else if (key === "g") prefix = "g";
-    else if (key === "go") location.assign("/");
-    else if (key === "ga") location.assign("/apps");
+    prefix = key === "g" ? "g" : "";
+    if (Object.hasOwn(keys, key)) { event.preventDefault(); keys[key](); }
   });
 })();

@@ -1,0 +1,50 @@
+"""Metrics of what the engine knows, worked out when asked. No names of applications: the page is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gitsync.objects.manifest import at
+from gitsync.ports import ApplicationView
+from gitsync.server.engine import Engine
+from gitsync.server.held import waiting
+
+
+class Applications(Collector):
+    """Gauges and totals over all applications."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        views = self._engine.view.applications()
+        for label in ("sync", "health", "phase"):
+            gauge = GaugeMetricFamily(f"gitsync_applications_{label}", f"Applications by {label}", labels=[label])
+            for state, count in sorted(Counter(str(view.status.get(label, "Unknown")) for view in views).items()):
+                gauge.add_metric([state], count)
+            yield gauge
+        resources = GaugeMetricFamily("gitsync_resources", "Objects by sync state", labels=["sync"])
+        for state, count in sorted(Counter(item.sync for view in views for item in view.resources).items()):
+            resources.add_metric([state], count)
+        yield resources
+        corrected = sum(int(at(view.status, "drift", "correctedTotal", default=0)) for view in views)
+        yield CounterMetricFamily("gitsync_drift_corrected", "Objects put back to what Git says", value=corrected)
+        now = self._engine.clock.now()
+        looks = [max((now - view.seen).total_seconds(), 0.0) for view in views]
+        for name, text, value in (
+            ("queue_length", "Applications that wait for a worker", self._engine.requests.queue_length()),
+            ("applications_awaiting_approval", "Applications whose plan waits", len(waiting(views))),
+            ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
+            ("oldest_look_seconds", "Since the application longest unseen was looked at", max(looks, default=0.0)),
+        ):
+            yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
+
+
+def _is_behind(view: ApplicationView) -> bool:
+    revision = view.status.get("revision") or {}
+    return bool(revision.get("fetched") != revision.get("applied"))
