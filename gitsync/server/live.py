@@ -51,6 +51,11 @@ class Feed:
         self._watch: asyncio.Task[None] | None = None
         self.listeners = 0
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether the engine is looked at."""
+        return self._watch is not None
+
     async def messages(self, position: int) -> AsyncIterator[bytes]:
         """Yield what a listener at this position has to be sent, for ever."""
         self.listeners += 1

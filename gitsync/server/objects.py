@@ -44,7 +44,7 @@ def resource_row(view: ResourceView) -> ResourceRow:
     words = [view.problem, view.health.message, differ]
     return ResourceRow(
         path=ref.path,
-        kind=ref.kind,
+        kind=visible(ref.kind),
         group=ref.group,
         namespace=ref.namespace,
         name=visible(ref.name),

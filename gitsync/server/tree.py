@@ -14,7 +14,7 @@ from gitsync.ports import ResourceView
 from gitsync.server.objects import trouble, worst_first
 from gitsync.server.text import visible
 
-MOST = 200
+MOST = 150
 """Nodes of one page; the list shows them all."""
 _DEEPEST = 4
 
@@ -50,7 +50,7 @@ def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[Node, .
     views = sorted(resources, key=worst_first)
     budget = _Budget(MOST)
     nodes = [_object(view, owned, budget) for view in views if budget.left > 0]
-    troubled = {view.ref.kind: -trouble(view) for view in reversed(views)}
+    troubled = {visible(view.ref.kind): -trouble(view) for view in reversed(views)}
     nodes.sort(key=lambda node: (troubled.get(node.kind, 0), node.kind))
     groups = [_group(kind, tuple(members)) for kind, members in groupby(nodes, key=lambda node: node.kind)]
     return tuple(groups), len(views) - len(nodes)
@@ -61,7 +61,7 @@ def _object(view: ResourceView, owned: Owned, budget: _Budget) -> Node:
     live = view.change.live
     children = _parts(uid_of(live), owned, budget, _DEEPEST) if live is not None else ()
     return Node(
-        kind=view.ref.kind,
+        kind=visible(view.ref.kind),
         name=visible(view.ref.name),
         path=view.ref.path,
         health=view.health.health.value,
@@ -82,7 +82,7 @@ def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, .
         children = _parts(uid_of(part), owned, budget, depth - 1)
         nodes.append(
             Node(
-                kind=ref.kind,
+                kind=visible(ref.kind),
                 name=visible(ref.name),
                 path=ref.path,
                 health=health.health.value,

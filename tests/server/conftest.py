@@ -1,0 +1,56 @@
+"""A dashboard over an engine that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from gitsync.ports import ApplicationView
+from gitsync.server.app import create_app
+from tests.served import Answer, Served, serve
+from tests.server.material import FORM, StillEngine, engine
+
+
+@dataclass(slots=True)
+class Site:
+    """A dashboard, and the engine behind it."""
+
+    web: Served
+    engine: StillEngine
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.web.ask(path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+
+    def post(self, path: str, fields: dict[str, str] | None = None, **headers: str) -> Answer:
+        """Send a form as a page of ours would."""
+        sent = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Origin": self.web.url,
+            "Cookie": f"gitsync-form={FORM}",
+            **headers,
+        }
+        return self.web.ask(
+            path, method="POST", body=urlencode({"token": FORM, **(fields or {})}).encode(), headers=sent
+        )
+
+
+Open = Callable[..., Site]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Open]:
+    """Return what opens a dashboard over some views."""
+    with ExitStack() as stack:
+
+        def opens(views: Iterable[ApplicationView] = (), **options: Any) -> Site:
+            still = engine(tmp_path, views)
+            stack.callback(still.records.close)
+            return Site(stack.enter_context(serve(create_app(still, **options))), still)
+
+        yield opens

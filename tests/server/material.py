@@ -1,0 +1,190 @@
+"""An engine that stands still: views that are given, real records, and what was asked of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from gitsync.objects.application import parse_application
+from gitsync.objects.change import (
+    Action,
+    Change,
+    Decision,
+    Difference,
+    FieldDifference,
+    FieldOwner,
+    Plan,
+    Risk,
+    Verdict,
+)
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView, ResourceView, StateEvent
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+FORM = "f" * 43
+"""A form token, as the browser's cookie and in the form."""
+
+
+@dataclass(slots=True)
+class StillView:
+    views: dict[str, ApplicationView]
+    children: dict[str, tuple[Manifest, ...]] = field(default_factory=dict)
+    kept: list[StateEvent] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        return tuple(self.views.values())
+
+    def application(self, key: str) -> ApplicationView | None:
+        return self.views.get(key)
+
+    def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
+        with self.lock:
+            return tuple(event for event in self.kept if event.id > after)[:limit]
+
+    def wait(self, after: int, timeout: float) -> bool:
+        return self.bounds[1] > after
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        with self.lock:
+            return (self.kept[0].id, self.kept[-1].id) if self.kept else (0, 0)
+
+    def live(self, key: str, ref: ObjectRef) -> Manifest | None:
+        return next((item.change.live for item in self.views[key].resources if item.ref == ref), None)
+
+    def parts(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+        return ()
+
+    def owned(self, uid: str) -> tuple[Manifest, ...]:
+        return self.children.get(uid, ())
+
+    def happen(self, application: str, kind: str = "resource", *, forget: int = 2000) -> None:
+        """Let something happen; only the latest events are kept, as in the engine."""
+        with self.lock:
+            last = self.kept[-1].id if self.kept else 0
+            self.kept = [*self.kept, StateEvent(last + 1, NOW, application, kind, "changed")][-forget:]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What people asked for."""
+
+    done: list[tuple[str, ...]] = field(default_factory=list)
+
+    def request_sync(self, key: str, by: str) -> bool:
+        self.done.append(("sync", key, by))
+        return True
+
+    def look_at_git(self, keys: Iterable[str]) -> None:
+        self.done.extend(("look", key) for key in keys)
+
+    def suspend(self, key: str, suspended: bool) -> bool:
+        self.done.append(("suspend" if suspended else "resume", key))
+        return True
+
+    def queue_length(self) -> int:
+        return 0
+
+
+class StoppedClock:
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@dataclass(slots=True)
+class StillEngine:
+    view: StillView
+    requests: Asked
+    records: SqlRecords
+    undo: Any
+    clock: StoppedClock
+
+
+def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
+    records = SqlRecords(Database(f"sqlite:///{folder}/records.db"))
+    return StillEngine(StillView({view.key: view for view in views}), Asked(), records, None, StoppedClock())
+
+
+def resource(
+    name: str,
+    kind: str = "ConfigMap",
+    *,
+    sync: str = "Synced",
+    health: Health = Health.HEALTHY,
+    message: str = "",
+    problem: str = "",
+    differences: tuple[FieldDifference, ...] = (),
+    risk: Risk = Risk.SAFE,
+) -> ResourceView:
+    ref = ObjectRef("apps" if kind == "Deployment" else "", kind, "shop", name)
+    live = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}"}}
+    action = Action.NOTHING if sync == "Synced" else Action.UPDATE
+    change = Change(ref, action, risk=risk, rule="a-rule", reason="because", live=live, differences=differences)
+    return ResourceView(ref, "v1", sync, HealthStatus(health, message), change, problem)
+
+
+def changed(path: str = ".data.mode", live: Any = "closed", desired: Any = "open") -> FieldDifference:
+    owner = FieldOwner("kubectl-edit", "Update", "2026-03-01T11:00:00Z")
+    return FieldDifference(path, "/data/mode", Difference.CHANGED, desired, live, (owner,))
+
+
+def application(
+    name: str = "shop",
+    resources: Iterable[ResourceView] = (),
+    *,
+    phase: str = "Synced",
+    sync: str = "Synced",
+    health: str = "Healthy",
+    message: str = "Open the shop",
+    author: str = "Ada",
+    ready: str = "",
+    held: tuple[str, ...] = (),
+    spec: Manifest | None = None,
+    digest: str = "d" * 64,
+) -> ApplicationView:
+    """Return a view; with ``held`` its plan waits for these reasons."""
+    found = tuple(resources)
+    app = parse_application(
+        {
+            "metadata": {"name": name, "namespace": "gitsync", "uid": "u"},
+            "spec": {"source": {"repoURL": "https://git.example.com/shop.git"}, **(spec or {})},
+        }
+    )
+    changes = tuple(item.change for item in found)
+    risk = max((change.risk for change in changes), key=lambda item: item.level, default=Risk.SAFE)
+    plan = Plan(f"gitsync/{name}", "c" * 40, changes, digest, risk, explanation="It changes things.")
+    since = (NOW - timedelta(minutes=5)).isoformat()
+    return ApplicationView(
+        key=f"gitsync/{name}",
+        application=app,
+        status={
+            "phase": "AwaitingApproval" if held else phase,
+            "sync": sync,
+            "health": health,
+            "revision": {"fetched": "c" * 40, "applied": "c" * 40, "message": message, "author": author},
+            "resources": {"total": len(found), "synced": len(found)},
+            "conditions": [{"type": "Ready", "status": "True", "message": ready, "lastTransitionTime": since}],
+        },
+        resources=found,
+        plan=plan,
+        verdict=Verdict(Decision.HELD, held) if held else None,
+        seen=NOW - timedelta(seconds=3),
+    )
+
+
+def moved(view: ApplicationView) -> ApplicationView:
+    """Return the view with another plan."""
+    assert view.plan is not None
+    return replace(view, plan=replace(view.plan, digest="e" * 64))

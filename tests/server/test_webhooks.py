@@ -1,0 +1,124 @@
+"""Push events: only with a signature, and only ever a hint to look at Git."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import orjson
+import pytest
+
+from gitsync.server.webhooks import normal
+from tests.server.conftest import Open, Site
+from tests.server.material import application
+
+SECRET = "a secret"
+PUSH = orjson.dumps({"repository": {"clone_url": "https://git.example.com/shop.git"}})
+OTHER = orjson.dumps({"repository": {"clone_url": "https://git.example.com/mall.git"}})
+
+
+def signature(body: bytes, secret: str = SECRET) -> str:
+    return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def signed(provider: str, body: bytes = PUSH, secret: str = SECRET) -> dict[str, str]:
+    digest = signature(body, secret)
+    return {
+        "github": {"X-Hub-Signature-256": f"sha256={digest}"},
+        "gitea": {"X-Gitea-Signature": digest},
+        "bitbucket": {"X-Hub-Signature": f"sha256={digest}"},
+        "gitlab": {"X-Gitlab-Token": secret},
+    }[provider]
+
+
+def push(site: Site, provider: str, body: bytes, headers: dict[str, str]) -> int:
+    return site.web.ask(f"/webhook/{provider}", method="POST", body=body, headers=headers).status
+
+
+@pytest.mark.parametrize("provider", ["github", "gitea", "bitbucket", "gitlab"])
+def test_a_signed_push_looks_at_git_and_syncs_nothing_by_force(site: Open, provider: str) -> None:
+    opened = site([application()], webhook_secret=SECRET, token="people sign in, webhooks do not")
+    assert push(opened, provider, PUSH, signed(provider)) == 202
+    assert push(opened, provider, OTHER, signed(provider, OTHER)) == 202
+    assert opened.engine.requests.done == [("look", "gitsync/shop")]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        signed("github", secret="another"),
+        signed("github", OTHER),
+        {"X-Hub-Signature-256": signature(PUSH)},
+        {"X-Hub-Signature-256": f"sha1={signature(PUSH)}"},
+        {"X-Hub-Signature-256": f"sha256={signature(PUSH)}x"},
+        {"X-Hub-Signature-256": "sha256="},
+        {"X-Hub-Signature": f"sha256={signature(PUSH)}"},
+        {"X-Hub-Signature-256": "sha256=\xe9"},
+        signed("gitlab"),
+    ],
+)
+def test_anything_else_is_refused_alike(site: Open, headers: dict[str, str]) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    assert push(opened, "github", PUSH, headers) == 401
+    assert push(opened, "unknown", PUSH, headers) == 401
+    assert opened.engine.requests.done == []
+
+
+def test_without_a_secret_there_is_no_endpoint(site: Open) -> None:
+    opened = site([application()])
+    assert push(opened, "github", PUSH, signed("github", secret="")) == 401
+    assert push(opened, "gitlab", PUSH, {"X-Gitlab-Token": ""}) == 401
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"\xff",
+        b'{"repository": null}',
+        b'{"repository": []}',
+        b'{"repository": {"clone_url": 5}}',
+        b'{"repository": {"links": {"clone": [5, {"href": null}]}}}',
+        b'{"repository": {"clone_url": "--upload-pack=touch x"}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_malformed_payload_is_told_so(site: Open, body: bytes) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    assert push(opened, "github", body, signed("github", body)) == 400
+    assert opened.engine.requests.done == []
+
+
+def test_a_large_body_is_refused_before_it_is_read(site: Open) -> None:
+    body = b" " * ((1 << 20) + 1)
+    opened = site([application()], webhook_secret=SECRET)
+    assert push(opened, "github", body, signed("github", body)) == 413
+
+
+def test_a_replayed_delivery_looks_once(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    headers = {**signed("github"), "X-GitHub-Delivery": "one"}
+    assert [push(opened, "github", PUSH, headers) for _ in range(3)] == [202, 202, 202]
+    assert len(opened.engine.requests.done) == 1
+    assert push(opened, "github", PUSH, {**headers, "X-GitHub-Delivery": "two"}) == 202
+    assert len(opened.engine.requests.done) == 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://git.example.com/team/shop",
+        "https://git.example.com/team/shop.git",
+        "https://user@git.example.com/team/shop.git",
+        "ssh://git@git.example.com:2222/team/shop.git",
+        "git@git.example.com:team/shop.git",
+        "HTTPS://Git.Example.com/team/shop/",
+    ],
+)
+def test_a_repository_is_known_by_any_spelling(url: str) -> None:
+    assert normal(url) == "git.example.com/team/shop"
