@@ -100,7 +100,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         cluster, live, records, clock, planner, execution, policy or Policy(), _rules(settings), state
     )
     fetcher = Fetcher(source, verify_commit, cluster, live, clock)
-    desire = Desire(source, renderer, cluster, fetcher)
+    desire = Desire(source, renderer, cluster, live, fetcher)
     pipeline = Pipeline(fetcher, desire, converger, records, statuses, state, clock)
     applications = Applications(
         pipeline,

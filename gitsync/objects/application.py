@@ -36,7 +36,8 @@ class GitSource:
     """
     Where the manifests are.
 
-    ``revision`` is a branch, a tag or a commit; ``credentials`` names a Secret, ``verify_keys`` one of public keys.
+    ``revision`` is a branch, a tag or a commit; ``credentials`` names a Secret, ``verify_keys`` one of public keys, and
+    ``decryption_keys`` one of age keys for what SOPS encrypted.
     """
 
     repo_url: str
@@ -46,6 +47,7 @@ class GitSource:
     credentials: str = ""
     verify: str = "None"
     verify_keys: str = ""
+    decryption_keys: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,18 @@ def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
     )
 
 
+def _decryption_keys(source: Mapping[str, Any]) -> str:
+    """Return the name of the Secret of keys; there is one provider only."""
+    decryption = source.get("decryption")
+    if not decryption:
+        return ""
+    _choice(at(decryption, "provider"), ("sops",), "spec.source.decryption.provider")
+    name = str(at(decryption, "secretRef", "name", default=""))
+    if not name:
+        raise InvalidInput("names no Secret", where="spec.source.decryption.secretRef.name")
+    return name
+
+
 def parse_application(manifest: Manifest) -> Application:
     """
     Return the Application of a custom resource.
@@ -266,6 +280,7 @@ def parse_application(manifest: Manifest) -> Application:
                 ),
                 credentials=str(at(source, "credentials", "secretRef", "name", default="")),
                 verify_keys=str(at(source, "verify", "secretRef", "name", default="")),
+                decryption_keys=_decryption_keys(source),
                 verify=_choice(
                     at(source, "verify", "mode", default="None"), ("None", "SignedCommits"), "spec.source.verify.mode"
                 ),

@@ -11,6 +11,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.ports import Cluster, Credentials, Live
 
 _FIRST_LIST = 5.0
+_AGE_KEY = ".agekey"
 
 
 def credentials_of(app: Application, cluster: Cluster, live: Live) -> Credentials:
@@ -30,6 +31,21 @@ def credentials_of(app: Application, cluster: Cluster, live: Live) -> Credential
         ssh_key=text_of(secret, "ssh-privatekey") or text_of(secret, "identity"),
         known_hosts=text_of(secret, "known_hosts"),
     )
+
+
+def decryption_keys(app: Application, cluster: Cluster, live: Live) -> tuple[str, ...]:
+    """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
+    where = "spec.source.decryption.secretRef.name"
+    name = app.source.decryption_keys
+    if not name:
+        raise InvalidInput(
+            "a Secret in Git is encrypted by SOPS, and no keys are named", where=where, cure="name a Secret of age keys"
+        )
+    secret = secret_of(app, name, where, cluster, live)
+    keys = tuple(text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
+    if not any(keys):
+        raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", where=where)
+    return keys
 
 
 def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: Live) -> Manifest:

@@ -59,6 +59,8 @@ class Rendered:
     app: Application | None = None
     declared: Mapping[ObjectRef, Manifest] | None = None
     is_complete: bool = False
+    opened_by: tuple[str, ...] = ()
+    """The keys by which what is encrypted was opened."""
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ class Pipeline:
     def _record(self, turn: Turn) -> float | None:
         """Publish what was found, write the status if it changed, and say when to look again."""
         if turn.observation is not None:
-            self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _credentials_ref(turn))
+            self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _secrets_of(turn))
         if not turn.is_gone:
             status = self._accounted(turn)
             self._state.publish(turn, status)
@@ -167,6 +167,7 @@ class Pipeline:
         return self._memories.setdefault(uid, Memory())
 
 
-def _credentials_ref(turn: Turn) -> frozenset[ObjectRef]:
-    name = turn.app.source.credentials
-    return frozenset({ObjectRef("", "Secret", turn.app.namespace, name)} if name else ())
+def _secrets_of(turn: Turn) -> frozenset[ObjectRef]:
+    source = turn.app.source
+    names = (source.credentials, source.verify_keys, source.decryption_keys)
+    return frozenset(ObjectRef("", "Secret", turn.app.namespace, name) for name in names if name)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Cluster, Renderer, Source
+from gitsync.ports import Cluster, Live, Renderer, Source
 from gitsync.render.build import Build
+from gitsync.secrets.sops import is_encrypted
+from gitsync.sync.credentials import decryption_keys
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.memory import Memory, Rendered
 from gitsync.sync.observe import declare
 from gitsync.sync.places import place_of
 from gitsync.sync.turn import Stage, Turn
+from gitsync.sync.unseal import open_manifests
 
 _KEPT = 2
 """The commit that is followed, and the last good one."""
@@ -23,10 +26,11 @@ _KEPT = 2
 class Desire:
     """Know what commits declare for an application."""
 
-    def __init__(self, source: Source, renderer: Renderer, cluster: Cluster, fetcher: Fetcher) -> None:
+    def __init__(self, source: Source, renderer: Renderer, cluster: Cluster, live: Live, fetcher: Fetcher) -> None:
         self._source = source
         self._renderer = renderer
         self._cluster = cluster
+        self._live = live
         self._fetcher = fetcher
 
     def of(self, turn: Turn, memory: Memory, commit: Commit) -> Mapping[ObjectRef, Manifest]:
@@ -46,10 +50,29 @@ class Desire:
             rendered = Rendered(Build((), frozenset(), (str(error),)))
         turn.rendered = len(rendered.build.manifests)
         turn.warnings = rendered.build.warnings
-        if rendered.declared is None or rendered.app != turn.app or not rendered.is_complete:
-            rendered.declared, rendered.is_complete = declare(turn.app, rendered.build.manifests, self._cluster)
-            rendered.app = turn.app
+        keys = self._keys(turn, rendered.build)
+        is_same = rendered.app == turn.app and rendered.opened_by == keys
+        if rendered.declared is None or not rendered.is_complete or not is_same:
+            manifests = self._opened(turn, memory, commit, rendered.build, keys)
+            rendered.declared, rendered.is_complete = declare(turn.app, manifests, self._cluster)
+            rendered.app, rendered.opened_by = turn.app, keys
         return rendered.declared
+
+    def _keys(self, turn: Turn, build: Build) -> tuple[str, ...]:
+        """Return the texts of the keys that the application names; none where nothing is encrypted."""
+        if not any(is_encrypted(manifest) for manifest in build.manifests):
+            return ()
+        return decryption_keys(turn.app, self._cluster, self._live)
+
+    def _opened(
+        self, turn: Turn, memory: Memory, commit: Commit, build: Build, keys: tuple[str, ...]
+    ) -> Sequence[Manifest]:
+        """Return the manifests of a build in the clear; the processes that render hold no keys."""
+        if not keys:
+            return build.manifests
+        tree = self._fetcher.snapshot(turn, memory, commit.id).tree
+        memory.snapshot = None
+        return open_manifests(build, tree, keys)
 
     def place(self, turn: Turn, memory: Memory, manifest: Manifest, field: str) -> str:
         """Return where a field of a rendered object was written, by reading the files of the commit again."""

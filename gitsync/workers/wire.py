@@ -13,6 +13,7 @@ import orjson
 
 from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.render.build import Build
+from gitsync.render.resource import Origin
 from gitsync.render.yaml_scalars import Date
 
 LENGTH_BYTES: Final = 4
@@ -50,6 +51,7 @@ def of_build(build: Build) -> dict[str, Any]:
         "manifests": build.manifests,
         "files_read": [_bytes_as_text(path) for path in sorted(build.files_read)],
         "warnings": [_bytes_as_text(warning) for warning in build.warnings],
+        "sources": [[_bytes_as_text(origin.file), origin.document] for origin in build.sources],
     }
 
 
@@ -59,6 +61,7 @@ def to_build(message: dict[str, Any]) -> Build:
         manifests=tuple(message["manifests"]),
         files_read=frozenset(map(_text_as_bytes, message["files_read"])),
         warnings=tuple(map(_text_as_bytes, message["warnings"])),
+        sources=tuple(Origin(_text_as_bytes(file), document) for file, document in message["sources"]),
     )
 
 
