@@ -15,7 +15,13 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PAGES = {"overview": "/", "application": "/apps/gitsync/support-prod"}
+PAGES = {
+    "overview": "/",
+    "application": "/apps/gitsync/support-dev",
+    "tree": "/apps/gitsync/support-dev?view=tree",
+    "plan": "/apps/gitsync/support-prod/plan",
+    "diff": "/apps/gitsync/support-staging/diff",
+}
 
 
 def main(url: str, folder: Path) -> None:
