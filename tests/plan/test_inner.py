@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitsync.objects.change import ABSENT
+from gitsync.plan.inner import inner_changes
+
+
+def rule(port: int, *names: str) -> dict[str, Any]:
+    return {"from": [{"podSelector": {"matchLabels": {"app": name}}} for name in names], "ports": [{"port": port}]}
+
+
+def test_only_the_changed_leaf_of_an_atomic_list_is_named() -> None:
+    (change,) = inner_changes([rule(80, "web"), rule(443, "api")], [rule(80, "web"), rule(8443, "api")])
+    assert (change.path, change.live, change.desired) == ("[1].ports[0].port", 443, 8443)
+
+
+def test_an_item_put_in_front_leaves_the_others_alone() -> None:
+    (change,) = inner_changes(["a", "b"], ["new", "a", "b"])
+    assert (change.path, change.live, change.desired) == ("[0]", ABSENT, "new")
+
+
+def test_members_that_come_and_go() -> None:
+    changes = {change.path: change for change in inner_changes({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})}
+    assert changes[".a"].desired is ABSENT
+    assert changes[".b.c"].desired is ABSENT
+    assert changes[".b.d"].live is ABSENT
+
+
+@pytest.mark.parametrize(("live", "desired"), [("a", "b"), (1, {"a": 1}), (ABSENT, [1]), ([1], {"a": 1}), ([1], [1])])
+def test_plain_values_and_equal_ones_have_no_inside(live: Any, desired: Any) -> None:
+    assert inner_changes(live, desired) == ()
+
+
+def test_a_huge_difference_is_bounded() -> None:
+    assert len(inner_changes(list(range(500)), list(range(1000, 1500)))) == 40
