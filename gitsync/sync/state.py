@@ -145,7 +145,7 @@ class State:
             found = self._look(resource.ref, resource.version)
             if resource.ref == ref:
                 return mask(found) if found is not None else None
-            if found is not None and ref.kind in ("Pod", "ReplicaSet"):
+            if found is not None and ref.kind in ("Pod", "ReplicaSet", "Job"):
                 for part in self._parts(found):
                     if part["kind"] == ref.kind and part["metadata"]["name"] == ref.name:
                         return mask(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
@@ -121,3 +122,41 @@ def test_keys_search_and_move(open_page: Opens) -> None:
     page.keyboard.type("sho")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/apps\?q=sho"))
+
+
+def test_suspend_and_resume_are_buttons(open_page: Opens, site: Site) -> None:
+    page = open_page(APP).page
+    page.get_by_role("button", name="Suspend").click()
+    expect(page.locator(".alarm")).to_contain_text("Nothing is synced until it is resumed", timeout=8000)
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Suspend")).to_be_visible(timeout=8000)
+    until(lambda: site.world.status()["phase"] == "Synced")
+
+
+def test_a_held_plan_is_decided_on_the_page_and_keeps_what_is_typed(open_page: Opens, site: Site) -> None:
+    volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "cellar"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    added = site.world.repo.commit("Add a cellar", {"shop/cellar.yaml": json.dumps({**volume, "spec": spec})})
+    site.world.synced(added)
+    site.world.repo.commit("Drop the cellar", {"shop/cellar.yaml": None})
+    watched = open_page("/approvals")
+    page = watched.page
+    expect(page.locator("article")).to_contain_text("PersistentVolumeClaim", timeout=8000)
+    page.get_by_label("Your name").fill("Grace")
+    page.get_by_label("Why").fill("not yet")
+    site.world.repo.commit("Add a note", {"shop/note.yaml": config_map("note", text="hello")})
+    until(lambda: "Add a note" in site.web.ask("/approvals").text)
+    page.wait_for_timeout(800)
+    expect(page.get_by_label("Why")).to_have_value("not yet")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator("main")).to_contain_text("The plan changed since the page was shown")
+    assert "409" in watched.errors.pop()
+    page.goto(f"{site.web.url}{APP}/plan")
+    page.get_by_label("Your name").fill("Grace")
+    page.get_by_label("Why").fill("we still need it")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".ask")).to_contain_text("by Grace: we still need it")
+    page.get_by_label("Your name").fill("Linus")
+    page.get_by_role("button", name="Approve").click()
+    until(lambda: site.world.get("PersistentVolumeClaim", "cellar") is None)
+    assert [link.action for link in site.world.controller.records.audit_records(action="approve")] == ["approve"]
