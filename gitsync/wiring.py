@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,9 +18,11 @@ from gitsync.cluster.lease import ClusterLease
 from gitsync.cluster.live import LiveView
 from gitsync.controllers.application import Applications
 from gitsync.controllers.definitions import Definitions
+from gitsync.gate.policies import parse_policy
 from gitsync.gate.policy import Policy
 from gitsync.gate.rules import ManifestRule, parse_rules
-from gitsync.ports import Requests, View
+from gitsync.ports import Clock, Cluster, Live, Reasoner, Records, Renderer, Requests, Source, View
+from gitsync.reasoner.advisor import Advisor
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.render.yaml_reader import read_all
@@ -30,6 +32,7 @@ from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
 from gitsync.source.rules import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
+from gitsync.sync.advice import Advising
 from gitsync.sync.converge import Converger
 from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
@@ -79,6 +82,20 @@ class Controller:
         self.manager.stop()
 
 
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """All that touches the world outside; ``pool`` carries out writes beside each other."""
+
+    cluster: Cluster
+    live: Live
+    records: Records
+    source: Source
+    renderer: Renderer
+    clock: Clock
+    pool: Executor
+    reasoner: Reasoner | None = None
+
+
 def build_controller(settings: Settings, policy: Policy | None = None) -> Controller:
     """Return a controller for these settings, not started; raise a GitsyncError when it cannot be built."""
     settings.data.mkdir(parents=True, exist_ok=True)
@@ -92,31 +109,21 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
     is_leading = (lambda: leader.is_leading) if settings.leader_election else (lambda: True)
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
-    statuses, state = Statuses(cluster, live), State(cluster, live)
-    applier = Applier(cluster, live, records, clock, pool, is_leading)
-    execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
-    planner = Planner(cluster, state, pool)
-    converger = Converger(
-        cluster, live, records, clock, planner, execution, policy or Policy(), _rules(settings), state
-    )
-    fetcher = Fetcher(source, verify_commit, cluster, live, clock)
-    desire = Desire(source, renderer, cluster, live, fetcher)
-    pipeline = Pipeline(fetcher, desire, converger, records, statuses, state, clock)
-    applications = Applications(
-        pipeline,
-        state,
-        cluster,
-        live,
-        clock,
+    reasoner = Advisor(settings.reasoner_hosts.split(","), clock)
+    policies, rules = _governed(settings)
+    applications, state = join(
+        Edges(cluster, live, records, source, renderer, clock, pool, reasoner),
+        (policy,) if policy else policies,
+        rules,
         is_leading=is_leading,
         workers=settings.workers,
     )
-    execution.nudge = applications.look_at_git
     leader.on_change = lambda leading: applications.look_at_all()
     live.subscribe(applications.saw, applications.look_at_all)
     parts: list[Part] = [
         _Closing(records.close),
         _Closing(renderer.close),
+        _Closing(reasoner.close),
         _Closing(client.close),
         _Closing(lambda: pool.shutdown(cancel_futures=True)),
         _Closing(live.stop),
@@ -127,15 +134,37 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     return Controller(Manager(parts), state, applications, records, source, cluster, Undo(source, cluster, live), clock)
 
 
-def _rules(settings: Settings) -> tuple[ManifestRule, ...]:
-    """Read the operator's rules on manifests."""
+def join(
+    edges: Edges,
+    policies: Sequence[Policy] = (),
+    rules: Sequence[ManifestRule] = (),
+    *,
+    is_leading: Callable[[], bool] = lambda: True,
+    workers: int = 4,
+) -> tuple[Applications, State]:
+    """Return the engine between these edges: its controller, not started, and what it knows."""
+    cluster, live, records, clock = edges.cluster, edges.live, edges.records, edges.clock
+    statuses, state = Statuses(cluster, live), State(cluster, live)
+    applier = Applier(cluster, live, records, clock, edges.pool, is_leading)
+    execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
+    advising = Advising(edges.reasoner, cluster, live)
+    planner = Planner(cluster, state, edges.pool)
+    converger = Converger(cluster, live, records, clock, planner, advising, execution, policies, rules, state)
+    fetcher = Fetcher(edges.source, verify_commit, cluster, live, clock)
+    desire = Desire(edges.source, edges.renderer, cluster, live, fetcher)
+    pipeline = Pipeline(fetcher, desire, converger, records, statuses, state, clock)
+    applications = Applications(pipeline, state, cluster, live, clock, is_leading=is_leading, workers=workers)
+    execution.nudge = applications.look_at_git
+    return applications, state
+
+
+def _governed(settings: Settings) -> tuple[tuple[Policy, ...], tuple[ManifestRule, ...]]:
+    """Read the operator's policies, and the rules that manifests must meet."""
     files = sorted(settings.policies.glob("*.yaml")) if settings.policies else []
-    return tuple(
-        rule
-        for file in files
-        for document in read_all(file.read_bytes(), file.name)
-        for rule in parse_rules(document, file.name)
-    )
+    documents = [(document, file.name) for file in files for document in read_all(file.read_bytes(), file.name)]
+    policies = (parse_policy(document, name) for document, name in documents)
+    rules = (rule for document, name in documents for rule in parse_rules(document, name))
+    return tuple(policy for policy in policies if policy is not None), tuple(rules)
 
 
 class _Closing:

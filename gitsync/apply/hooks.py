@@ -8,9 +8,11 @@ from itertools import groupby
 from gitsync.apply.execute import Applier
 from gitsync.apply.job import Job, Result, Round
 from gitsync.apply.wait import look
+from gitsync.errors import TransientError
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.keys import HOOK_RUN
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import HookDelete, HookPhase, Options, options_of
@@ -37,7 +39,8 @@ def is_hook(change: Change) -> bool:
 
 class Hooks:
     """
-    Run the hooks of a phase, wave by wave; each once in a sync.
+    Run the hooks of a phase, wave by wave; each once in a sync, also when a crash came between: a hook tells by an
+    annotation for which sync it was started.
 
     A hook is done when it is healthy (a Job: complete), and has failed when it is Degraded or disappears before it
     is done, such as a failed Job that its own TTL removes. Its delete policies are obeyed; without one, what is left
@@ -59,7 +62,7 @@ class Hooks:
             for change in wave:
                 run = runs.setdefault((change.ref, phase), HookRun())
                 if run.result is None:
-                    waiting = self._advance(job, change, run) or waiting
+                    waiting = self._advance(job, change, run, f"{job.sync}-{phase.value}") or waiting
                     results += [run.result] if run.result is not None else []
             if waiting or any(result.outcome is Outcome.FAILED for result in results):
                 return Round(tuple(results), waiting)
@@ -70,11 +73,13 @@ class Hooks:
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(job, late)
 
-    def _advance(self, job: Job, change: Change, run: HookRun) -> str:
+    def _advance(self, job: Job, change: Change, run: HookRun, mark: str) -> str:
         """Take one hook a step further; return what it waits for, empty when it has ended."""
         assert change.desired is not None
         options = options_of(change.desired)
         found = look(job, change.ref, self._cluster, self._live)
+        if not run.uid and found is not None and annotations_of(found).get(HOOK_RUN) == mark:
+            run.uid = uid_of(found)
         if run.uid:
             return self._watch(job, change, run, found, options)
         if found is not None and _removes_first(options):
@@ -84,7 +89,9 @@ class Hooks:
                 found = look(job, change.ref, self._cluster, self._live)
             if found is not None:
                 return f"the last {change.ref} to be gone"
-        done = self._applier.write(job, [replace(change, action=Action.HOOK)])[0]
+        done = self._applier.write(job, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))])[0]
+        if isinstance(done.error, TransientError):
+            return f"hook {change.ref} to be accepted ({done.message})"
         if done.outcome is Outcome.FAILED or done.live is None:
             run.result = done
             return ""
@@ -115,3 +122,8 @@ class Hooks:
 
 def _removes_first(options: Options) -> bool:
     return not options.hook_delete or HookDelete.BEFORE_CREATION in options.hook_delete
+
+
+def _marked(hook: Manifest, mark: str) -> Manifest:
+    annotations = {**annotations_of(hook), HOOK_RUN: mark}
+    return {**hook, "metadata": {**metadata_of(hook), "annotations": annotations}}

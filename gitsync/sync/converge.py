@@ -11,23 +11,27 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.approvals import asks, needs_approval
 from gitsync.gate.checks import check_manifests
 from gitsync.gate.decide import decide
+from gitsync.gate.policies import policy_for
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.rules import ManifestRule, check_rules
 from gitsync.gate.validate import validate
-from gitsync.objects.change import Decision, Plan, Verdict
+from gitsync.objects.change import Action, Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.keys import HOOK_RUN
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
+from gitsync.sync.advice import Advising
 from gitsync.sync.attempts import count_success
 from gitsync.sync.execution import Execution, is_terminating
 from gitsync.sync.finish import describe_drift
 from gitsync.sync.memory import Memory
 from gitsync.sync.observe import Observation, confirmed, health_of, observe
 from gitsync.sync.planning import Planner
+from gitsync.sync.resumption import kept
 from gitsync.sync.state import State
 from gitsync.sync.turn import Stage, Turn
 
@@ -50,8 +54,9 @@ class Converger:
         records: Records,
         clock: Clock,
         planner: Planner,
+        advising: Advising,
         execution: Execution,
-        policy: Policy,
+        policies: Sequence[Policy],
         rules: Sequence[ManifestRule],
         state: State,
     ) -> None:
@@ -60,8 +65,9 @@ class Converger:
         self._records = records
         self._clock = clock
         self._planner = planner
+        self._advising = advising
         self._execution = execution
-        self._policy = policy
+        self._policies = policies
         self._rules = rules
         self._state = state
 
@@ -71,10 +77,12 @@ class Converger:
         self._check(turn, memory, place)
         self._planner.plan(turn, memory)
         turn.drift_seen = _drift(turn)
+        self._execution.resume(turn, memory)
         self._execution.supersede(turn, memory)
         self._settle_intents(turn, memory)
         trigger = self._trigger(turn, memory)
-        if trigger and self._is_allowed(turn, memory):
+        is_heard = self._advising.is_heard(turn, memory)
+        if trigger and is_heard and self._is_allowed(turn, memory):
             self._execution.run(turn, memory, trigger)
             self._observe(turn, desired)
             self._planner.plan(turn, memory)
@@ -89,6 +97,7 @@ class Converger:
         """
         self._observe(turn, {})
         self._planner.plan(turn, memory)
+        self._settle_intents(turn, memory)
         plan = turn.plan
         assert plan is not None
         approver = self._records.approval(turn.app.key, plan.digest, turn.now)
@@ -175,7 +184,7 @@ class Converger:
         turn.verdict = decide(
             plan,
             turn.app,
-            self._policy,
+            policy_for(self._policies, turn.app),
             self._records.approval(turn.app.key, plan.digest, turn.now),
             turn.now,
             manual=turn.is_requested,
@@ -192,7 +201,7 @@ class Converger:
         namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
         desired = {change.ref: change.desired for change in plan.changes if change.desired is not None}
         return (
-            *violations(self._policy, turn.app, desired, lambda of: namespaced[of]),
+            *violations(policy_for(self._policies, turn.app), turn.app, desired, lambda of: namespaced[of]),
             *check_rules(self._rules, desired.values()),
         )
 
@@ -200,20 +209,21 @@ class Converger:
         """
         Give an outcome to writes that have none: after a crash, or when the answer never came.
 
-        The plan tells: a step that it would do again was not done, any other was.
+        The plan tells: an apply that it would do again was not done, any other was. A delete was done when the object
+        is gone or on its way out, a hook when it bears the mark of its sync.
         """
         if not memory.has_open_intents:
             return
         assert turn.plan is not None
-        to_do = {change.ref.path for change in turn.plan.writes}
         open_intents = [record for record in self._records.unfinished() if record.application == turn.app.key]
-        self._records.audit(_settled(intent, intent.resource not in to_do, turn.now) for intent in open_intents)
+        self._records.audit(_settled(intent, _took_effect(intent, turn), turn.now) for intent in open_intents)
         memory.has_open_intents = False
 
     def _conclude(self, turn: Turn, memory: Memory) -> None:
         """Say in one word, and a sentence, where the application stands."""
         plan, operation = turn.plan, memory.operation
         assert plan is not None
+        turn.operation = kept(operation)
         current = {change.ref for change in plan.writes}
         turn.problems = {ref: result.message for ref, result in memory.failed.items() if ref in current}
         turn.drift_objects = len(plan.writes) if turn.is_applied else 0
@@ -221,7 +231,7 @@ class Converger:
             turn.phase = "Synced"
             turn.settle(plan.revision)
             self._keep_failed_hooks(turn, memory)
-        elif operation is not None:
+        elif operation is not None and (turn.verdict is None or turn.verdict.decision is Decision.ALLOWED):
             turn.phase, turn.reason = "Executing", "Waiting"
             turn.message = f"waits for {operation.waiting}"
         elif turn.verdict is not None and turn.verdict.decision is Decision.HELD:
@@ -270,6 +280,18 @@ def _held(turn: Turn, observation: Observation) -> Inventory:
         elif ref in observation.desired or (live is not None and owner_of(live) in ("", turn.app.key)):
             entries[ref] = turn.inventory.entries[ref]
     return Inventory(entries)
+
+
+def _took_effect(intent: AuditRecord, turn: Turn) -> bool:
+    assert turn.observation is not None
+    assert turn.plan is not None
+    ref = ObjectRef.from_path(intent.resource)
+    live = turn.observation.live.get(ref)
+    if intent.action == Action.PRUNE.value:
+        return live is None or bool(metadata_of(live).get("deletionTimestamp"))
+    if intent.action == Action.HOOK.value:
+        return live is not None and annotations_of(live).get(HOOK_RUN, "").startswith(intent.sync)
+    return all(change.ref != ref for change in turn.plan.writes)
 
 
 def _settled(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:

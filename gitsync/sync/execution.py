@@ -21,6 +21,7 @@ from gitsync.sync.attempts import count_failure, count_success
 from gitsync.sync.finish import finish, steps_of
 from gitsync.sync.memory import Memory, Operation
 from gitsync.sync.observe import health_of
+from gitsync.sync.resumption import kept, resumed
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Stage, Turn
@@ -71,10 +72,18 @@ class Execution:
         if turn.verdict.approver:
             operation.approver, operation.approved = turn.verdict.approver, plan
             self._records.use_approval(turn.app.key, plan.digest)
+        memory.has_open_intents = True  # also when the audit fails on the way
         done = self._go_on(turn, operation, self._job(turn, operation, plan))
         operation.steps.update(steps_of(done.results))
-        memory.has_open_intents = memory.has_open_intents or any(result.is_unknown for result in done.results)
+        memory.has_open_intents = bool(operation.hooks) or any(result.is_unknown for result in done.results)
         self._account(turn, memory, operation, done)
+
+    def resume(self, turn: Turn, memory: Memory) -> None:
+        """Take up, at the first look after a start, the operation that a crash interrupted."""
+        assert turn.plan is not None
+        if not memory.is_resumed and memory.operation is None and turn.operation:
+            memory.operation = resumed(turn.operation, turn.plan, turn.now, self._clock.monotonic())
+        memory.is_resumed = True
 
     def supersede(self, turn: Turn, memory: Memory) -> None:
         """End an operation that still waits when there is a newer commit: what it did stays, the new one goes on."""
@@ -109,9 +118,13 @@ class Execution:
 
         def hold(entries: Mapping[ObjectRef, Held]) -> None:
             wider = turn.inventory.widened(entries)
-            if wider.entries.keys() != turn.inventory.entries.keys():
+            under_way = kept(operation)
+            if wider.entries.keys() != turn.inventory.entries.keys() or under_way != turn.status_before.get(
+                "operation", {}
+            ):
                 status = {**turn.status_before, "phase": "Executing", "inventory": wider.to_status()}
-                turn.manifest = self._statuses.write(turn.manifest, status)
+                status["operation"] = under_way
+                turn.manifest = self._statuses.write(turn.manifest, {k: v for k, v in status.items() if v})
             turn.inventory = wider
 
         return Job(

@@ -93,5 +93,7 @@ class Memory:
     """The person who asks for a sync; empty once it was carried out."""
     settled: tuple[str, float] = ("", 0.0)
     """The commit whose health is waited for, and since when, by the monotonic clock."""
+    is_resumed: bool = False
+    """Whether it was looked, after the start, for an operation that a crash interrupted."""
     has_open_intents: bool = True
     """The audit may hold writes without an outcome: after a start, and after answers that never came."""

@@ -30,6 +30,7 @@ def status_of(turn: Turn) -> dict[str, Any]:
             "resources": _counts(turn) or before.get("resources"),
             "pinned": _pinned(turn),
             "plan": _plan(turn),
+            "operation": dict(turn.operation),
             "drift": _drift(turn, now),
             "problems": [{"object": str(ref), "message": text} for ref, text in sorted(turn.problems.items())][
                 :_PROBLEMS

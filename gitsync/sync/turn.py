@@ -76,6 +76,7 @@ class Turn:
     applied: str = ""
     applied_for: str = ""
     good: str = ""
+    operation: Mapping[str, Any] = field(default_factory=dict)
     pin: Pin | None = None
     requested: str = ""
     requested_by: str = ""
@@ -108,6 +109,7 @@ class Turn:
             applied=str(at(manifest, "status", "revision", "applied", default="")),
             applied_for=str(at(manifest, "status", "revision", "appliedFor", default="")),
             good=str(at(manifest, "status", "revision", "good", default="")),
+            operation=at(manifest, "status", "operation", default={}),
             pin=_pin(at(manifest, "status", "pinned")),
             requested=str(at(manifest, "status", "requestedSync", default="")),
         )

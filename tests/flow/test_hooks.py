@@ -95,6 +95,28 @@ def test_a_hook_is_deleted_as_its_policy_says(world: World) -> None:
     assert world.status()["sync"] == "Synced"
 
 
+def test_a_sync_that_waits_for_a_hook_goes_on_after_a_restart_and_runs_no_hook_twice(world: World) -> None:
+    commit = world.repo.commit(
+        "hooks",
+        {
+            "shop/before.yaml": job("before", "PreSync"),
+            "shop/web.yaml": deployment("web"),
+            "shop/after.yaml": job("after", "PostSync"),
+        },
+    )
+    world.application()
+    world.start()
+    until(lambda: world.get("Deployment", "web", api="apps/v1"), 20, world.status)
+    before = world.get("Job", "before", api="batch/v1")
+    assert world.status()["operation"]["hooks"][0]["done"] is True
+    world.stop()
+    world.start()
+    world.synced(commit, timeout=30)
+    until(lambda: completed(world, "after"), 20, world.status)
+    until(lambda: "operation" not in world.status(), 10, world.status)
+    assert world.get("Job", "before", api="batch/v1")["metadata"]["uid"] == before["metadata"]["uid"]  # type: ignore[index]
+
+
 def test_an_unhealthy_sync_runs_no_hook_after_it(world: World) -> None:
     world.repo.commit(
         "hooks", {"shop/web.yaml": deployment("web", image="web:crash"), "shop/after.yaml": job("after", "PostSync")}

@@ -1,0 +1,67 @@
+"""An engine whose turns are taken by hand, between edges that can be struck."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from gitsync.cluster.live import LiveView
+from gitsync.ports import Renderer
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+from gitsync.source.repositories import Repositories
+from gitsync.wiring import Edges, join
+from tests.faults.line import EDGES, Line, Struck
+from tests.flow.world import World
+
+
+class Ticking:
+    """A clock that goes on only when it is told to, so that no delay takes time."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return self._seconds
+
+    def tick(self) -> None:
+        self._seconds += 1.0
+
+
+class Engine:
+    """Everything of a controller that a crash takes away; what lasts are the cluster, the data folder and Git."""
+
+    def __init__(self, world: World, renderer: Renderer, clock: Ticking, line: Line) -> None:
+        data = world.folder / "data"
+        data.mkdir(exist_ok=True)
+        self.line = line
+        self.records = SqlRecords(Database(f"sqlite:///{data / 'history.db'}"))
+        self.live = LiveView(world.client)
+        self._pool = ThreadPoolExecutor(4)
+
+        def behind(edge: str, inner: Any) -> Any:
+            return Struck(edge, inner, line, EDGES[edge])
+
+        self.applications, self.state = join(
+            Edges(
+                behind("api", world.cluster),
+                self.live,
+                behind("database", self.records),
+                behind("git", Repositories(data / "mirrors", schemes=("file",))),
+                renderer,
+                clock,
+                self._pool,
+            ),
+            workers=0,
+        )
+        self.live.subscribe(self.applications.saw, self.applications.look_at_all)
+        self.applications.start()
+
+    def stop(self) -> None:
+        self._pool.shutdown()
+        self.live.stop()
+        self.records.close()

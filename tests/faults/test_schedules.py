@@ -1,0 +1,77 @@
+"""
+Whatever strikes any one call of a sync, the end is the same.
+
+A clean run of each scenario lists its calls to the API server, the database and Git. Each call is then struck in
+each way that it can be: crash before, crash after, reply lost, refused. ``make faults`` strikes three times in a row
+too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.ports import Renderer
+from gitsync.sandbox.server import Sandbox
+from gitsync.workers.pool import RenderPool
+from tests.faults.case import FAILURES, Case
+from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.flow.world import World
+
+TIMES = (1, 3) if os.environ.get("GITSYNC_FAULTS") == "all" else (1,)
+PARTS = 4
+"""Each scenario is tested in so many parts, beside each other."""
+SPEED = 40.0
+
+
+@pytest.fixture(scope="module")
+def renderer() -> Iterator[Renderer]:
+    pool = RenderPool(1, 30.0, 1024)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Sandbox() as sandbox:
+        sandbox.set_speed(SPEED)
+        made = World(tmp_path, sandbox)
+        yield made
+        made.close()
+
+
+def commits(world: World, scenario: Scenario) -> list[str]:
+    """Commit what is before and after."""
+    before = world.repo.commit("before", {"README": "a repository", **scenario.before})
+    return [before, world.repo.commit("after", scenario.after)]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_any_failure_at_any_call_ends_in_the_same_state(
+    world: World, renderer: Renderer, scenario: Scenario, part: int
+) -> None:
+    made = commits(world, scenario)
+    clean = Case(world, renderer, scenario, "clean", made)
+    calls = sorted(set(clean.calls(clean.run())))
+    clean.check("clean", is_crash=True)
+    clean.clean_up()
+    schedules = [(call, failure, times) for times in TIMES for call in calls for failure in FAILURES[call.edge]]
+    struck = 0
+    for number, (call, failure, times) in enumerate(schedules[part::PARTS]):
+        case = Case(world, renderer, scenario, f"case-{number}", made)
+        what = f"{failure} at {call.edge} {call.method} {call.target} {call.nth}, {times} times"
+        line = case.run(call, failure, times)
+        case.check(what, is_crash=failure.startswith("crash"))
+        case.clean_up()
+        struck += line.is_struck
+    assert struck >= scenario.least // PARTS, f"{struck} of {len(schedules)} schedules"
+    print(f"{struck} of {len(schedules[part::PARTS])} schedules struck")
+
+
+def test_there_are_enough_schedules() -> None:
+    assert sum(scenario.least for scenario in SCENARIOS) >= 600
