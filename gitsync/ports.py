@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
-from gitsync.objects.change import Change, Plan, Verdict
+from gitsync.objects.change import Change, Plan, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, SyncRecord
@@ -209,6 +209,23 @@ class Renderer(Protocol):
 
     def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
         """Return the manifests and the files read; raise InvalidInput with ``file:line``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a reasoner adds to the explanation of a plan, and the class that it would give it, with its reason."""
+
+    explanation: str = ""
+    risk: Risk = Risk.SAFE
+    reason: str = ""
+
+
+class Reasoner(Protocol):
+    """Comment on plans. It never raises: what fails is an Advice that says so and changes nothing."""
+
+    def advise(self, app: Application, plan: Plan, key: str) -> Advice | None:
+        """Return what is said of a plan, asked for once; None while the answer is on its way. Returns at once."""
         ...
 
 

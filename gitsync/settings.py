@@ -28,6 +28,7 @@ class Settings(BaseSettings):
     render_memory: int = Field(1024, ge=128, description="memory limit of a render process in MiB")
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
     policies: Path | None = Field(None, description="folder of Policy files with rules that manifests must meet")
+    reasoner_hosts: str = Field("", description="hosts, divided by commas, that Applications may ask about plans")
     namespace: str = Field("gitsync", description="namespace of the controller's own Lease")
     leader_election: bool = Field(False, description="take part in an election; needed with more than one replica")
     install_crds: bool = Field(True, description="install the custom resource definitions at start, if allowed")

@@ -15,6 +15,7 @@ _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCI
 
 
 _LONGEST = 366 * 24 * 3600.0
+_LONGEST_ANSWER = 120.0
 
 
 def parse_duration(text: object, where: str, *, least: float = 0.0) -> float:
@@ -131,6 +132,18 @@ class RiskPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAI:
+    """A chat endpoint that may comment on plans; ``key`` names a Secret, ``timeout`` is in seconds."""
+
+    endpoint: str
+    model: str
+    key: str = ""
+    timeout: float = 20.0
+    calls_per_hour: int = 30
+    tokens_per_hour: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """One Application custom resource; ``key`` is ``namespace/name``."""
 
@@ -145,6 +158,7 @@ class Application:
     suspend: bool = False
     history_limit: int = 20
     requested_sync: str = ""
+    openai: OpenAI | None = None
 
     @property
     def key(self) -> str:
@@ -241,6 +255,27 @@ def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
     )
 
 
+def _openai(spec: Mapping[str, Any] | None) -> OpenAI | None:
+    """Return the endpoint of the reasoner; None where the rules are all."""
+    if not spec:
+        return None
+    where = "spec.reasoner.openAI"
+    endpoint, model = str(spec.get("endpoint", "")), str(spec.get("model", ""))
+    if not endpoint or not model:
+        raise InvalidInput("needs endpoint and model", where=where)
+    timeout = parse_duration(spec.get("timeout", "20s"), f"{where}.timeout", least=1.0)
+    if timeout > _LONGEST_ANSWER:
+        raise InvalidInput(f"is out of range: between 1s and {_LONGEST_ANSWER:.0f}s", where=f"{where}.timeout")
+    return OpenAI(
+        endpoint=endpoint,
+        model=model,
+        key=str(at(spec, "secretRef", "name", default="")),
+        timeout=timeout,
+        calls_per_hour=int(spec.get("callsPerHour", 30)),
+        tokens_per_hour=int(spec.get("tokensPerHour", 100_000)),
+    )
+
+
 def _decryption_keys(source: Mapping[str, Any]) -> str:
     """Return the name of the Secret of keys; there is one provider only."""
     decryption = source.get("decryption")
@@ -294,6 +329,7 @@ def parse_application(manifest: Manifest) -> Application:
             risk=_risk_policy(spec.get("risk") or {}),
             suspend=bool(spec.get("suspend", False)),
             history_limit=int(at(spec, "history", "limit", default=20)),
+            openai=_openai(at(spec, "reasoner", "openAI")),
             requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
         )
     except InvalidInput as error:

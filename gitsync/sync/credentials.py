@@ -48,6 +48,14 @@ def decryption_keys(app: Application, cluster: Cluster, live: Live) -> tuple[str
     return keys
 
 
+def reasoner_key(app: Application, cluster: Cluster, live: Live) -> str:
+    """Return the key for the application's reasoner, empty when it needs none."""
+    if app.openai is None or not app.openai.key:
+        return ""
+    secret = secret_of(app, app.openai.key, "spec.reasoner.openAI.secretRef.name", cluster, live)
+    return text_of(secret, "apiKey").strip()
+
+
 def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: Live) -> Manifest:
     """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
     resource = cluster.resource("", "v1", "Secret")

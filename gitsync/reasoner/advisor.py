@@ -1,0 +1,94 @@
+"""Advisor: ask once for each plan, within a budget, without keeping anybody waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from gitsync.objects.application import Application, OpenAI
+from gitsync.objects.change import Plan
+from gitsync.ports import Advice, Clock
+from gitsync.reasoner.answer import BadAnswer, read_answer
+from gitsync.reasoner.chat import ChatFailed, complete, host_of
+from gitsync.reasoner.prompt import INSTRUCTIONS, question
+
+_TRIES = 2
+_HOUR = 3600.0
+_REMEMBERED = 1024
+
+
+class Advisor:
+    """
+    Implement the port Reasoner. ``hosts`` are those that the operator lets Applications ask.
+
+    Whatever fails ends in an Advice that raises nothing and says so; answers are kept by plan digest.
+    """
+
+    def __init__(self, hosts: Collection[str], clock: Clock, *, threads: int = 4) -> None:
+        self._hosts = frozenset(host.strip() for host in hosts if host.strip())
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reasoner")
+        self._lock = threading.Lock()
+        self._asked: OrderedDict[tuple[str, OpenAI], Future[Advice]] = OrderedDict()
+        self._spent: dict[str, deque[tuple[float, int]]] = {}
+
+    def advise(self, app: Application, plan: Plan, key: str) -> Advice | None:
+        """Return what the application's reasoner says of a plan, None while it has not answered."""
+        endpoint = app.openai
+        if endpoint is None:
+            return Advice()
+        with self._lock:
+            future = self._asked.get((plan.digest, endpoint))
+            if future is None:
+                refusal = self._refusal(app.key, endpoint)
+                if refusal:
+                    return Advice(_note(refusal))
+                self._spend(app.key, 0)
+                future = self._pool.submit(self._ask, app.key, endpoint, plan, key)
+                self._asked[plan.digest, endpoint] = future
+                if len(self._asked) > _REMEMBERED:
+                    self._asked.popitem(last=False)
+        return future.result() if future.done() else None
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _refusal(self, application: str, endpoint: OpenAI) -> str:
+        host = host_of(endpoint.endpoint)
+        if host not in self._hosts:
+            return f"the operator lets nobody ask {host or 'such an endpoint'}"
+        since = self._clock.monotonic() - _HOUR
+        spent = [entry for entry in self._spent.get(application, ()) if entry[0] > since]
+        self._spent[application] = deque(spent)
+        calls, tokens = sum(not used for _, used in spent), sum(used for _, used in spent)
+        if calls >= endpoint.calls_per_hour or tokens >= endpoint.tokens_per_hour:
+            return "its budget for this hour is spent"
+        return ""
+
+    def _spend(self, application: str, tokens: int) -> None:
+        self._spent.setdefault(application, deque()).append((self._clock.monotonic(), tokens))
+
+    def _ask(self, application: str, endpoint: OpenAI, plan: Plan, key: str) -> Advice:
+        asked, failure = question(plan), ""
+        for _ in range(_TRIES):
+            try:
+                body = complete(endpoint.endpoint, endpoint.model, key, INSTRUCTIONS, asked, endpoint.timeout)
+                advice, tokens = read_answer(body, endpoint.model)
+            except ChatFailed as error:
+                failure = f"it {error}"
+                if not error.again:
+                    break
+            except BadAnswer as error:
+                failure = f"its answer {error}"
+            else:
+                with self._lock:
+                    self._spend(application, tokens)
+                return advice
+        return Advice(_note(failure))
+
+
+def _note(why: str) -> str:
+    return f"(Explained by rules alone; the reasoner was not heard: {why}.)"
