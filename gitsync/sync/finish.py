@@ -47,7 +47,8 @@ def describe_drift(change: Change) -> str:
 
 def _described(difference: FieldDifference) -> str:
     owner = difference.owners[0] if difference.owners else None
-    by = f" by {owner.manager} ({owner.operation}) at {owner.time}" if owner else ""
+    by = f" by {owner.manager} ({owner.operation})" if owner else ""
+    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale carry no time
     if difference.live is ABSENT:
         return f"{difference.path} is gone"
     if difference.desired is ABSENT:
