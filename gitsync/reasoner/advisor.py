@@ -7,6 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import orjson
+
 from gitsync.objects.application import Application, OpenAI
 from gitsync.objects.change import Plan
 from gitsync.ports import Advice, Clock
@@ -72,7 +74,10 @@ class Advisor:
         self._spent.setdefault(application, deque()).append((self._clock.monotonic(), tokens))
 
     def _ask(self, application: str, endpoint: OpenAI, plan: Plan, key: str) -> Advice:
-        asked, failure = question(plan), ""
+        try:
+            asked, failure = question(plan), ""
+        except orjson.JSONEncodeError:
+            return Advice(_note("the plan has values without a JSON form"))
         for _ in range(_TRIES):
             try:
                 body = complete(endpoint.endpoint, endpoint.model, key, INSTRUCTIONS, asked, endpoint.timeout)

@@ -186,3 +186,9 @@ def test_the_question_is_bounded() -> None:
         replace(update(desired="v" * 500), ref=ObjectRef("", "ConfigMap", "shop", f"c{n}")) for n in range(500)
     )
     assert len(question(plan_of(*many))) <= 24_000
+
+
+def test_values_that_json_lacks_are_no_failure(advisor: Advisor, server: Endpoint) -> None:
+    advice = heard(advisor, app_of(server), plan_of(update(desired=2**70)))
+    assert "without a JSON form" in advice.explanation
+    assert not server.requests
