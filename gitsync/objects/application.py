@@ -53,11 +53,12 @@ class GitSource:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where objects go that name no namespace, as whom, and whether cluster-scoped kinds are allowed."""
+    """Where objects go that name no namespace, as whom, and what is allowed beside: cluster scope, a new namespace."""
 
     namespace: str
     service_account: str = ""
     allow_cluster_scoped: bool = False
+    create_namespace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,20 @@ class OpenAI:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """
+    How to tell the health of a kind, by CEL over ``object``: the first expression that is true decides.
+
+    None of them true means Progressing.
+    """
+
+    group: str
+    kind: str
+    healthy: str
+    degraded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """One Application custom resource; ``key`` is ``namespace/name``."""
 
@@ -158,6 +173,8 @@ class Application:
     suspend: bool = False
     history_limit: int = 20
     requested_sync: str = ""
+    depends_on: tuple[str, ...] = ()
+    health_checks: tuple[HealthCheck, ...] = ()
     openai: OpenAI | None = None
 
     @property
@@ -288,6 +305,22 @@ def _decryption_keys(source: Mapping[str, Any]) -> str:
     return name
 
 
+def dependencies_of(manifest: Manifest) -> tuple[str, ...]:
+    """Return the applications that one depends on, as ``namespace/name``; its own namespace where none is named."""
+    namespace = metadata_of(manifest).get("namespace", "")
+    entries = at(manifest, "spec", "dependsOn") or []
+    return tuple(f"{entry.get('namespace') or namespace}/{entry['name']}" for entry in entries)
+
+
+def _health_check(check: Mapping[str, Any]) -> HealthCheck:
+    return HealthCheck(
+        group=str(check.get("group", "")),
+        kind=str(check["kind"]),
+        healthy=str(check["current"]),
+        degraded=str(check.get("failed", "")),
+    )
+
+
 def parse_application(manifest: Manifest) -> Application:
     """
     Return the Application of a custom resource.
@@ -324,12 +357,15 @@ def parse_application(manifest: Manifest) -> Application:
                 namespace=str(destination.get("namespace") or meta.get("namespace", "")),
                 service_account=str(destination.get("serviceAccountName", "")),
                 allow_cluster_scoped=bool(destination.get("allowClusterScoped", False)),
+                create_namespace=bool(destination.get("createNamespace", False)),
             ),
             sync=_sync_policy(spec.get("sync") or {}),
             risk=_risk_policy(spec.get("risk") or {}),
             suspend=bool(spec.get("suspend", False)),
             history_limit=int(at(spec, "history", "limit", default=20)),
             openai=_openai(at(spec, "reasoner", "openAI")),
+            depends_on=dependencies_of(manifest),
+            health_checks=tuple(_health_check(check) for check in spec.get("healthChecks") or []),
             requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
         )
     except InvalidInput as error:

@@ -17,7 +17,7 @@ from gitsync.gate.rules import ManifestRule, check_rules
 from gitsync.gate.validate import validate
 from gitsync.objects.change import Action, Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
-from gitsync.objects.keys import HOOK_RUN
+from gitsync.objects.keys import GROUP, HOOK_RUN, VERSION
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
@@ -26,10 +26,11 @@ from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
 from gitsync.sync.advice import Advising
 from gitsync.sync.attempts import count_success
+from gitsync.sync.dependencies import waits_for
 from gitsync.sync.execution import Execution, is_terminating
 from gitsync.sync.finish import describe_drift
 from gitsync.sync.memory import Memory
-from gitsync.sync.observe import Observation, confirmed, health_of, observe
+from gitsync.sync.observe import Observation, confirmed, created_namespace, health_of, observe
 from gitsync.sync.planning import Planner
 from gitsync.sync.resumption import kept
 from gitsync.sync.state import State
@@ -117,10 +118,11 @@ class Converger:
             observe(desired, turn.inventory, self._cluster, self._live), turn.inventory, self._cluster
         )
         turn.observation = observation
-        self._state.declare(turn.app.key, frozenset(desired))
+        created = created_namespace(turn.app)
+        self._state.declare(turn.app.key, frozenset(ref for ref in desired if created.get(ref) != desired[ref]))
         turn.inventory = _held(turn, observation)
         turn.health = {
-            ref: health_of(ref, observation.live.get(ref), self._live)
+            ref: health_of(ref, observation.live.get(ref), self._live, turn.app.health_checks)
             for ref, manifest in desired.items()
             if not options_of(manifest).hooks
         }
@@ -171,6 +173,10 @@ class Converger:
         if now < due:
             turn.wake_in(due - now)
             return False
+        if not turn.is_applied and memory.operation is None:
+            turn.message = waits_for(turn.app, plan.revision, self._application)
+            if turn.message:
+                return False
         if turn.is_applied and len(memory.heals) >= _HEALS:
             pause = memory.heals[-_HEALS] + _HEAL_PERIOD - now
             if pause > 0:
@@ -197,9 +203,16 @@ class Converger:
             turn.verdict = replace(turn.verdict, reasons=(said, *turn.verdict.reasons))
         return turn.verdict.decision is Decision.ALLOWED
 
+    def _application(self, key: str) -> Manifest | None:
+        resource = self._cluster.resource(GROUP, VERSION, "Application")
+        namespace, _, name = key.partition("/")
+        return self._live.get(resource, namespace, name) if resource is not None else None
+
     def _violations(self, turn: Turn, plan: Plan) -> tuple[str, ...]:
         namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
         desired = {change.ref: change.desired for change in plan.changes if change.desired is not None}
+        created = created_namespace(turn.app)
+        desired = {ref: manifest for ref, manifest in desired.items() if created.get(ref) != manifest}
         return (
             *violations(policy_for(self._policies, turn.app), turn.app, desired, lambda of: namespaced[of]),
             *check_rules(self._rules, desired.values()),
@@ -248,7 +261,9 @@ class Converger:
             turn.message = f"waits for {plan.writes[0].ref} to be gone"
         elif turn.drift_objects:
             turn.phase, turn.reason = "Drifted", "Drifted"
-            turn.message = turn.message or f"{turn.drift_objects} objects differ from Git: {plan.writes[0].ref}"
+            count = turn.drift_objects
+            differ = f"{count} objects differ" if count > 1 else "1 object differs"
+            turn.message = turn.message or f"{differ} from Git: {plan.writes[0].ref}"
         else:
             turn.phase, turn.reason = "Pending", "OutOfSync"
             turn.message = turn.message or f"{len(plan.writes)} steps wait for a sync"

@@ -20,7 +20,7 @@ from gitsync.ports import Clock, Live, Records
 from gitsync.sync.attempts import count_failure, count_success
 from gitsync.sync.finish import finish, steps_of
 from gitsync.sync.memory import Memory, Operation
-from gitsync.sync.observe import health_of
+from gitsync.sync.observe import created_namespace, health_of
 from gitsync.sync.resumption import kept, resumed
 from gitsync.sync.state import State
 from gitsync.sync.statuses import Statuses
@@ -116,8 +116,13 @@ class Execution:
     def _job(self, turn: Turn, operation: Operation, plan: Plan) -> Job:
         assert turn.observation is not None
 
+        created, desired = created_namespace(turn.app), turn.observation.desired
+
+        def is_only_created(ref: ObjectRef) -> bool:
+            return ref in created and desired.get(ref) == created[ref]
+
         def hold(entries: Mapping[ObjectRef, Held]) -> None:
-            wider = turn.inventory.widened(entries)
+            wider = turn.inventory.widened({ref: held for ref, held in entries.items() if not is_only_created(ref)})
             under_way = kept(operation)
             if wider.entries.keys() != turn.inventory.entries.keys() or under_way != turn.status_before.get(
                 "operation", {}
@@ -134,7 +139,7 @@ class Execution:
             operation.id,
             turn.observation.versions,
             hold,
-            lambda ref, manifest: health_of(ref, manifest, self._live),
+            lambda ref, manifest: health_of(ref, manifest, self._live, turn.app.health_checks),
             approver=operation.approver,
         )
 
@@ -227,7 +232,7 @@ def _unhealthy(turn: Turn, job: Job, live: Live) -> str:
     assert turn.observation is not None
     for change in job.plan.changes:
         if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
-            status = health_of(change.ref, turn.observation.live.get(change.ref), live)
+            status = health_of(change.ref, turn.observation.live.get(change.ref), live, turn.app.health_checks)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 return f"{change.ref} to be healthy, which is {status.health.value}"
     if any(change.is_write and not is_hook(change) for change in job.plan.changes):

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gitsync.health.assess import assess
+from gitsync.health.expressions import assess_by
 from gitsync.merge.schema import Schema, Schemas
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import desired_objects
+from gitsync.plan.schemas import kind_schema
 from gitsync.ports import Cluster, Live, Resource
 
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -37,8 +40,7 @@ class Observation:
 
     def schema_of(self, manifest: Manifest) -> Schema | None:
         """Return the schema of a manifest's kind."""
-        api_version = str(manifest.get("apiVersion") or "")
-        return self.schemas.for_kind(group_of(api_version), _version(api_version), str(manifest.get("kind") or ""))
+        return kind_schema(self.schemas, manifest)
 
 
 def declare(
@@ -51,7 +53,20 @@ def declare(
     """
     scopes = _scopes(manifests, _resources(manifests, cluster).values())
     objects = desired_objects(app, manifests, lambda of: scopes.get(of, True))
-    return objects, all(ref.of in scopes for ref in objects)
+    return created_namespace(app) | objects, all(ref.of in scopes for ref in objects)
+
+
+def created_namespace(app: Application) -> dict[ObjectRef, Manifest]:
+    """
+    Return the destination, when the application asks to have it created, as an object that is only created.
+
+    It bears no owner marks: several applications may ask for it, and nobody prunes it.
+    """
+    if not app.destination.create_namespace:
+        return {}
+    ref = ObjectRef("", "Namespace", "", app.destination.namespace)
+    metadata = {"name": ref.name, "annotations": {RECONCILE: "once"}}
+    return {ref: {"apiVersion": "v1", "kind": ref.kind, "metadata": metadata}}
 
 
 def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster: Cluster, live: Live) -> Observation:
@@ -98,10 +113,19 @@ def _read(ref: ObjectRef, version: str, cluster: Cluster) -> Manifest | None:
     return cluster.read(ref, version) if is_served else None
 
 
-def health_of(ref: ObjectRef, manifest: Manifest | None, live: Live) -> HealthStatus:
-    """Return the health of a live object, with the reason of the pods that belong to it; absent is Missing."""
+def health_of(
+    ref: ObjectRef, manifest: Manifest | None, live: Live, checks: Sequence[HealthCheck] = ()
+) -> HealthStatus:
+    """
+    Return the health of a live object, with the reason of the pods that belong to it; absent is Missing.
+
+    The application's own check of a kind goes before any other rule.
+    """
     if manifest is None:
         return HealthStatus(Health.MISSING, "not in the cluster")
+    check = next((check for check in checks if (check.group, check.kind) == (ref.group, ref.kind)), None)
+    if check is not None:
+        return assess_by(check, manifest)
     if (ref.group, ref.kind) not in _WORKLOADS:
         return assess(manifest)
     children = live.dependents(uid_of(manifest))

@@ -14,6 +14,7 @@ from typing import Any
 
 from gitsync.errors import GitsyncError, RecordUnavailable, TerminalError, TransientError
 from gitsync.objects.application import parse_application
+from gitsync.objects.keys import GROUP
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
@@ -142,7 +143,7 @@ class Pipeline:
     def _record(self, turn: Turn) -> float | None:
         """Publish what was found, write the status if it changed, and say when to look again."""
         if turn.observation is not None:
-            self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _secrets_of(turn))
+            self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _looked_at(turn))
         if not turn.is_gone:
             status = self._accounted(turn)
             self._state.publish(turn, status)
@@ -171,3 +172,9 @@ def _secrets_of(turn: Turn) -> frozenset[ObjectRef]:
     source = turn.app.source
     names = (source.credentials, source.verify_keys, source.decryption_keys)
     return frozenset(ObjectRef("", "Secret", turn.app.namespace, name) for name in names if name)
+
+
+def _looked_at(turn: Turn) -> frozenset[ObjectRef]:
+    """Return what concerns an application beside its own objects."""
+    others = (ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in turn.app.depends_on)
+    return _secrets_of(turn) | frozenset(others)
