@@ -35,11 +35,13 @@ class Planner:
         observation = turn.observation
         assert observation is not None
         plan = self._make(turn, memory, observation)
-        refs = [ref for ref in uncertain(plan) if ref in observation.live]
-        if refs:
+        unsure = set(uncertain(plan))
+        # a step's desired object has the live values that differ on purpose, which the dry run must not undo
+        steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
+        if steps:
             user = impersonated(turn.app)
-            answers = self._pool.map(lambda ref: self._dry_run(observation.desired[ref], user), refs)
-            for ref, answer in zip(refs, answers, strict=True):
+            answers = self._pool.map(lambda desired: self._dry_run(desired or {}, user), steps.values())
+            for ref, answer in zip(steps, answers, strict=True):
                 desired, version = observation.desired[ref], resource_version_of(observation.live[ref])
                 memory.dry_runs[ref] = (desired, version, answer)
             plan = self._make(turn, memory, observation)
