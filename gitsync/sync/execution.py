@@ -127,8 +127,8 @@ class Execution:
             if wider.entries.keys() != turn.inventory.entries.keys() or under_way != turn.status_before.get(
                 "operation", {}
             ):
-                status = {**turn.status_before, "phase": "Executing", "inventory": wider.to_status()}
-                status["operation"] = under_way
+                status = {**turn.status_before, "phase": "Executing", "inventory": (), "packedInventory": ""}
+                status |= {"operation": under_way, **wider.to_status()}
                 turn.manifest = self._statuses.write(turn.manifest, {k: v for k, v in status.items() if v})
             turn.inventory = wider
 

@@ -37,7 +37,7 @@ def status_of(turn: Turn) -> dict[str, Any]:
             ],
             "history": _history(turn),
             "conditions": set_conditions(before.get("conditions") or (), _conditions(turn), turn.app.generation, now),
-            "inventory": turn.inventory.to_status(),
+            **turn.inventory.to_status(),
         }.items()
         if value not in (None, "", [], {})
     }

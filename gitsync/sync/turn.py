@@ -105,7 +105,7 @@ class Turn:
                 sync=SyncPolicy(),
                 risk=RiskPolicy(),
             ),
-            inventory=Inventory.from_status(at(manifest, "status", "inventory", default=[])),
+            inventory=Inventory.from_status(at(manifest, "status", default={})),
             applied=str(at(manifest, "status", "revision", "applied", default="")),
             applied_for=str(at(manifest, "status", "revision", "appliedFor", default="")),
             good=str(at(manifest, "status", "revision", "good", default="")),

@@ -1,0 +1,35 @@
+"""The inventory in a status: read back as it was written, and small enough for an object however long it is."""
+
+from __future__ import annotations
+
+import uuid
+
+import orjson
+import pytest
+
+from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.ref import ObjectRef
+
+
+def inventory(count: int) -> Inventory:
+    return Inventory(
+        {
+            ObjectRef("apps", "Deployment", f"team-with-a-name-{n % 40}", f"an-agent-with-a-name-{n}"): Held(
+                "v1", str(uuid.UUID(int=(n + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC834 % (1 << 128)))
+            )
+            for n in range(count)
+        }
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 2000, 2001, 10_000])
+def test_what_is_written_is_read_back(count: int) -> None:
+    assert Inventory.from_status(inventory(count).to_status()) == inventory(count)
+
+
+def test_people_can_read_an_inventory_of_usual_length() -> None:
+    assert inventory(1).to_status()["inventory"][0]["id"] == "apps/Deployment/team-with-a-name-0/an-agent-with-a-name-0"
+
+
+def test_ten_thousand_entries_fit_into_an_object() -> None:
+    assert len(orjson.dumps(inventory(10_000).to_status())) < 512 << 10
