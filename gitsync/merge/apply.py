@@ -107,6 +107,7 @@ def apply(
     fields = field_set(schema, applied)
     if writer.ignored:
         fields = fields.without(writer.ignored)
+    stated = fields
     fields -= writer.never
     merged = merge(schema, live, applied)
     last = managers.get(manager)
@@ -117,7 +118,8 @@ def apply(
     before = owners.get(manager)
     owners[manager] = Owned(fields, writer.api_version, before.time if before else None)
     if before is not None:
-        merged = _pruned(schema, merged, before.fields.root, owners)
+        # The name that every apply states keeps metadata itself when its last label or annotation goes.
+        merged = _pruned(schema, merged, before.fields.root, fieldset.union(stated.root, _all_fields(owners)))
     conflicts = _take(owners, manager, compare(schema, live, merged).less(writer.ignored))
     if conflicts and not force:
         return Conflicts(tuple(sorted(conflicts, key=lambda conflict: (conflict.manager, conflict.field))))
@@ -177,11 +179,16 @@ def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparis
     return conflicts
 
 
-def _pruned(schema: Schema, merged: Any, last: Node, owners: Mapping[Manager, Owned]) -> Any:
-    """Return the merged value without what the applier gave up and nobody owns now."""
+def _all_fields(owners: Mapping[Manager, Owned]) -> Node:
+    """Return the root of everything that somebody owns."""
     managed: Node = {}
     for owned in owners.values():
         managed = fieldset.union(managed, owned.fields.root)
+    return managed
+
+
+def _pruned(schema: Schema, merged: Any, last: Node, managed: Node) -> Any:
+    """Return the merged value without what the applier gave up and nobody owns or states now."""
     last = with_named_fields(schema, last)
     managed = with_named_fields(schema, managed)
     if not fieldset.difference(last, managed):

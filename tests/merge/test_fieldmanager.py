@@ -60,6 +60,15 @@ def test_an_object_that_holds_nothing_of_its_own_has_no_managers() -> None:
     assert applied(live, account) is live
 
 
+@pytest.mark.parametrize("member", ["labels", "annotations"])
+def test_the_last_label_or_annotation_goes_without_the_rest_of_metadata(member: str) -> None:
+    live = stored(applied(None, config({"a": "1"}, namespace="n", **{member: {"x": "1"}})))
+    after = applied(live, config({"a": "1"}))
+    left = {key: value for key, value in after["metadata"].items() if key != "managedFields"}
+    assert left == {"name": "c", "namespace": "n", "uid": "u", "resourceVersion": "1"}
+    assert owned(after) == {"gitsync Apply": {"data/a"}}
+
+
 def test_applying_again_returns_the_very_object() -> None:
     live = stored(applied(None, config({"a": "1"}, labels={"x": "y"})))
     assert applied(live, config({"a": "1"}, labels={"x": "y"})) is live
