@@ -81,43 +81,34 @@ def visit(manifest: Manifest, spec: FieldSpec, leaf: Slot, make: Callable[[], An
 
     Missing fields are created when the spec says so and ``make`` gives the value of the last one.
     """
-    _Visit(spec, leaf, make if spec.create else None).enter({"": manifest}, "", 0)
+    _descend(manifest, split_path(spec.path), 0, leaf, make if spec.create else None)
 
 
-class _Visit:
-    __slots__ = ("leaf", "make", "parts", "path")
-
-    def __init__(self, spec: FieldSpec, leaf: Slot, make: Callable[[], Any] | None) -> None:
-        self.parts = split_path(spec.path)
-        self.path = spec.path
-        self.leaf = leaf
-        self.make = make
-
-    def enter(self, holder: Any, key: Any, index: int) -> None:
-        if index == len(self.parts):
-            self.leaf(holder, key)
-            return
-        node = holder[key]
-        if isinstance(node, dict):
-            self._field(node, index)
-        elif isinstance(node, list):
-            for position in range(len(node)):
-                self.enter(node, position, index)
-        elif node is not None:
-            raise InvalidInput(
-                f"the path {self.path} leads through {'/'.join(self.parts[:index])}, which is a plain value",
-                cure="correct the field, which must be a mapping or a list",
-            )
-
-    def _field(self, node: dict[str, Any], index: int) -> None:
-        name = self.parts[index]
+def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Callable[[], Any] | None) -> None:
+    """Follow the parts from ``index`` on: a loop through mappings, and a call for each item of a list."""
+    last = len(parts) - 1
+    while isinstance(node, dict):
+        name = parts[index]
         is_list = name.endswith("[]")
         if is_list:
             name = name[:-2]
-        if node.get(name) is None:
-            if is_list or self.make is None:
+        value = node.get(name)
+        if value is None:
+            if is_list or make is None:
                 if name not in node:
                     return
             else:
-                node[name] = self.make() if index == len(self.parts) - 1 else {}
-        self.enter(node, name, index + 1)
+                value = node[name] = make() if index == last else {}
+        if index == last:
+            leaf(node, name)
+            return
+        node = value
+        index += 1
+    if isinstance(node, list):
+        for item in node:
+            _descend(item, parts, index, leaf, make)
+    elif node is not None:
+        raise InvalidInput(
+            f"the path {'/'.join(parts)} leads through {'/'.join(parts[:index])}, which is a plain value",
+            cure="correct the field, which must be a mapping or a list",
+        )

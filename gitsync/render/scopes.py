@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gitsync.render.resource import DEFAULT_NAMESPACE, NOT_NAMESPACED, Gvk, Id, Previous, Resource
+from gitsync.render.styles import text_of
 
 _CLUSTER_SCOPED: Final = """
 admissionregistration.k8s.io/v1      MutatingWebhookConfiguration ValidatingWebhookConfiguration
@@ -68,7 +69,9 @@ class Scopes:
     def id_of(self, resource: Resource) -> Id:
         """Return the id that a resource has now."""
         gvk = resource.gvk
-        return Id(gvk, self.effective(gvk, resource.namespace), resource.name)
+        meta = resource.manifest.get("metadata") or {}
+        space = NOT_NAMESPACED if gvk in self._cluster_scoped else text_of(meta.get("namespace")) or DEFAULT_NAMESPACE
+        return Id(gvk, space, text_of(meta.get("name")))
 
     def previous_ids(self, resource: Resource) -> list[Id]:
         """Return the ids that a resource had, oldest first."""

@@ -52,6 +52,8 @@ def styled(new: Any, old: Any) -> Any:
 
 def text_of(value: Any) -> str:
     """Return the text of a scalar as YAML would show it; None and collections are empty."""
+    if type(value) is str:  # nearly all are
+        return value
     if isinstance(value, str):
         return value.written if isinstance(value, Date) else str(value)
     if value is None or isinstance(value, dict | list):

@@ -23,6 +23,7 @@ _KEEP_NAME: Final = (
     Gvk("apiregistration.k8s.io", "", "APIService"),
     Gvk("", "", "Namespace"),
 )
+_NAMESPACE: Final = FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
 _TAG: Final = r"(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?"
 _PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:-]*")
 
@@ -78,7 +79,7 @@ def put_namespace(
             holder[key] = namespace
 
     if not scopes.is_cluster_scoped(gvk):
-        visit(manifest, FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True), put, str)
+        visit(manifest, _NAMESPACE, put, str)
     is_binding = gvk.kind in _BINDINGS
     if is_binding:
         for subject in _subjects(manifest, subjects):
@@ -108,17 +109,18 @@ def add_affix(
     resources: Iterable[Resource], affix: str, specs: Sequence[FieldSpec], scopes: Scopes, *, is_prefix: bool
 ) -> None:
     """Put a prefix or a suffix to the names; kinds whose name means something else keep it."""
+    put = _affix(affix, is_prefix)
+    by_gvk: dict[Gvk, list[FieldSpec]] = {}
     for resource in resources:
         original = scopes.original_id(resource).gvk
-        if any(gvk.selects(original) for gvk in _KEEP_NAME):
-            continue
-        for spec in specs:
-            if not spec.gvk.selects(original):
-                continue
+        if original not in by_gvk:
+            is_kept = any(gvk.selects(original) for gvk in _KEEP_NAME)
+            by_gvk[original] = [] if is_kept else [spec for spec in specs if spec.gvk.selects(original)]
+        for spec in by_gvk[original]:
             if spec.path == "metadata/name":
                 (resource.prefixes if is_prefix else resource.suffixes).append(affix)
                 scopes.remember(resource)
-            visit(resource.editable, spec, _affix(affix, is_prefix))
+            visit(resource.editable, spec, put)
 
 
 def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
