@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
-from gitsync.objects.keys import API_VERSION
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.keys import API_VERSION, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
+from gitsync.objects.manifest import Manifest, annotations_of, at
+from gitsync.source.rules import is_commit
 
 _ROOT = f"/apis/{API_VERSION}"
 
@@ -40,6 +44,43 @@ def one_application(client: Client, namespace: str, name: str) -> Manifest:
             ) from error
         raise _explained(error) from error
     return found
+
+
+def change_application(
+    client: Client,
+    namespace: str,
+    name: str,
+    manager: str,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> None:
+    """
+    Set these members of an Application and no others.
+
+    Each purpose has a field manager of its own: what one set before and leaves out now is taken away.
+    """
+    body: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "Application",
+        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        **({"spec": dict(spec)} if spec else {}),
+    }
+    path = f"{_ROOT}/namespaces/{segment(namespace)}/applications/{segment(name)}"
+    client.apply(path, body, {"fieldManager": manager, "force": "true"})
+
+
+def request_sync(client: Client, namespace: str, name: str) -> str:
+    """Ask the controller for a sync now; return the name of the request, which the status repeats when it is done."""
+    request = f"{int(time.time())}-{uuid.uuid4().hex[:8]}"
+    change_application(client, namespace, name, REQUEST_MANAGER, annotations={REQUESTED_SYNC: request})
+    return request
+
+
+def pinned_from(application: Manifest) -> str:
+    """Return what an Application followed before a person pinned it; empty when it is not pinned."""
+    is_fixed = is_commit(str(at(application, "spec", "source", "revision", default="")))
+    return annotations_of(application).get(PINNED_FROM, "") if is_fixed else ""
 
 
 def condition(application: Manifest, type: str) -> dict[str, Any]:

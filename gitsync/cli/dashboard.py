@@ -5,12 +5,14 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
 
 from gitsync.cli.output import say
 from gitsync.errors import InvalidInput
+from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
 from gitsync.settings import Settings
 from gitsync.wiring import build_controller
@@ -23,6 +25,7 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     The dashboard is ended first, then the controller lets writes under way end. Raise InvalidInput when the port is
     taken, before anything is started.
     """
+    configure(sys.stderr)
     token = settings.web_token.get_secret_value()
     if not token and not _is_loopback(settings.web_host):
         raise InvalidInput(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitsync.cli.applications import one_application
-from gitsync.cluster.client import Client
+from gitsync.cli.applications import connect, one_application
+from gitsync.cli.options import Site
 from gitsync.cluster.kubernetes import Kubernetes
 from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.application import Application, parse_application
@@ -15,10 +15,10 @@ from gitsync.objects.change import Plan
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, at
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.make import Seen, make_plan, uncertain
 from gitsync.plan.mask import mask_change
-from gitsync.ports import Resource
+from gitsync.ports import Credentials, Resource
 from gitsync.render.build import build
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
@@ -35,6 +35,9 @@ class Reading:
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
         """Do nothing: every look is a request."""
+
+    def forget(self, of: GroupKind) -> None:
+        """Do nothing: nothing is kept."""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
         """Return the object as it is now."""
@@ -58,48 +61,59 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """An Application, what of it was compared, and the masked plan."""
+    """An Application, its manifest as it was read, what of it was compared, and the masked plan."""
 
     application: Application
+    manifest: Manifest
     revision: str
     plan: Plan
 
 
-def open_source(data: Path, *, allow_file_urls: bool) -> Repositories:
-    """Return the mirrors in the data folder."""
-    return Repositories(data / "mirrors", schemes=(*SAFE_SCHEMES, "file") if allow_file_urls else SAFE_SCHEMES)
+class Desk:
+    """What commands work with: a client of the cluster, and the mirrors in the data folder."""
 
+    def __init__(self, site: Site) -> None:
+        self.client = connect(site.kubeconfig)
+        self.cluster = Kubernetes(self.client)
+        self.live = Reading(self.cluster)
+        schemes = (*SAFE_SCHEMES, "file") if site.file_urls else SAFE_SCHEMES
+        self.source = Repositories(site.data / "mirrors", schemes=schemes)
 
-def look(client: Client, source: Repositories, namespace: str, name: str, local: Path | None) -> Look:
-    """
-    Compare what Git, or a local folder, declares now with the cluster; nothing is written.
+    def look(self, namespace: str, name: str, local: Path | None = None) -> Look:
+        """
+        Compare what Git, or a local folder, declares now with the cluster; nothing is written.
 
-    Objects whose comparison only the API server can be sure of are asked by a dry run.
-    """
-    cluster = Kubernetes(client)
-    manifest = one_application(client, namespace, name)
-    app = parse_application(manifest)
-    revision, manifests = _rendered(app, cluster, source, local)
-    desired, _ = declare(app, manifests, cluster)
-    inventory = Inventory.from_status(at(manifest, "status", "inventory", default=[]))
-    seen = observe(desired, inventory, cluster, Reading(cluster))
-    plan = make_plan(app, revision, desired, Seen(seen.live), inventory, seen.schema_of)
-    answers = {ref: _dry_run(cluster, desired[ref]) for ref in uncertain(plan) if ref in seen.live}
-    if answers:
-        plan = make_plan(app, revision, desired, Seen(seen.live, answers), inventory, seen.schema_of)
-    return Look(app, revision, replace(plan, changes=tuple(mask_change(change) for change in plan.changes)))
+        Objects whose comparison only the API server can be sure of are asked by a dry run.
+        """
+        manifest = one_application(self.client, namespace, name)
+        app = parse_application(manifest)
+        if local is not None:
+            place = open_path(str(local))
+            made = build(place.tree, place.path, renderer=app.source.renderer)
+            return self._compare(app, manifest, "", made.manifests)
+        commit = self.source.resolve(app.source, self.credentials(app))
+        return self.look_at(app, manifest, commit)
 
+    def look_at(self, app: Application, manifest: Manifest, commit: str) -> Look:
+        """Compare what a commit declares with the cluster."""
+        snapshot = self.source.snapshot(app.source, self.credentials(app), commit)
+        made = build(snapshot.tree, clean_path(app.source.path), renderer=app.source.renderer)
+        return self._compare(app, manifest, commit, made.manifests)
 
-def _rendered(
-    app: Application, cluster: Kubernetes, source: Repositories, local: Path | None
-) -> tuple[str, Sequence[Manifest]]:
-    if local is not None:
-        place = open_path(str(local))
-        return "", build(place.tree, place.path, renderer=app.source.renderer).manifests
-    credentials = credentials_of(app, cluster, Reading(cluster))
-    commit = source.resolve(app.source, credentials)
-    snapshot = source.snapshot(app.source, credentials, commit)
-    return commit, build(snapshot.tree, clean_path(app.source.path), renderer=app.source.renderer).manifests
+    def credentials(self, app: Application) -> Credentials:
+        """Return how to sign in at the Git server of an Application."""
+        return credentials_of(app, self.cluster, self.live)
+
+    def _compare(self, app: Application, manifest: Manifest, revision: str, manifests: Sequence[Manifest]) -> Look:
+        desired, _ = declare(app, manifests, self.cluster)
+        inventory = Inventory.from_status(at(manifest, "status", default={}))
+        seen = observe(desired, inventory, self.cluster, self.live)
+        plan = make_plan(app, revision, desired, Seen(seen.live), inventory, seen.schema_of)
+        answers = {ref: _dry_run(self.cluster, desired[ref]) for ref in uncertain(plan) if ref in seen.live}
+        if answers:
+            plan = make_plan(app, revision, desired, Seen(seen.live, answers), inventory, seen.schema_of)
+        masked = replace(plan, changes=tuple(mask_change(change) for change in plan.changes))
+        return Look(app, manifest, revision, masked)
 
 
 def _dry_run(cluster: Kubernetes, desired: Manifest) -> Manifest | GitsyncError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, NoReturn
+from typing import Any
 
-from gitsync.errors import GitsyncError, TransientError
+from gitsync.errors import one_line
 
 
 class Exit(IntEnum):
@@ -21,7 +21,10 @@ class Exit(IntEnum):
     """The input is invalid or refused: change it."""
     UNAVAILABLE = 3
     """A server does not answer, or it took too long: try again."""
+    BROKEN = 70
+    """A mistake in gitsync itself."""
     INTERRUPTED = 130
+    """Ctrl-C."""
 
 
 class Format(StrEnum):
@@ -48,31 +51,21 @@ STYLES = {
 }
 
 
-def fail(error: GitsyncError) -> NoReturn:
-    """Print the error as one line and leave with the exit code of its branch."""
-    print(f"gitsync: {error}", file=sys.stderr)
-    raise SystemExit(Exit.UNAVAILABLE if isinstance(error, TransientError) else Exit.REFUSED)
-
-
-def guarded(command: Callable[[], Exit]) -> NoReturn:
-    """Run a command and leave with its exit code; errors of ours become one line."""
-    try:
-        code = command()
-    except GitsyncError as error:
-        fail(error)
-    except KeyboardInterrupt:
-        code = Exit.INTERRUPTED
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-        code = Exit.DONE
-    raise SystemExit(int(code))
-
-
 def to_json(value: Any) -> str:
     """Return indented JSON."""
     import orjson
 
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS).decode()
+
+
+def show_one(members: Mapping[str, Any], form: Format) -> None:
+    """Print one thing as JSON or YAML."""
+    if form is Format.JSON:
+        print(to_json(members))
+    else:
+        from gitsync.render.yaml_writer import write
+
+        print(write(dict(members)), end="")
 
 
 def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format) -> None:
@@ -95,7 +88,8 @@ def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+    """Return a value as one line: what comes from Git or the cluster may hold anything."""
+    return "" if value is None else one_line(str(value))
 
 
 def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -121,10 +115,11 @@ def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
 
 
 def say(text: str, style: str = "") -> None:
-    """Print one line, in a style on a terminal."""
+    """Print lines, in a style on a terminal; what would steer the terminal is escaped."""
+    shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
     if style and sys.stdout.isatty():
         from rich.console import Console
 
-        Console(highlight=False, markup=False, soft_wrap=True).print(text, style=style)
+        Console(highlight=False, markup=False, soft_wrap=True).print(shown, style=style)
     else:
-        print(text)
+        print(shown)

@@ -51,7 +51,7 @@ def _application(environment: str, url: str) -> Manifest:
         "kind": "Application",
         "metadata": {"name": namespace, "namespace": "gitsync"},
         "spec": {
-            "source": {"repoURL": url, "revision": "main", "path": f"overlays/{environment}"},
+            "source": {"repoURL": url, "path": f"overlays/{environment}"},
             "destination": {"namespace": namespace, "allowClusterScoped": True},
             "sync": {"interval": _INTERVAL, "prune": True, "selfHeal": True},
         },

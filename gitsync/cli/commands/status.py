@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gitsync.cli.applications import all_applications, connect, is_good, one_application, reason
+from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from, reason
+from gitsync.cli.options import NAMESPACE, Site
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.objects.manifest import Manifest, at
 
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
 
 
-def status(name: str, namespace: str, output: Format, kubeconfig: str) -> Exit:
+def status(name: str, namespace: str, output: Format, site: Site) -> Exit:
     """Print one Application in full, or a line for each."""
-    client = connect(kubeconfig)
+    client = connect(site.kubeconfig)
     if name:
-        application = one_application(client, namespace or "gitsync", name)
+        application = one_application(client, namespace or NAMESPACE, name)
         if output is Format.TABLE:
             _print_one(application)
         else:
@@ -46,18 +48,21 @@ def _print_one(application: Manifest) -> None:
     row, state = _row(application), application.get("status") or {}
     revision = state.get("revision") or {}
     source = at(application, "spec", "source", default={})
+    pinned = pinned_from(application)
     counts = ", ".join(f"{count} {name}" for name, count in (state.get("resources") or {}).items())
     for label, value in (
         ("Application", f"{row['namespace']}/{row['name']}"),
         ("Source", f"{source.get('repoURL', '')} {source.get('revision', '')} {source.get('path', '')}"),
+        ("Pinned", f"instead of {pinned}" if pinned else ""),
         ("Sync", row["sync"]),
         ("Health", row["health"]),
         ("Phase", row["phase"]),
-        ("Fetched", str(revision.get("fetched", ""))[:12]),
-        ("Applied", f"{row['revision']} {revision.get('message', '')} ({revision.get('author', '')})"),
+        ("Fetched", _commit(revision)),
+        ("Applied", row["revision"]),
         ("Resources", counts),
     ):
-        say(f"{label + ':':13}{value}")
+        if value:
+            say(f"{label + ':':13}{value}")
     say("Conditions:")
     for item in state.get("conditions") or ():
         style = "red" if item["status"] == "False" and item["type"] != "Stalled" else ""
@@ -67,3 +72,8 @@ def _print_one(application: Manifest) -> None:
         say("Problems:")
     for problem in problems:
         say(f"  {problem.get('object', '')}: {problem.get('message', '')}", "red")
+
+
+def _commit(revision: Mapping[str, Any]) -> str:
+    fetched = str(revision.get("fetched", ""))[:12]
+    return f"{fetched} {revision.get('message', '')} ({revision.get('author', '')})" if fetched else ""

@@ -1,0 +1,128 @@
+"""The commands that ask for a change: of an Application, of Git, or of what the controller may do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gitsync.cli.guard import guarded
+from gitsync.cli.options import DATA, NAMESPACE, By, Data, FileUrls, Kubeconfig, Name, Namespace, site
+from gitsync.cli.output import Exit
+
+app = typer.Typer()
+
+Reason = Annotated[str, typer.Option(help="Why, for the audit.")]
+
+
+@app.command()
+@guarded
+def sync(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    wait: Annotated[bool, typer.Option(help="Wait until it is in sync and healthy.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 300.0,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Ask the controller to sync now. Exit code 1: not in sync or not healthy after it."""
+    from gitsync.cli.commands.sync import sync
+
+    return sync(name, namespace, wait, timeout, site(kubeconfig, data))
+
+
+@app.command()
+@guarded
+def approve(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    reason: Reason = "",
+    by: By = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Let the plan that waits run, once, exactly as it is."""
+    from gitsync.cli.commands.approve import approve
+
+    return approve(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def reject(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    reason: Reason = "",
+    by: By = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Turn down the plan that waits; another plan asks again."""
+    from gitsync.cli.commands.approve import reject
+
+    return reject(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def rollback(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    to: Annotated[
+        str, typer.Option(help="Undo every commit after this one, or after this sync's; by default only the last one.")
+    ] = "",
+    branch: Annotated[str, typer.Option(help="Push to this branch for review instead of the tracked one.")] = "",
+    author: Annotated[str, typer.Option(help="The author of the revert: Name <mail>.")] = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Undo by a real revert commit in Git; the controller then follows it."""
+    from gitsync.cli.commands.rollback import rollback
+
+    return rollback(name, namespace, to, branch, author, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def pin(
+    name: Name,
+    revision: Annotated[str, typer.Argument(help="A commit, the number of a sync, a branch or a tag.")],
+    namespace: Namespace = NAMESPACE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Follow one commit until unpinned, whatever the branch does."""
+    from gitsync.cli.commands.pin import pin
+
+    return pin(name, namespace, revision, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def unpin(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Follow again what was followed before the pin."""
+    from gitsync.cli.commands.pin import unpin
+
+    return unpin(name, namespace, site(kubeconfig, data))
+
+
+@app.command()
+@guarded
+def suspend(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Stop syncing an Application; nothing of it is deleted."""
+    from gitsync.cli.commands.suspend import suspend
+
+    return suspend(name, namespace, True, site(kubeconfig, data))
+
+
+@app.command()
+@guarded
+def resume(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Sync a suspended Application again."""
+    from gitsync.cli.commands.suspend import suspend
+
+    return suspend(name, namespace, False, site(kubeconfig, data))

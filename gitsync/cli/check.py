@@ -1,0 +1,108 @@
+"""Check: all that is wrong with what a folder renders to, one line each, as far as can be told without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gitsync.cli.commands.build import Wish
+from gitsync.cli.paths import parse_path
+from gitsync.errors import InvalidInput
+from gitsync.gate.checks import check_manifests
+from gitsync.gate.validate import Problem, validate
+from gitsync.merge.builtin import builtin, schema_from_crd
+from gitsync.merge.schema import Schema
+from gitsync.objects.manifest import Manifest, at, group_of
+from gitsync.objects.ref import ref_of
+from gitsync.objects.tree import Entry
+from gitsync.render.build import Build
+from gitsync.render.files import Files, ParseCache
+from gitsync.render.loader import Loader
+from gitsync.render.provenance import History
+from gitsync.source.local import Place
+
+_LISTS = ("resources", "bases", "components")
+
+
+def problems(place: Place, wish: Wish, cache: ParseCache | None = None) -> Sequence[str]:
+    """
+    Return what is wrong, each once, with ``file:line`` where that is known; empty when all is well.
+
+    Where a folder does not render, every file and folder that it names is looked at on its own, so that one mistake
+    does not hide another. What renders is held against the schemas of Kubernetes and of the definitions in it.
+    """
+    try:
+        made = wish.render(place, cache, provenance=True)
+    except InvalidInput as error:
+        files = Files(place.tree, cache)
+        folder, _ = files.resolve("", place.path)
+        found = [str(error), *_inside(Loader(files, folder, is_restricted=wish.load_restrictions), wish, place, cache)]
+        return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(_misfits(made)))
+
+
+def _inside(loader: Loader, wish: Wish, place: Place, cache: ParseCache | None) -> Iterator[str]:
+    """Yield what is wrong with each file and folder that a kustomization names, whatever else is wrong with it."""
+    try:
+        kustomization = loader.kustomization()
+    except InvalidInput as error:
+        yield str(error)
+        return
+    if kustomization is None:
+        return
+    for field in _LISTS:
+        for index, path in kustomization.rows(field):
+            where = kustomization.where(field, index)
+            try:
+                if loader.entry(path, where)[1] is not Entry.FOLDER:
+                    loader.resources(loader.file(path, where))
+                    continue
+                inner = loader.enter(path, where)
+                inner_file = inner.kustomization()
+            except InvalidInput as error:
+                yield str(error)
+                continue
+            if inner_file is not None and inner_file.is_component:
+                yield from _inside(inner, wish, place, cache)
+            else:
+                yield from problems(Place(place.tree, inner.folder), wish, cache)
+
+
+def _misfits(made: Build) -> Iterator[str]:
+    custom = dict(_definitions(made.manifests))
+    for manifest, history in zip(made.manifests, made.provenance, strict=True):
+        api_version, kind = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
+        version = api_version.rpartition("/")[2]
+        schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
+        for problem in validate(manifest, schema) if schema is not None else ():
+            yield str(_as_error(problem, manifest, history))
+        for line in check_manifests([manifest]):
+            yield str(InvalidInput(line, where=history.source.where(())))
+
+
+def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str], Schema]]:
+    """Yield the kinds that CustomResourceDefinitions among the manifests define."""
+    for manifest in manifests:
+        if manifest.get("kind") != "CustomResourceDefinition":
+            continue
+        group, kind = at(manifest, "spec", "group"), at(manifest, "spec", "names", "kind")
+        for version in at(manifest, "spec", "versions", default=[]):
+            schema = at(version, "schema", "openAPIV3Schema")
+            if schema:
+                yield (f"{group}/{version['name']}", str(kind)), schema_from_crd(schema)
+
+
+def _as_error(problem: Problem, manifest: Manifest, history: History) -> InvalidInput:
+    return InvalidInput(
+        f"{problem.path}: {problem.what}", where=_where(problem, history), subject=str(ref_of(manifest))
+    )
+
+
+def _where(problem: Problem, history: History) -> str:
+    """Return where the field was set last, or where the object comes from."""
+    try:
+        path = parse_path(problem.path)
+    except InvalidInput:
+        path = ()
+    leaf = next(iter(history.below(path)), None) if path else None
+    setters = history.setters(leaf) if leaf is not None else ()
+    return setters[-1].where if setters else history.source.where(path)

@@ -1,0 +1,45 @@
+"""``gitsync drift``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.cli.applications import all_applications, one_application
+from gitsync.cli.oneshot import Desk
+from gitsync.cli.options import NAMESPACE, Site
+from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cli.steps import rows_of
+from gitsync.objects.application import parse_application
+from gitsync.objects.change import Action
+from gitsync.objects.manifest import Manifest, at
+
+_COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time")
+_WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
+
+
+def drift(name: str, namespace: str, output: Format, site: Site) -> Exit:
+    """Print what differs from the commit that was applied last: what Git did since is no drift."""
+    desk = Desk(site)
+    if name:
+        applications = [one_application(desk.client, namespace or NAMESPACE, name)]
+    else:
+        applications = all_applications(desk.client, namespace)
+    rows = [row for application in applications for row in _drift(desk, application)]
+    if rows or output is not Format.TABLE:
+        show(rows, _COLUMNS, output)
+    else:
+        say("nothing differs from what was applied", "green")
+    return Exit.DIFFERS if rows else Exit.DONE
+
+
+def _drift(desk: Desk, manifest: Manifest) -> list[dict[str, Any]]:
+    """Return a row for each field of an Application that was changed in the cluster."""
+    applied = str(at(manifest, "status", "revision", "applied", default=""))
+    if not applied:
+        return []
+    app = parse_application(manifest)
+    return [
+        {"application": app.key, "revision": applied, "what": _WHAT.get(step.action, "changed"), **row}
+        for step in desk.look_at(app, manifest, applied).plan.writes
+        for row in rows_of(step)
+    ]

@@ -1,0 +1,128 @@
+"""The commands that look at Applications and change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gitsync.cli.guard import guarded
+from gitsync.cli.options import (
+    DATA,
+    NAMESPACE,
+    AuditFormat,
+    Data,
+    FileUrls,
+    Kubeconfig,
+    Name,
+    Namespace,
+    Output,
+    site,
+)
+from gitsync.cli.output import Exit, Format
+
+app = typer.Typer()
+
+AnyName = Annotated[str, typer.Argument(help="The Application; all when left out.")]
+AnyNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")]
+
+
+@app.command()
+@guarded
+def status(
+    name: AnyName = "",
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Show sync, health and reasons. Exit code 1: something is not in sync or not healthy."""
+    from gitsync.cli.commands.status import status
+
+    return status(name, namespace, output, site(kubeconfig, data))
+
+
+@app.command()
+@guarded
+def diff(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    local: Annotated[Path | None, typer.Option(help="Compare with this folder instead of the Git revision.")] = None,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Show field by field where the cluster differs from Git. Exit code 1: it differs."""
+    from gitsync.cli.commands.diff import diff
+
+    return diff(name, namespace, local, output, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def plan(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Show what a sync would do, each step with its class, rule and reason. Exit code 1: it would do something."""
+    from gitsync.cli.commands.plan import plan
+
+    return plan(name, namespace, output, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def drift(
+    name: AnyName = "",
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Show what was changed in the cluster since it was applied, by whom and when. Exit code 1: something was."""
+    from gitsync.cli.commands.drift import drift
+
+    return drift(name, namespace, output, site(kubeconfig, data, allow_file_urls))
+
+
+@app.command()
+@guarded
+def history(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """List what was synced: commit, author, message, outcome."""
+    from gitsync.cli.commands.history import history
+
+    return history(name, namespace, output, site(kubeconfig, data))
+
+
+@app.command()
+@guarded
+def audit(
+    name: Annotated[
+        str, typer.Argument(metavar="[APPLICATION|verify]", help="Only this Application; verify: check the chain.")
+    ] = "",
+    namespace: Namespace = NAMESPACE,
+    limit: Annotated[int, typer.Option(min=1, help="So many records, the newest; jsonl is always all.")] = 100,
+    output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, json, yaml or jsonl.")] = (
+        AuditFormat.TABLE
+    ),
+    data: Data = DATA,
+) -> Exit:
+    """List every write and decision, or check the chain that they form. Exit code 1: the chain is broken."""
+    from gitsync.cli.commands.audit import audit, verify
+
+    if name == "verify":
+        return verify(data)
+    return audit(f"{namespace}/{name}" if name else "", limit, output, data)

@@ -1,0 +1,47 @@
+"""The commands that read manifests from files or Git, and need no cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gitsync.cli.guard import guarded
+from gitsync.cli.options import BuildFormat, LoadRestrictor, Output, Renderer, Revision
+from gitsync.cli.output import Exit, Format
+
+app = typer.Typer()
+
+
+@app.command()
+@guarded
+def build(
+    paths: Annotated[list[str], typer.Argument(help="Folders with a kustomization file, or with plain manifests.")],
+    rev: Revision = "",
+    output: Annotated[BuildFormat, typer.Option("--output", "-o", help="yaml or json.")] = BuildFormat.YAML,
+    check: Annotated[bool, typer.Option("--check", help="Only say what is wrong, all of it.")] = False,
+    renderer: Renderer = "Auto",
+    load_restrictor: LoadRestrictor = True,
+) -> Exit:
+    """Print the manifests that a path renders to, as `kubectl kustomize` does."""
+    from gitsync.cli.commands.build import Wish, build
+
+    return build(paths, Wish(rev, renderer, load_restrictor), output, check)
+
+
+@app.command()
+@guarded
+def explain(
+    path: Annotated[str, typer.Argument(help="A folder, as for build.")],
+    object: Annotated[str, typer.Argument(metavar="[KIND/NAME]", help="The object; all when left out.")] = "",
+    field: Annotated[str, typer.Argument(help="A field such as spec.replicas; all when left out.")] = "",
+    rev: Revision = "",
+    output: Output = Format.TABLE,
+    renderer: Renderer = "Auto",
+    load_restrictor: LoadRestrictor = True,
+) -> Exit:
+    """Say which file and line set a field of a rendered object, and through which steps it went."""
+    from gitsync.cli.commands.build import Wish
+    from gitsync.cli.commands.explain import explain
+
+    return explain(path, object, field, Wish(rev, renderer, load_restrictor), output)
