@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -17,6 +18,8 @@ from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.plan.mask import mask_change
 from gitsync.plan.order import batches
 from gitsync.ports import Clock, Cluster, Live, Records
+
+_log = logging.getLogger(__name__)
 
 
 class Applier:
@@ -80,6 +83,8 @@ class Applier:
             for result in results
             if not result.is_unknown
         )
+        for result in results:
+            _tell(job, result)
         if any(change.ref.of == DEFINITION for change in batch):
             self._cluster.definitions_changed()
         return results
@@ -102,6 +107,12 @@ class Applier:
             message=message,
             details={"differences": shown_differences(change)} if outcome is Outcome.INTENDED else {},
         )
+
+
+def _tell(job: Job, result: Result) -> None:
+    fields = {"application": job.app.key, "revision": job.commit.id, "ref": result.change.ref.path}
+    level = logging.WARNING if result.outcome is Outcome.FAILED else logging.INFO
+    _log.log(level, "%s %s: %s", result.change.action.value, result.outcome.value, result.message, extra=fields)
 
 
 def shown_differences(change: Change) -> list[dict[str, object]]:

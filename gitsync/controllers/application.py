@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from gitsync.apply.wait import defines
@@ -16,6 +17,7 @@ from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.state import State
 
 APPLICATION = GroupKind(GROUP, "Application")
+_log = logging.getLogger(__name__)
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _GATHER = 0.03
 """Events that come together are answered by one look."""
@@ -68,7 +70,27 @@ class Applications:
         if manifest is None:
             self._state.remove(key, self._clock.now())
             return None
-        return self._pipeline.sync(manifest)
+        before = self._state.application(key)
+        try:
+            return self._pipeline.sync(manifest)
+        finally:
+            self._tell(key, before.sequence if before is not None else 0)
+
+    def _tell(self, key: str, before: int) -> None:
+        """Log what an application has become, when it has become something else."""
+        view = self._state.application(key)
+        if view is None or view.sequence == before:
+            return
+        status, revision = view.status, view.status.get("revision") or {}
+        ready: Manifest = next((item for item in status.get("conditions") or [] if item["type"] == "Ready"), {})
+        level = logging.WARNING if status.get("phase") == "Failed" else logging.INFO
+        _log.log(
+            level,
+            "%s, %s, %s: %s",
+            *(status.get(name, "Unknown") for name in ("phase", "sync", "health")),
+            ready.get("message", ""),
+            extra={"application": key, "revision": revision.get("fetched", "")},
+        )
 
     def saw(self, before: Manifest | None, after: Manifest | None) -> None:
         """Take note of a change of any followed object."""

@@ -1,0 +1,59 @@
+"""Logs are JSON lines with fields where no person looks on, and hostile text cannot forge a line."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from gitsync.runtime.logs import configure
+
+log = logging.getLogger("gitsync.test")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger("gitsync")
+    handlers, propagate, level = root.handlers, root.propagate, root.level
+    yield
+    root.handlers, root.propagate = handlers, propagate
+    root.setLevel(level)
+
+
+def test_a_line_has_its_fields() -> None:
+    stream = io.StringIO()
+    configure(stream)
+    log.info("create %s", "Succeeded", extra={"application": "a/b", "revision": "1f", "ref": "/ConfigMap/a/c"})
+    line = json.loads(stream.getvalue())
+    assert line["event"] == "create Succeeded"
+    assert (line["application"], line["revision"], line["ref"]) == ("a/b", "1f", "/ConfigMap/a/c")
+    assert (line["level"], line["logger"]) == ("info", "gitsync.test")
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["file", "terminal"])
+def test_control_characters_are_escaped(stream: io.StringIO) -> None:
+    configure(stream)
+    log.warning("commit %s", "\x1b[2J\nfake line\u202e", extra={"ref": "a\rb"})
+    text = stream.getvalue()
+    assert text.count("\n") == 1
+    assert text.rstrip("\n").isprintable()
+
+
+def test_a_traceback_is_kept_with_its_lines() -> None:
+    stream = io.StringIO()
+    configure(stream)
+    try:
+        raise ValueError("bad \x1b[2J text")
+    except ValueError:
+        log.exception("failed")
+    exception = json.loads(stream.getvalue())["exception"]
+    assert "\n" in exception
+    assert "\x1b" not in exception
