@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,10 @@ import kubernetes
 import pytest
 from kubernetes.client import AppsV1Api, CoordinationV1Api, CoreV1Api
 from kubernetes.dynamic import DynamicClient
+from kubernetes.informer import SharedInformer
+from kubernetes.leaderelection.electionconfig import Config
+from kubernetes.leaderelection.leaderelection import LeaderElection
+from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 from kubernetes.watch import Watch
 
 from gitsync.sandbox.server import Sandbox
@@ -103,14 +109,63 @@ def test_the_dynamic_client_applies_and_deletes(client: Any) -> None:
     maps.delete(name="dynamic", namespace="default")
 
 
-def test_a_lease_is_taken_over_once(client: Any) -> None:
-    leases = CoordinationV1Api(client)
-    spec = {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.123456Z"}
-    made = leases.create_namespaced_lease("default", {"metadata": {"name": "leader"}, "spec": spec})
-    made.spec.holder_identity = "two"
-    assert leases.replace_namespaced_lease("leader", "default", made).spec.holder_identity == "two"
-    with pytest.raises(Exception, match="409"):
-        leases.replace_namespaced_lease("leader", "default", made)
+def test_an_informer_keeps_its_cache_equal_to_the_cluster(client: Any) -> None:
+    core = CoreV1Api(client)
+    core.create_namespace({"metadata": {"name": "informed"}})
+    core.create_namespaced_config_map("informed", {"metadata": {"name": "before"}})
+    told: queue.Queue[tuple[str, str]] = queue.Queue()
+    informer = SharedInformer(core.list_namespaced_config_map, namespace="informed")
+    for kind in ("ADDED", "MODIFIED", "DELETED"):
+        informer.add_event_handler(kind, lambda obj, kind=kind: told.put((kind, obj.metadata.name)))
+    informer.start()
+    try:
+        names = set()
+        while "before" not in names:  # the listed state comes first; the root certificate may be part of it
+            names.add(told.get(timeout=10)[1])
+        core.create_namespaced_config_map("informed", {"metadata": {"name": "after"}})
+        core.patch_namespaced_config_map("after", "informed", {"data": {"a": "1"}})
+        core.delete_namespaced_config_map("before", "informed")
+        seen: list[tuple[str, str]] = []
+        while len(seen) < 3:
+            event = told.get(timeout=10)
+            seen += [event] if event[1] in ("before", "after") else []
+        assert seen == [("ADDED", "after"), ("MODIFIED", "after"), ("DELETED", "before")]
+        cached = {obj.metadata.name: obj.data for obj in informer.cache.list()}
+        cached.pop("kube-root-ca.crt", None)
+        assert cached == {"after": {"a": "1"}}
+    finally:
+        stopping = threading.Thread(target=informer.stop)
+        stopping.start()
+        while stopping.is_alive():  # it looks up from its watch only when something happens
+            core.patch_namespaced_config_map("after", "informed", {"data": {"now": str(time.monotonic())}})
+            stopping.join(0.2)
+
+
+def test_one_candidate_leads_and_the_next_takes_over_when_its_lease_ends(client: Any) -> None:
+    leading: queue.Queue[str] = queue.Queue()
+
+    def candidate(name: str) -> threading.Thread:
+        lock = LeaseLock("leader", "default", name)
+        lock.api_instance = CoordinationV1Api(client)
+
+        def lead() -> None:
+            leading.put(name)
+            raise RuntimeError("the work ended, so the lease is renewed no more")
+
+        config = Config(lock, 3, 2, 1, onstarted_leading=lead, onstopped_leading=lambda: None)
+        thread = threading.Thread(target=LeaderElection(config).run, daemon=True)
+        thread.start()
+        return thread
+
+    first = candidate("one")
+    assert leading.get(timeout=10) == "one"
+    second = candidate("two")
+    with pytest.raises(queue.Empty):
+        leading.get(timeout=1)
+    assert leading.get(timeout=15) == "two"
+    assert CoordinationV1Api(client).read_namespaced_lease("leader", "default").spec.holder_identity == "two"
+    first.join(10)
+    second.join(10)
 
 
 KR8S = """

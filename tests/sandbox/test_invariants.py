@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -32,6 +33,13 @@ FEW = settings(
 @pytest.fixture(scope="module")
 def client() -> Any:
     with Sandbox(controllers=False) as sandbox:
+        yield Client(sandbox)
+
+
+@pytest.fixture(scope="module")
+def collected() -> Any:
+    """A client of a cluster with its garbage collector at work."""
+    with Sandbox() as sandbox:
         yield Client(sandbox)
 
 
@@ -112,3 +120,39 @@ def test_an_apply_repeated_changes_nothing(
     once = client.get(f"{path}/{name}").json
     write(client, path, ("apply", name, data, manager))
     assert client.get(f"{path}/{name}").json == once
+
+
+OWNERS = st.lists(st.sets(st.integers(0, 5), max_size=2), min_size=3, max_size=6)
+POLICIES = st.sampled_from(["Foreground", "Background", "Orphan"])
+
+
+@settings(FEW, max_examples=15)
+@given(owners=OWNERS, deleted=st.dictionaries(st.integers(0, 5), POLICIES, min_size=1, max_size=3))
+def test_garbage_collection_leaves_no_orphan_and_takes_nobody_else(
+    collected: Client, owners: list[set[int]], deleted: dict[int, str]
+) -> None:
+    path = collected.namespace()
+    uids: list[str] = []
+    for number, wanted in enumerate(owners):
+        references = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": f"c{owner}", "uid": uids[owner]}
+            for owner in sorted(wanted)
+            if owner < number
+        ]
+        uids.append(collected.create(path, f"c{number}", ownerReferences=references)["metadata"]["uid"])
+    for number, policy in deleted.items():
+        collected.ask("DELETE", f"{path}/c{number}", {"propagationPolicy": policy})
+    deadline = time.monotonic() + 10
+    while True:
+        left = {item["metadata"]["uid"]: item["metadata"] for item in collected.get(path).json["items"]}
+        references = {uid: [each["uid"] for each in meta.get("ownerReferences", ())] for uid, meta in left.items()}
+        orphans = [uid for uid, owned in references.items() if owned and not set(owned) & set(left)]
+        unfinished = [uid for uid, meta in left.items() if "deletionTimestamp" in meta]
+        if not orphans and not unfinished:
+            break
+        assert time.monotonic() < deadline, (orphans, unfinished)
+        time.sleep(0.01)
+    asked = {uids[number] for number in deleted if number < len(uids)}
+    assert not asked & set(left)
+    free = {uids[number] for number, wanted in enumerate(owners) if not any(owner < number for owner in wanted)}
+    assert free - asked <= set(left)
