@@ -55,6 +55,8 @@ class _Index:
             now = self.ids[id(resource)] = scopes.id_of(resource)
             previous = self.previous[id(resource)] = scopes.previous_ids(resource)
             self.original_namespaces.add((previous[0] if previous else now).namespace)
+            if not previous:
+                continue
             self._kinds.update(one.gvk for one in previous)
             for name in {one.name for one in previous}:
                 self._by_name[name].append(resource)

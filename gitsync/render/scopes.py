@@ -77,16 +77,15 @@ class Scopes:
         """Return the ids that a resource had, oldest first."""
         if not resource.previous:
             return []
-        group, version, _ = resource.gvk
-        return [Id(Gvk(group, version, kind), space, name) for kind, space, name in resource.previous]
+        now = resource.gvk
+        return [Id(_of_kind(now, kind), space, name) for kind, space, name in resource.previous]
 
     def original_id(self, resource: Resource) -> Id:
         """Return the id a resource was read with."""
         if not resource.previous:
             return self.id_of(resource)
-        group, version, _ = resource.gvk
         kind, space, name = resource.previous[0]
-        return Id(Gvk(group, version, kind), space, name)
+        return Id(_of_kind(resource.gvk, kind), space, name)
 
     def all_ids(self, resource: Resource) -> list[Id]:
         """Return the ids that a resource had, oldest first, and the one it has."""
@@ -96,6 +95,10 @@ class Scopes:
         """Add the id of now to the resource's previous ones, because a transformer is about to change it."""
         now = self.id_of(resource)
         resource.previous.append(Previous(now.gvk.kind, now.namespace, now.name))
+
+
+def _of_kind(gvk: Gvk, kind: str) -> Gvk:
+    return gvk if kind == gvk.kind else gvk._replace(kind=kind)
 
 
 _BUILT_IN: Final = _table()

@@ -233,9 +233,11 @@ def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
         node = waiting.pop()
         if isinstance(node, dict):
             for key, value in node.items():
-                if isinstance(value, dict | list):
+                if isinstance(value, dict):
                     waiting.append(value)
-                    if key in ("containers", "initContainers") and isinstance(value, list):
+                elif isinstance(value, list):
+                    waiting.append(value)
+                    if key in ("containers", "initContainers"):
                         yield from (item for item in value if isinstance(item, dict) and item.get("image"))
         else:
             waiting += [item for item in node if isinstance(item, dict | list)]
