@@ -11,7 +11,7 @@ from gitsync.errors import GitsyncError
 from gitsync.objects.record import Outcome
 from gitsync.ports import Renderer
 from gitsync.sandbox.faults import Fault, FaultKind
-from tests.faults.engine import Engine, Ticking
+from tests.faults.engine import Engine, Ticking, records_of
 from tests.faults.line import Call, Crashed, Line
 from tests.faults.scenarios import Scenario
 from tests.flow.world import World
@@ -154,17 +154,13 @@ class Case:
         self._check_audit(what)
 
     def _check_audit(self, what: str) -> None:
-        engine = Engine(self._world, self._renderer, self._clock, Line())
+        kept = records_of(self._world)
         try:
-            records = [
-                record
-                for name in self.scenario.objects
-                for record in engine.records.audit_records(f"{self.name}/{name}", limit=10000)
-            ]
-            ours = {record.application for record in records}
-            assert [record for record in engine.records.unfinished() if record.application in ours] == [], what
+            ours = [f"{self.name}/{name}" for name in self.scenario.objects]
+            records = [record for key in ours for record in kept.audit_records(key, limit=10000)]
+            assert [record for record in kept.unfinished() if record.application in ours] == [], what
         finally:
-            engine.stop()
+            kept.close()
         audited = {record.resource for record in records if record.outcome is Outcome.SUCCEEDED}
         written = {target for _, target, _ in self.writes}
         assert written <= audited, f"{what}: {written - audited} is not in the audit"

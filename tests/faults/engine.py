@@ -32,6 +32,11 @@ class Ticking:
         self._seconds += 1.0
 
 
+def records_of(world: World) -> SqlRecords:
+    """Open the history and audit, as a start does."""
+    return SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
+
+
 class Engine:
     """Everything of a controller that a crash takes away; what lasts are the cluster, the data folder and Git."""
 
@@ -39,7 +44,7 @@ class Engine:
         data = world.folder / "data"
         data.mkdir(exist_ok=True)
         self.line = line
-        self.records = SqlRecords(Database(f"sqlite:///{data / 'history.db'}"))
+        self.records = records_of(world)
         self.live = LiveView(world.client)
         self._pool = ThreadPoolExecutor(4)
 
