@@ -216,28 +216,64 @@ def test_a_deleted_namespace_takes_everything_with_it(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "made", "path", "value"),
     [
-        "create configmap c --from-literal=a=b",
-        "create secret generic s --from-literal=a=b",
-        "create deployment d --image=nginx --replicas=2 --port=80",
-        "create job j --image=busybox -- true",
-        "create serviceaccount sa",
-        "create role r --verb=get --resource=pods",
-        "create rolebinding rb --role=r --user=jane",
-        "create service clusterip svc --tcp=80:8080",
-        "create ingress i --rule=example.com/*=svc:80",
-        "create quota q --hard=pods=10",
-        "create poddisruptionbudget p --selector=app=web --min-available=1",
-        "run r --image=nginx",
-        "autoscale deploy web --min=1 --max=3 --cpu-percent=70",
-        "expose deploy web --port=80",
+        ("create configmap c --from-literal=a=b", "cm/c", "{.data.a}", "b"),
+        ("create secret generic s --from-literal=a=b", "secret/s", "{.type} {.data.a}", "Opaque Yg=="),
+        (
+            "create deployment d --image=nginx --replicas=2 --port=80",
+            "deploy/d",
+            "{.spec.replicas} {.spec.template.spec.containers[0].ports[0].containerPort}",
+            "2 80",
+        ),
+        (
+            "create job j --image=busybox -- true",
+            "job/j",
+            "{.spec.template.spec.containers[0].command[0]} {.spec.backoffLimit}",
+            "true 6",
+        ),
+        ("create serviceaccount sa", "sa/sa", "{.metadata.name}", "sa"),
+        (
+            "create role r --verb=get --resource=pods",
+            "role/r",
+            "{.rules[0].verbs[0]} {.rules[0].resources[0]}",
+            "get pods",
+        ),
+        (
+            "create rolebinding rb --role=r --user=jane",
+            "rolebinding/rb",
+            "{.roleRef.name} {.subjects[0].name}",
+            "r jane",
+        ),
+        (
+            "create service clusterip svc --tcp=80:8080",
+            "svc/svc",
+            "{.spec.type} {.spec.ports[0].targetPort}",
+            "ClusterIP 8080",
+        ),
+        (
+            "create ingress i --rule=example.com/*=svc:80",
+            "ing/i",
+            "{.spec.rules[0].host} {.spec.rules[0].http.paths[0].pathType}",
+            "example.com Prefix",
+        ),
+        ("create quota q --hard=pods=10", "quota/q", "{.spec.hard.pods}", "10"),
+        ("create poddisruptionbudget p --selector=app=web --min-available=1", "pdb/p", "{.spec.minAvailable}", "1"),
+        ("run r --image=nginx", "pod/r", "{.spec.containers[0].image} {.metadata.labels.run}", "nginx r"),
+        (
+            "autoscale deploy web --min=1 --max=3 --cpu-percent=70",
+            "hpa/web",
+            "{.spec.maxReplicas} {.spec.metrics[0].resource.target.averageUtilization}",
+            "3 70",
+        ),
+        ("expose deploy web --port=80", "svc/web", "{.spec.selector.app} {.spec.ports[0].port}", "web 80"),
     ],
+    ids=lambda text: text.split(" -")[0] if text.startswith(("create", "run", "autoscale", "expose")) else "",
 )
-def test_imperative_commands_create(kubectl: Kubectl, command: str) -> None:
+def test_imperative_commands_create(kubectl: Kubectl, command: str, made: str, path: str, value: str) -> None:
     kubectl("apply", "-f", "-", stdin=WEB)
-    done = kubectl(*command.split())
-    assert "created" in done or "exposed" in done or "autoscaled" in done
+    kubectl(*command.split())
+    assert kubectl("get", made, "-o", f"jsonpath={path}") == value
 
 
 def test_a_cron_job_is_created_imperatively(kubectl: Kubectl) -> None:
