@@ -1,6 +1,29 @@
-"""``python -m gitsync`` is the ``gitsync`` command."""
+"""
+``python -m gitsync`` is the ``gitsync`` command.
 
-from gitsync.cli.main import main
+``gitsync build PATH`` goes past the parser of options, which takes longer to load than hundreds of resources take to
+render: as part of a shell loop or a hook, that is all one waits for.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; usage errors leave with exit code 2."""
+    match sys.argv[1:]:
+        case ["build", path] if not path.startswith("-"):
+            from gitsync.cli.commands.build import Wish, build
+            from gitsync.cli.guard import guarded
+            from gitsync.cli.output import BuildFormat
+
+            guarded(build)([path], Wish(), BuildFormat.YAML, check=False)
+        case _:
+            from gitsync.cli.main import main as run
+
+            run()
+
 
 if __name__ == "__main__":
     main()

@@ -43,13 +43,6 @@ class AuditFormat(StrEnum):
     JSONL = "jsonl"
 
 
-class BuildFormat(StrEnum):
-    """The forms of manifests."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 DATA = Path(".gitsync")
 NAMESPACE = "gitsync"
 

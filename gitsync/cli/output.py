@@ -35,6 +35,13 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
+class BuildFormat(StrEnum):
+    """The forms of manifests."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
 STYLES = {
     "Synced": "green",
     "Healthy": "green",

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.guard import guarded
-from gitsync.cli.options import BuildFormat, LoadRestrictor, Output, Renderer, Revision
-from gitsync.cli.output import Exit, Format
+from gitsync.cli.options import LoadRestrictor, Output, Renderer, Revision
+from gitsync.cli.output import BuildFormat, Exit, Format
 
 app = typer.Typer()
 

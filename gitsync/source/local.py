@@ -1,18 +1,18 @@
-"""Trees for the command line: a folder on disk, or a revision of the repository it is in."""
+"""
+Trees for the command line: a folder on disk, or a revision of the repository it is in.
+
+A folder on disk needs no Git: what talks to it is imported for a revision alone, for it takes as long to load as
+hundreds of resources take to render.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from git import Repo
-from git.exc import InvalidGitRepositoryError, NoSuchPathError
-
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Tree
 from gitsync.source.folder import FolderTree
-from gitsync.source.git import GitFailed, environment, run
-from gitsync.source.snapshot import GitTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,28 @@ def open_path(path: str, revision: str = "") -> Place:
     such folder, repository or revision.
     """
     place = Path(path).resolve()
-    if not revision and not place.is_dir():
-        raise InvalidInput("there is no such folder", where=path)
-    top, git_dir = _repository(place)
     if revision:
+        from gitsync.source.snapshot import GitTree
+
+        top, git_dir = _repository(place)
         if top is None or git_dir is None:
             raise InvalidInput("is not inside a Git repository, so --rev means nothing", where=path)
         return Place(GitTree(git_dir, _commit(git_dir, revision)), _below(place, top))
-    root = top or Path(place.anchor)
+    if not place.is_dir():
+        raise InvalidInput("there is no such folder", where=path)
+    root = next((folder for folder in (place, *place.parents) if _is_top(folder)), Path(place.anchor))
     return Place(FolderTree(root), _below(place, root))
 
 
+def _is_top(folder: Path) -> bool:
+    """Return whether a folder is the top of a working tree; in a linked one, or a submodule, .git is a file."""
+    return (folder / ".git" / "HEAD").exists() or (folder / ".git").is_file()
+
+
 def _repository(place: Path) -> tuple[Path | None, Path | None]:
+    from git import Repo
+    from git.exc import InvalidGitRepositoryError, NoSuchPathError
+
     try:
         with Repo(_existing(place), search_parent_directories=True) as repo:
             return (Path(repo.working_dir), Path(repo.git_dir)) if repo.working_dir else (None, None)
@@ -62,6 +72,8 @@ def _below(place: Path, root: Path) -> str:
 
 
 def _commit(git_dir: Path, revision: str) -> str:
+    from gitsync.source.git import GitFailed, environment, run
+
     try:
         found = run(
             git_dir, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitsync.cli.options import BuildFormat
-from gitsync.cli.output import Exit, to_json
+from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build import Build

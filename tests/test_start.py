@@ -1,0 +1,53 @@
+"""``gitsync build PATH`` starts without what only other commands need, and is the same command for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {key: value}\n"
+
+
+def gitsync(*arguments: object, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, *options, "-m", "gitsync", *map(str, arguments))
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    (tmp_path / "kustomization.yaml").write_text("namePrefix: p-\nresources: [a.yaml]\n")
+    (tmp_path / "a.yaml").write_text(CONFIG_MAP)
+    return tmp_path
+
+
+def test_it_prints_what_it_prints_with_options(app: Path) -> None:
+    short, long = gitsync("build", app), gitsync("build", app, "--output", "yaml")
+
+    assert "name: p-a" in short.stdout
+    assert (short.stdout, short.returncode) == (long.stdout, 0)
+
+
+def test_it_refuses_as_with_options(app: Path) -> None:
+    (app / "a.yaml").unlink()
+    short, long = gitsync("build", app), gitsync("build", app, "--output", "yaml")
+
+    assert "a.yaml" in short.stderr
+    assert (short.stderr, short.returncode) == (long.stderr, 2)
+
+
+def test_options_are_still_parsed(app: Path) -> None:
+    assert "Usage" in gitsync("build", "--help").stdout
+    assert gitsync("build", "--nothing").returncode == 2
+
+
+def test_it_loads_neither_the_option_parser_nor_git(app: Path) -> None:
+    loaded = {
+        line.rpartition("|")[2].strip()
+        for line in gitsync("build", app, options=("-X", "importtime")).stderr.splitlines()
+    }
+
+    assert "gitsync.render.build" in loaded
+    assert not loaded & {"typer", "pydantic", "git", "rich"}
