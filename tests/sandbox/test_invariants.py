@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def collected() -> Any:
 
 def write(client: Client, path: str, step: tuple[str, str, dict[str, str], str]) -> int:
     verb, name, data, manager = step
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+    labels = dict.fromkeys(data, "same")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data}
     match verb:
         case "create":
             return client.ask("POST", f"{path}?fieldManager={manager}", body).status
@@ -56,7 +58,9 @@ def write(client: Client, path: str, step: tuple[str, str, dict[str, str], str])
         case "put":
             return client.ask("PUT", f"{path}/{name}?fieldManager={manager}", body).status
         case "merge":
-            return client.merge(f"{path}/{name}?fieldManager={manager}", {"data": data}).status
+            return client.merge(
+                f"{path}/{name}?fieldManager={manager}", {"data": data, "metadata": {"labels": labels}}
+            ).status
     return client.ask("DELETE", f"{path}/{name}").status
 
 
@@ -86,6 +90,11 @@ def test_a_watch_replayed_equals_the_list_and_revisions_grow(
     assert state == {item["metadata"]["name"]: item for item in listed["items"]}
 
 
+def named(owned: Iterable[dict[str, Any] | None]) -> set[str]:
+    """Return the names of the members in fieldsV1 maps."""
+    return {key[2:] for each in owned for key in each or () if key != "."}
+
+
 @FEW
 @given(steps=st.lists(WRITES, min_size=1, max_size=12))
 def test_managed_fields_own_only_what_is_there(
@@ -98,8 +107,10 @@ def test_managed_fields_own_only_what_is_there(
         entries = item["metadata"].get("managedFields", [])
         if not entries:
             continue  # an object that began with nothing to own is not tracked until somebody applies
-        owned = {key[2:] for entry in entries for key in entry["fieldsV1"].get("f:data", {}) if key != "."}
-        assert owned == set(item.get("data", {}))
+        fields = [entry["fieldsV1"] for entry in entries]
+        assert named(each.get("f:data") for each in fields) == set(item.get("data", {}))
+        labels = named(each.get("f:metadata", {}).get("f:labels") for each in fields)
+        assert labels == set(item["metadata"].get("labels", {}))
         appliers = [entry["manager"] for entry in entries if entry["operation"] == "Apply"]
         assert len(appliers) == len(set(appliers))
 
