@@ -50,7 +50,10 @@ def _shown(part: str) -> str:
         return f'[{key}="{value}"]'
     if part.isdigit():
         return f"[{part}]"
-    return f'["{part}"]' if re.search(r'[.\[\]"\\]', part) or not part else f".{part}"
+    if re.search(r'[.\[\]"\\]', part) or not part:
+        quoted = re.sub(r'(["\\])', r"\\\1", part)
+        return f'["{quoted}"]'
+    return f".{part}"
 
 
 def _unescaped(text: str) -> str:

@@ -1,0 +1,87 @@
+"""A world in which an application was synced, for commands to look at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gitsync.cli.main import app
+from gitsync.sandbox.server import Sandbox
+from tests.flow.world import World, config_map, deployment, until
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Gitsync = Callable[..., Done]
+
+
+@pytest.fixture
+def gitsync(monkeypatch: pytest.MonkeyPatch) -> Gitsync:
+    """Run a command in this process."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    def run(*arguments: object) -> Done:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="gitsync")
+        return Done(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+def process(*arguments: object, **options: Any) -> Done:
+    """Run a command as a process of its own."""
+    command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(slots=True)
+class Shop:
+    """An application ``shop`` of two commits that is in sync, and commands that look at it."""
+
+    world: World
+    run: Gitsync
+    first: str
+    second: str
+
+    def __call__(self, *arguments: object) -> Done:
+        """Run a command on the world's cluster and data."""
+        return self.run(*arguments, "--data", self.world.folder / "data")
+
+
+@pytest.fixture
+def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
+    with Sandbox() as sandbox:
+        world = World(tmp_path, sandbox)
+        world.namespace("shop")
+        (tmp_path / "data").mkdir()
+        sandbox.kubeconfig(tmp_path / "data" / "kubeconfig")  # where commands look for it, as with the demo
+        first = world.repo.commit(
+            "the shop opens", {"shop/web.yaml": deployment("web"), "shop/prompt.yaml": config_map("prompt", text="a")}
+        )
+        world.application(risk={"approval": "Dangerous"})
+        world.start()
+        world.synced(first)
+        second = world.repo.commit("a better prompt", {"shop/prompt.yaml": config_map("prompt", text="b")})
+        world.synced(second)
+        until(lambda: world.status()["health"] == "Healthy", 10, world.status)
+        yield Shop(world, gitsync, first, second)
+        world.close()

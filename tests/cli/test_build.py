@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Gitsync
+from tests.gitrepo import GitRepo
+
+OVERLAYS = Path(__file__).resolve().parents[2] / "overlays"
+
+DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: web:1
+"""
+
+
+def config_map(name: str, value: str = "x") -> str:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{key: {value}}}\n"
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("overlay", ["dev", "staging", "prod"])
+def test_it_prints_the_bytes_of_kubectl(gitsync: Gitsync, overlay: str) -> None:
+    theirs = subprocess.run(["kubectl", "kustomize", OVERLAYS / overlay], capture_output=True, text=True, check=True)
+
+    assert gitsync("build", OVERLAYS / overlay).out == theirs.stdout
+
+
+def test_several_paths_come_in_order_as_yaml_or_json(gitsync: Gitsync, tmp_path: Path) -> None:
+    write(tmp_path, {"a/a.yaml": config_map("a"), "b/b.yaml": config_map("b")})
+
+    names = [
+        item["metadata"]["name"]
+        for item in json.loads(gitsync("build", tmp_path / "b", tmp_path / "a", "-o", "json").out)
+    ]
+    assert names == ["b", "a"]
+    assert gitsync("build", tmp_path / "a", tmp_path / "b").out.count("---\n") == 1
+
+
+def test_a_revision_is_read_from_git(gitsync: Gitsync, tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path)
+    first = repo.commit({"app/a.yaml": config_map("a", "old")})
+    repo.commit({"app/a.yaml": config_map("a", "new")})
+
+    assert "key: old" in gitsync("build", repo.work / "app", "--rev", first[:10]).out
+    assert "key: new" in gitsync("build", repo.work / "app").out
+    assert gitsync("build", repo.work / "app", "--rev", "nothing").code == 2
+
+
+def test_one_bad_path_does_not_hide_another(gitsync: Gitsync, tmp_path: Path) -> None:
+    write(tmp_path, {"a/a.yaml": "a: [", "b/b.yaml": "b: [", "c/c.yaml": config_map("c")})
+
+    done = gitsync("build", *(tmp_path / name for name in "abc"))
+
+    assert done.code == 2
+    assert done.out == ""
+    assert [("a/a.yaml" in line, "b/b.yaml" in line) for line in done.err.splitlines()] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_a_check_of_what_is_well_prints_nothing(gitsync: Gitsync, tmp_path: Path) -> None:
+    write(tmp_path, {"web.yaml": DEPLOYMENT})
+
+    done = gitsync("build", tmp_path, "--check")
+
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_check_names_every_file_that_is_wrong(gitsync: Gitsync, tmp_path: Path) -> None:
+    files = {
+        "kustomization.yaml": "resources:\n- one.yaml\n- two.yaml\n- gone.yaml\n- base\n",
+        "one.yaml": "a: [",
+        "two.yaml": "kind: ConfigMap\n",
+        "base/kustomization.yaml": "resources: [three.yaml]\n",
+        "base/three.yaml": "b: {",
+    }
+
+    told = gitsync("build", write(tmp_path, files), "--check").err.splitlines()
+
+    assert len(told) == 4
+    assert [
+        name
+        for name in ("one.yaml:", "two.yaml:", "gone.yaml", "base/three.yaml:")
+        if any(name in line for line in told)
+    ] == [
+        "one.yaml:",
+        "two.yaml:",
+        "gone.yaml",
+        "base/three.yaml:",
+    ]
+
+
+def test_a_check_knows_the_schemas_and_where_a_field_was_set(gitsync: Gitsync, tmp_path: Path) -> None:
+    files = {
+        "kustomization.yaml": "resources: [web.yaml]\npatches:\n- path: p.yaml\n",
+        "web.yaml": DEPLOYMENT.replace("image:", "imagge:"),
+        "p.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: many\n",
+    }
+
+    done = gitsync("build", write(tmp_path, files), "--check")
+
+    assert done.code == 2
+    assert any("p.yaml:5: Deployment web: .spec.replicas" in line for line in done.err.splitlines())
+    assert any("web.yaml:12: Deployment web: " in line and "imagge" in line for line in done.err.splitlines())
+
+
+def test_a_check_knows_the_definitions_that_come_along(gitsync: Gitsync, tmp_path: Path) -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "pets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Pet", "plural": "pets"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"legs": {"type": "integer"}}}},
+                }
+            ],
+        },
+    }
+    pet = "apiVersion: example.com/v1\nkind: Pet\nmetadata: {name: rex}\nlegs: four\n"
+
+    done = gitsync("build", write(tmp_path, {"crd.json": json.dumps(definition), "pet.yaml": pet}), "--check")
+
+    assert "pet.yaml:4: Pet rex: .legs" in done.err

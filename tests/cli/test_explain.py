@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gitsync.cli.paths import parse_path, show_path
+from gitsync.errors import InvalidInput
+from tests.cli.conftest import Gitsync
+from tests.cli.test_build import DEPLOYMENT, write
+from tests.gitrepo import GitRepo
+
+FILES = {
+    "kustomization.yaml": "resources: [base]\nimages:\n- {name: web, newTag: '2'}\n",
+    "base/kustomization.yaml": "resources: [web.yaml, secret.yaml]\n",
+    "base/web.yaml": DEPLOYMENT,
+    "base/secret.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {token: hunter2}\n",
+}
+
+
+def test_every_object_is_named_with_its_file(gitsync: Gitsync, tmp_path: Path) -> None:
+    rows = json.loads(gitsync("explain", write(tmp_path, FILES), "-o", "json").out)
+
+    assert {row["object"]: row["where"].rpartition("/")[2] for row in rows} == {
+        "Deployment web": "web.yaml:1",
+        "Secret key": "secret.yaml:1",
+    }
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "spec.template.spec.containers.0.image",
+        'spec.template.spec.containers[name="web"].image',
+        ".spec.template.spec.containers.[name=web].image",
+    ],
+)
+def test_a_field_is_followed_through_its_steps(gitsync: Gitsync, tmp_path: Path, field: str) -> None:
+    lines = gitsync("explain", write(tmp_path, FILES), "deployment/web", field).out.splitlines()
+
+    assert lines[0] == '.spec.template.spec.containers[name="web"].image: web:2'
+    assert [line.rpartition("/")[2] for line in lines[1:]] == [
+        "web.yaml:12: resource",
+        "kustomization.yaml:2: ImageTagTransformer",
+    ]
+
+
+def test_without_a_field_all_are_listed_and_secrets_are_hidden(gitsync: Gitsync, tmp_path: Path) -> None:
+    done = gitsync("explain", write(tmp_path, FILES), "Secret/key")
+
+    assert ".stringData.token" in done.out
+    assert "hunter2" not in done.out
+
+
+def test_a_revision_can_be_explained(gitsync: Gitsync, tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path)
+    first = repo.commit({"app/web.yaml": DEPLOYMENT})
+    repo.commit({"app/web.yaml": DEPLOYMENT.replace("replicas: 2", "replicas: 5")})
+
+    done = gitsync("explain", repo.work / "app", "Deployment/web", "spec.replicas", "--rev", first)
+
+    assert done.out == ".spec.replicas: 2\n    app/web.yaml:5: manifest\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["Deployment/gone"], "there is no Deployment/gone; write KIND/NAME: Deployment/web, Secret/key"),
+        (["Deployment/web", "spec.gone"], "there is no field spec.gone"),
+        (["Deployment/web", "spec[["], "is no field"),
+    ],
+)
+def test_what_is_not_there_is_said(gitsync: Gitsync, tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = gitsync("explain", write(tmp_path, FILES), *arguments)
+
+    assert done.code == 2
+    assert told in done.err
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".spec.replicas", '.metadata.annotations["a.b/c"]', '.spec.ports[port="80"].name', ".args[0]", '["a\\"b"].c'],
+)
+def test_a_shown_path_can_be_read_again(path: str) -> None:
+    assert show_path(parse_path(show_path(parse_path(path)))) == show_path(parse_path(path))
+
+
+def test_a_broken_path_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="character 5"):
+        parse_path("spec[")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gitsync import __version__
+from gitsync.cli.guard import guarded
+from gitsync.cli.output import Exit
+from gitsync.errors import InvalidInput, SourceUnavailable
+from tests.cli.conftest import Gitsync, process
+
+
+def test_help_comes_at_once() -> None:
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert process("--help").code == 0
+        times.append(time.perf_counter() - began)
+    assert statistics.median(times) < 0.6  # 0.1 s on a quiet machine
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ["kubernetes", "sqlalchemy", "fastapi", "uvicorn", "pydantic", "git", "orjson", "rich"]
+    code = f"import sys, gitsync.cli.main; sys.exit(','.join(m for m in {heavy!r} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def test_the_version_is_told(gitsync: Gitsync) -> None:
+    assert gitsync("--version").out == f"gitsync {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["build"], ["build", ".", "-o", "xml"], ["run", "--port", "99999"], ["status", "--huh"]]
+)
+def test_a_usage_error_leaves_with_2(gitsync: Gitsync, arguments: list[str]) -> None:
+    done = gitsync(*arguments)
+
+    assert done.code == 2
+    assert "Usage: gitsync" in done.err
+
+
+def raising(error: BaseException) -> Exit:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidInput("no"), 2),
+        (SourceUnavailable("away"), 3),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("x\ny"), 70),
+    ],
+)
+def test_every_failure_has_its_code_and_at_most_one_line(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITSYNC_DEBUG", raising=False)
+    with pytest.raises(SystemExit) as left:
+        guarded(lambda: raising(error))()
+
+    told = capsys.readouterr().err
+    assert left.value.code == code
+    assert told.count("\n") == (0 if code == 130 else 1)
+    assert ("GITSYNC_DEBUG=1" in told) is (code == 70)
+
+
+def test_a_mistake_of_ours_is_shown_in_full_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITSYNC_DEBUG", "1")
+
+    with pytest.raises(ZeroDivisionError):
+        guarded(lambda: raising(ZeroDivisionError()))()
+
+
+def test_a_bad_variable_is_named(gitsync: Gitsync, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITSYNC_WORKERS", "many")
+
+    done = gitsync("audit", "verify")
+
+    assert done.code == 2
+    assert done.err.startswith("gitsync: GITSYNC_WORKERS: ")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    objects = "".join(
+        f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{i}}}\ndata: {{a: '{'x' * 500}'}}\n"
+        for i in range(500)
+    )
+    (tmp_path / "a.yaml").write_text(objects)
+    command = f"{sys.executable} -m gitsync build {tmp_path} | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "apiVersion: v1\n", "")
