@@ -7,6 +7,7 @@ render: as part of a shell loop or a hook, that is all one waits for.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -14,6 +15,7 @@ def main() -> None:
     """Run the command line; usage errors leave with exit code 2."""
     match sys.argv[1:]:
         case ["build", path] if not path.startswith("-"):
+            gc.disable()  # one build makes many objects and hardly a cycle, and then the process ends
             from gitsync.cli.commands.build import Wish, build
             from gitsync.cli.guard import guarded
             from gitsync.cli.output import BuildFormat
