@@ -10,7 +10,7 @@ from gitsync.cli.guard import guarded
 from gitsync.cli.options import DATA, NAMESPACE, By, Data, FileUrls, Kubeconfig, Name, Namespace, site
 from gitsync.cli.output import Exit
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 Reason = Annotated[str, typer.Option(help="Why, for the audit.")]
 

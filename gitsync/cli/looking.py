@@ -22,7 +22,7 @@ from gitsync.cli.options import (
 )
 from gitsync.cli.output import Exit, Format
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 AnyName = Annotated[str, typer.Argument(help="The Application; all when left out.")]
 AnyNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")]

@@ -27,7 +27,22 @@ FileUrls = Annotated[
     bool, typer.Option(envvar="GITSYNC_ALLOW_FILE_URLS", help="Allow file:// repositories, as the demo's is.")
 ]
 By = Annotated[str, typer.Option(help="Who says so; by default the name you are signed in with.")]
-Renderer = Annotated[str, typer.Option(help="Auto, Kustomize or Plain.")]
+
+
+class RendererName(StrEnum):
+    """How a folder is read."""
+
+    AUTO = "Auto"
+    KUSTOMIZE = "Kustomize"
+    PLAIN = "Plain"
+
+
+Renderer = Annotated[
+    RendererName,
+    typer.Option(
+        help="Auto: as Kustomize does where there is a kustomization file, else Plain: all files as they are."
+    ),
+]
 LoadRestrictor = Annotated[bool, typer.Option(help="Refuse files out of the kustomization's folder.")]
 Revision = Annotated[str, typer.Option("--rev", help="Read this Git revision instead of the files on disk.")]
 Host = Annotated[str, typer.Option(help="The address of the dashboard.")]

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.guard import guarded
-from gitsync.cli.options import LoadRestrictor, Output, Renderer, Revision
+from gitsync.cli.options import LoadRestrictor, Output, Renderer, RendererName, Revision
 from gitsync.cli.output import BuildFormat, Exit, Format
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
@@ -20,7 +20,7 @@ def build(
     rev: Revision = "",
     output: Annotated[BuildFormat, typer.Option("--output", "-o", help="yaml or json.")] = BuildFormat.YAML,
     check: Annotated[bool, typer.Option("--check", help="Only say what is wrong, all of it.")] = False,
-    renderer: Renderer = "Auto",
+    renderer: Renderer = RendererName.AUTO,
     load_restrictor: LoadRestrictor = True,
 ) -> Exit:
     """Print the manifests that a path renders to, as `kubectl kustomize` does."""
@@ -37,7 +37,7 @@ def explain(
     field: Annotated[str, typer.Argument(help="A field such as spec.replicas; all when left out.")] = "",
     rev: Revision = "",
     output: Output = Format.TABLE,
-    renderer: Renderer = "Auto",
+    renderer: Renderer = RendererName.AUTO,
     load_restrictor: LoadRestrictor = True,
 ) -> Exit:
     """Say which file and line set a field of a rendered object, and through which steps it went."""

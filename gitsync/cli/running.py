@@ -11,7 +11,7 @@ from gitsync.cli.guard import guarded
 from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Port, load_settings
 from gitsync.cli.output import Exit
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
