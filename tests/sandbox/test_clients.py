@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -191,38 +191,74 @@ def test_a_script_of_kr8s_runs(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 KOPF = """
+# What kopf's quick start builds: a claim for each object, labels that follow, and deletion by ownership.
 import kopf
+import kubernetes
+
+kubernetes.config.load_kube_config()
 
 @kopf.on.create("kopf.example.com", "v1", "exams")
-def created(spec, patch, **_):
-    patch.status["seen"] = spec["question"]
-    return {"answer": 42}
+def created(spec, name, namespace, patch, **_):
+    if not spec.get("size"):
+        raise kopf.PermanentError("a size is needed")
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": spec["size"]}}},
+    }
+    kopf.adopt(claim)
+    made = kubernetes.client.CoreV1Api().create_namespaced_persistent_volume_claim(namespace, claim)
+    patch.status["seen"] = spec["size"]
+    return {"claim": made.metadata.name}
+
+@kopf.on.field("kopf.example.com", "v1", "exams", field="metadata.labels")
+def relabelled(old, new, status, namespace, **_):
+    if "created" in status:
+        body = {"metadata": {"labels": new}}
+        kubernetes.client.CoreV1Api().patch_namespaced_persistent_volume_claim(
+            status["created"]["claim"], namespace, body
+        )
 """
 
 
-def test_an_operator_of_kopf_runs(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_the_operator_of_kopfs_quick_start_runs(sandbox: Sandbox, tmp_path: Path) -> None:
     config = sandbox.kubeconfig(tmp_path / "config")
     operator = tmp_path / "operator.py"
     operator.write_text(KOPF)
     sandbox.call(lambda cluster: cluster.create(CRD, manager="tests"))
+    until(lambda: sandbox.call(lambda cluster: cluster.resource("kopf.example.com", "Exam")))
     command = [sys.executable, "-m", "kopf", "run", "--namespace", "default", "--quiet", str(operator)]
     environment = {"KUBECONFIG": str(config), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+
+    def found(group: str, kind: str) -> Any:
+        return sandbox.call(lambda cluster: cluster.get(group, kind, "default", "e"))
+
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
         exam = {
             "apiVersion": "kopf.example.com/v1",
             "kind": "Exam",
             "metadata": {"name": "e", "namespace": "default"},
-            "spec": {"question": "why"},
+            "spec": {"size": "1Gi"},
         }
-        deadline = time.monotonic() + 40
-        while sandbox.call(lambda cluster: cluster.resource("kopf.example.com", "Exam")) is None:
-            time.sleep(0.02)
         sandbox.call(lambda cluster: cluster.create(exam, manager="tests"))
-        status: Any = None
-        while not status:
-            assert time.monotonic() < deadline, "the operator did not answer"
-            time.sleep(0.1)
-            found = sandbox.call(lambda cluster: cluster.get("kopf.example.com", "Exam", "default", "e"))
-            status = (found or {}).get("status")
+        status = until(lambda: (found("kopf.example.com", "Exam") or {}).get("status"))
+        assert (status["seen"], status["created"]) == ("1Gi", {"claim": "e"})
+        claim = found("", "PersistentVolumeClaim")
+        assert claim["metadata"]["ownerReferences"][0]["kind"] == "Exam"
+        label = {"metadata": {"labels": {"team": "a"}}}
+        sandbox.call(lambda cluster: cluster.patch("kopf.example.com", "Exam", "default", "e", label, manager="tests"))
+        until(lambda: found("", "PersistentVolumeClaim")["metadata"].get("labels") == {"team": "a"})
+        sandbox.call(lambda cluster: cluster.delete("kopf.example.com", "Exam", "default", "e"))
+        until(lambda: found("kopf.example.com", "Exam") is None)
+        until(lambda: found("", "PersistentVolumeClaim") is None)
         running.terminate()
-    assert (status["seen"], status["created"]) == ("why", {"answer": 42})
+
+
+def until(condition: Callable[[], Any], seconds: float = 40.0) -> Any:
+    """Wait until the condition holds and return its value."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+    return value
