@@ -129,4 +129,4 @@ def say(text: str, style: str = "") -> None:
 
         Console(highlight=False, markup=False, soft_wrap=True).print(shown, style=style)
     else:
-        print(shown)
+        print(shown, flush=True)  # whoever reads the pipe waits for this line
