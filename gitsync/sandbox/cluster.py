@@ -23,13 +23,11 @@ from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
 from gitsync.sandbox.rbac import Authorizer
 from gitsync.sandbox.resources import Registry, Resource, builtin_resource
 from gitsync.sandbox.scale import ScalePaths, with_replicas
-from gitsync.sandbox.schemaless import Schemaless
 from gitsync.sandbox.status import ApiError
 from gitsync.sandbox.store import Event, Store
 from gitsync.sandbox.users import MASTERS, User
 from gitsync.sandbox.writes import Writer
 
-_SCHEMALESS = {has_status: Schemaless(has_status) for has_status in (False, True)}
 _SYSTEM = User("system:apiserver", (MASTERS,))
 
 
@@ -60,13 +58,8 @@ class Cluster:
 
     def strategy(self, resource: Resource) -> Strategy:
         """Return what the resource's kind contributes to a write."""
-        found = self.registry.strategy(resource)
-        if found is not None:
-            return found
-        try:
-            return kinds.strategy_for(resource.group, resource.version, resource.kind)
-        except KeyError:
-            return _SCHEMALESS[resource.subresource("status") is not None]
+        defined = self.registry.strategy(resource)
+        return defined or kinds.strategy_for(resource.group, resource.version, resource.kind)
 
     # Api
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.api import Api, Timers
-from gitsync.sandbox.controllers.adoption import Strays
+from gitsync.sandbox.controllers.adoption import Strays, adopters
 from gitsync.sandbox.controllers.events import Recorder
-from gitsync.sandbox.controllers.meta import MANAGER, Key, timestamp
+from gitsync.sandbox.controllers.meta import MANAGER, Key, controller_key, timestamp
 from gitsync.sandbox.controllers.queue import Queue
 
 
@@ -80,6 +80,12 @@ class Controller:
     def mark(self, key: Key) -> None:
         """Have a key reconciled soon."""
         self.context.queue.add(self, key)
+
+    def mark_owners(self, dependent: Manifest, group: str, kind: str) -> None:
+        """Have the object of a kind that controls this one reconciled, or else all that would adopt it."""
+        key = controller_key(dependent, kind)
+        for each in [key] if key else adopters(self.api, dependent, group, kind):
+            self.mark(each)
 
     def mark_after(self, key: Key, seconds: float) -> None:
         """Have a key reconciled after a while; an earlier appointment stands."""

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.sandbox.controllers import pods, revisions
-from gitsync.sandbox.controllers.adoption import adopt, adopters
+from gitsync.sandbox.controllers.adoption import adopt
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.meta import (
     MANAGER,
     Key,
     controlled,
-    controller_key,
     is_deleting,
     key_of,
     without_empty,
@@ -66,9 +65,7 @@ class DaemonSets(Controller):
                 for each in self.api.list("apps", "DaemonSet"):
                     self.mark(key_of(each))
         else:
-            key = controller_key(obj, "DaemonSet")
-            for adopter in [key] if key else adopters(self.api, obj, "apps", "DaemonSet"):
-                self.mark(adopter)
+            self.mark_owners(obj, "apps", "DaemonSet")
 
     def reconcile(self, key: Key) -> None:
         """Bring each node to its pod, then report."""

@@ -10,7 +10,7 @@ from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.sandbox.controllers import deployment_status as statuses
 from gitsync.sandbox.controllers import pods, rollout
-from gitsync.sandbox.controllers.adoption import adopt, adopters
+from gitsync.sandbox.controllers.adoption import adopt
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.meta import (
@@ -18,7 +18,6 @@ from gitsync.sandbox.controllers.meta import (
     Key,
     condition_of,
     controlled,
-    controller_key,
     is_deleting,
     key_of,
     owner_reference,
@@ -47,10 +46,8 @@ class Deployments(Controller):
         """Mark the Deployment, or the one that controls the ReplicaSet."""
         if obj["kind"] == "Deployment":
             self.mark(key_of(obj))
-            return
-        key = controller_key(obj, "Deployment")
-        for each in [key] if key else adopters(self.api, obj, "apps", "Deployment"):
-            self.mark(each)
+        else:
+            self.mark_owners(obj, "apps", "Deployment")
 
     def reconcile(self, key: Key) -> None:
         """Take the next step of the rollout and write the status."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.sandbox.controllers import pods, revisions
-from gitsync.sandbox.controllers.adoption import adopt, adopters
+from gitsync.sandbox.controllers.adoption import adopt
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.claims import claim_name, create_claims, give_claims_to
 from gitsync.sandbox.controllers.events import Source
@@ -12,7 +12,6 @@ from gitsync.sandbox.controllers.meta import (
     MANAGER,
     Key,
     controlled,
-    controller_key,
     is_deleting,
     key_of,
     without_empty,
@@ -33,10 +32,8 @@ class StatefulSets(Controller):
         """Mark the StatefulSet, or the one that controls the pod."""
         if obj["kind"] == "StatefulSet":
             self.mark(key_of(obj))
-            return
-        key = controller_key(obj, "StatefulSet")
-        for each in [key] if key else adopters(self.api, obj, "apps", "StatefulSet"):
-            self.mark(each)
+        else:
+            self.mark_owners(obj, "apps", "StatefulSet")
 
     def reconcile(self, key: Key) -> None:
         """Take the next step and write the status."""
