@@ -19,7 +19,6 @@ REQUEST_MANAGER: Final = "gitsync-request"
 """The field manager of the annotation by which the command line asks for a sync."""
 PIN_MANAGER: Final = "gitsync-pin"
 """The field manager of ``spec.source.revision`` while somebody pins an Application to a commit."""
-AGENTS_FIELD_MANAGER: Final = "gitsync-agents"
 
 APPLICATION_LABEL: Final = "gitsync.dev/application"
 """Label on each applied object: the name of the Application that owns it."""

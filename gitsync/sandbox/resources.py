@@ -9,8 +9,6 @@ from gitsync.merge.builtin import ResourceType, Subresource, builtin
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.sandbox.api import Strategy
 
-VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
 
 @dataclass(frozen=True, slots=True)
 class Resource:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, at, labels_of
+from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.refusals import bad_request
 
 Predicate = Callable[[Manifest], bool]
@@ -262,8 +262,3 @@ def _field(obj: Manifest, path: tuple[str, ...]) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def matches_labels(test: LabelTest | None, obj: Manifest) -> bool:
-    """Tell whether an object's labels pass; no test passes everything."""
-    return test is None or test(labels_of(obj))

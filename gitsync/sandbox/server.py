@@ -122,12 +122,6 @@ class Sandbox:
         """The certificate that clients of ``tls_url`` trust, as PEM."""
         return self._certificate.authority
 
-    def write_kubeconfig(self) -> Path:
-        """Write the kubeconfig into the data folder and return its path; needs a data folder."""
-        if self._data is None:
-            raise ValueError("a sandbox without a data folder has no place for a kubeconfig: name a path")
-        return self.kubeconfig(self._data / "kubeconfig")
-
     def inject(self, fault: Fault) -> None:
         """Let something go wrong from now on; see ``gitsync.sandbox.faults``."""
         self.call(lambda cluster: self._admin.inject(fault))
@@ -148,10 +142,6 @@ class Sandbox:
         """Return how many requests were made that fit; what is empty fits all."""
         log = self._admin.requests
         return self.call(lambda cluster: log.count(verb=verb, resource=resource, user=user, agent=agent))
-
-    def reset_requests(self) -> None:
-        """Begin to count requests at nothing."""
-        self.call(lambda cluster: self._admin.requests.reset())
 
     def advance(self, seconds: float) -> None:
         """Move the cluster's clock forward; what becomes due happens at once."""

@@ -99,12 +99,9 @@ def test_no_acknowledged_write_is_lost_by_a_kill(tmp_path: Path) -> None:
 def test_the_kubeconfig_in_the_folder_is_its_owners_alone(tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text("old")
     with Sandbox(tmp_path, controllers=False) as sandbox:
-        config = sandbox.write_kubeconfig()
-        assert config == tmp_path / "kubeconfig"
+        config = sandbox.kubeconfig(tmp_path / "kubeconfig")
         assert config.stat().st_mode & 0o777 == 0o600
         assert sandbox.token in config.read_text()
-    with Sandbox(controllers=False) as homeless, pytest.raises(ValueError, match="name a path"):
-        homeless.write_kubeconfig()
 
 
 def test_a_folder_belongs_to_one_sandbox_at_a_time(tmp_path: Path) -> None:
