@@ -13,58 +13,25 @@ from gitsync.merge.builtin import builtin, schema_from_crd
 from gitsync.merge.schema import Schema
 from gitsync.objects.manifest import Manifest, at, group_of
 from gitsync.objects.ref import ref_of
-from gitsync.objects.tree import Entry
 from gitsync.render.build import Build
-from gitsync.render.files import Files, ParseCache
-from gitsync.render.loader import Loader
+from gitsync.render.faults import Noting
+from gitsync.render.files import ParseCache
 from gitsync.render.provenance import History
 from gitsync.source.local import Place
-
-_LISTS = ("resources", "bases", "components")
 
 
 def problems(place: Place, wish: Wish, cache: ParseCache | None = None) -> Sequence[str]:
     """
     Return what is wrong, each once, with ``file:line`` where that is known; empty when all is well.
 
-    Where a folder does not render, every file and folder that it names is looked at on its own, so that one mistake
-    does not hide another. What renders is held against the schemas of Kubernetes and of the definitions in it.
+    One mistake does not hide another: what cannot be used is left out, and the rest is rendered and held against the
+    schemas of Kubernetes and of the definitions in it.
     """
-    try:
-        made = wish.render(place, cache, provenance=True)
-    except InvalidInput as error:
-        files = Files(place.tree, cache)
-        folder, _ = files.resolve("", place.path)
-        found = [str(error), *_inside(Loader(files, folder, is_restricted=wish.load_restrictions), wish, place, cache)]
-        return tuple(dict.fromkeys(found))
-    return tuple(dict.fromkeys(_misfits(made)))
-
-
-def _inside(loader: Loader, wish: Wish, place: Place, cache: ParseCache | None) -> Iterator[str]:
-    """Yield what is wrong with each file and folder that a kustomization names, whatever else is wrong with it."""
-    try:
-        kustomization = loader.kustomization()
-    except InvalidInput as error:
-        yield str(error)
-        return
-    if kustomization is None:
-        return
-    for field in _LISTS:
-        for index, path in kustomization.rows(field):
-            where = kustomization.where(field, index)
-            try:
-                if loader.entry(path, where)[1] is not Entry.FOLDER:
-                    loader.resources(loader.file(path, where))
-                    continue
-                inner = loader.enter(path, where)
-                inner_file = inner.kustomization()
-            except InvalidInput as error:
-                yield str(error)
-                continue
-            if inner_file is not None and inner_file.is_component:
-                yield from _inside(inner, wish, place, cache)
-            else:
-                yield from problems(Place(place.tree, inner.folder), wish, cache)
+    faults: list[InvalidInput] = []
+    misfits: list[str] = []
+    with Noting(faults):
+        misfits += _misfits(wish.render(place, cache, provenance=True, faults=faults))
+    return tuple(dict.fromkeys((*map(str, faults), *misfits)))
 
 
 def _misfits(made: Build) -> Iterator[str]:

@@ -62,6 +62,7 @@ class _Target:
         self._into = into
         self._seen_from = seen_from
         self._scopes = session.scopes
+        self._noting = session.noting
 
     def build(self) -> None:
         file, into = self._file, self._into
@@ -73,17 +74,18 @@ class _Target:
         into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
         for index, path in file.rows("components"):
-            self._enter(path, file.where("components", index), is_component=True)
+            with self._noting:
+                self._enter(path, file.where("components", index), is_component=True)
         stages = Stages(file, self._loader, into.resources, into.config, self._session)
         for stage in [*stages.all(), *self._plugin_stages("transformers")]:
-            self._run(stage)
-        self._validate()
-        add_variables(
-            into.variables,
-            (variable_from(item, file.where("vars", index)) for index, item in file.rows("vars")),
-            into.resources,
-            self._scopes,
-        )
+            with self._noting:
+                self._run(stage)
+        with self._noting:
+            self._validate()
+        for index, item in file.rows("vars"):
+            with self._noting:
+                variable = variable_from(item, file.where("vars", index))
+                add_variables(into.variables, (variable,), into.resources, self._scopes)
 
     # resources
 
@@ -92,20 +94,25 @@ class _Target:
         index = {self._scopes.id_of(resource): resource for resource in into.resources}
         for field_name, position, path in rows:
             where = self._file.where(field_name, position)
-            if self._loader.entry(path, where)[1] is Entry.FOLDER:
-                base = self._enter(path, where, is_component=False)
-                self._append(into, base.resources, index, where)
-                into.config = into.config.merge(base.config)
-                join_variables(into.variables, base.variables.values())
-                continue
-            added = self._loader.resources(self._loader.file(path, where))
-            source = Step(path=join_origin(self._seen_from, path)) if self._session.build_metadata else None
-            for resource in added:
-                resource.source = source
-                if self._session.recorder:
-                    text = Text(resource.origin.file, self._loader.files.read(resource.origin.file))
-                    self._session.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
-            self._append(into, added, index, where)
+            with self._noting:
+                if self._loader.entry(path, where)[1] is Entry.FOLDER:
+                    base = self._enter(path, where, is_component=False)
+                    self._append(into, base.resources, index, where)
+                    into.config = into.config.merge(base.config)
+                    join_variables(into.variables, base.variables.values())
+                else:
+                    self._append(into, self._read(path, where), index, where)
+
+    def _read(self, path: str, where: str) -> list[Resource]:
+        """Return the objects of a file."""
+        added = self._loader.resources(self._loader.file(path, where))
+        source = Step(path=join_origin(self._seen_from, path)) if self._session.build_metadata else None
+        for resource in added:
+            resource.source = source
+            if self._session.recorder:
+                text = Text(resource.origin.file, self._loader.files.read(resource.origin.file))
+                self._session.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
+        return added
 
     def _append(self, into: Accumulator, added: Iterable[Resource], index: dict[Id, Resource], where: str) -> None:
         for resource in added:
@@ -161,17 +168,19 @@ class _Target:
             for index, item in self._file.rows(field_name):
                 where = self._file.where(field_name, index)
                 arguments = generators.with_options(item, common)
-                try:
-                    manifest = make(arguments, lambda path, where=where: self._loader.read(path, where))  # type: ignore[misc]
-                except InvalidInput as error:
-                    what = f"{field_name} {item.get('name') or ''}: {error.what}"
-                    raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
-                made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
-                made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
-                self._absorb(made, where, Step(configured_in=self._seen_file, kind=kind))
+                with self._noting:
+                    try:
+                        manifest = make(arguments, lambda path, where=where: self._loader.read(path, where))  # type: ignore[misc]
+                    except InvalidInput as error:
+                        what = f"{field_name} {item.get('name') or ''}: {error.what}"
+                        raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
+                    made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
+                    made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
+                    self._absorb(made, where, Step(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):
-            made = plugins.generate(plugin, self._scene(where))
-            self._absorb(made, where, self._step(plugin))
+            with self._noting:
+                made = plugins.generate(plugin, self._scene(where))
+                self._absorb(made, where, self._step(plugin))
 
     def _absorb(self, made: Resource, where: str, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""

@@ -15,6 +15,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render import transformers
 from gitsync.render.accumulate import Accumulator, accumulate
+from gitsync.render.faults import Noting
 from gitsync.render.files import Files, ParseCache
 from gitsync.render.kustomization import FILE_NAMES
 from gitsync.render.loader import Loader
@@ -77,13 +78,14 @@ def build(
     renderer: str = "Auto",
     load_restrictions: bool = True,
     provenance: bool = False,
-    regex_selects: bool = False,
+    faults: list[InvalidInput] | None = None,
 ) -> Build:
     """
     Render a folder: as Kustomize does where it has a kustomization file, else as plain manifests.
 
-    ``regex_selects`` reads the selects of replacements as regular expressions, which Kustomize 5.5 does not. Raise
-    InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input.
+    Raise InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input. Given a list of ``faults``,
+    what is wrong is added to that instead, as far as it keeps nothing else from being looked at; the result is then
+    what is left without it.
     """
     files = Files(tree, cache)
     recorder = Recorder() if provenance else None
@@ -98,13 +100,13 @@ def build(
             raise InvalidInput(
                 f"the folder has none of {', '.join(FILE_NAMES)}", where=path or ".", cure="add a kustomization.yaml"
             )
-        resources = plain_resources(files, loader, folder)
+        resources = plain_resources(files, loader, folder, Noting(faults))
         if recorder:
             for resource in resources:
                 file, document = resource.origin
                 recorder.start(resource, "manifest", Text(file, files.read(file), document))
         return _result(files, resources, recorder=recorder)
-    session = Session(kustomization, recorder, by_regex=regex_selects)
+    session = Session(kustomization, recorder, Noting(faults))
     session.use_schema(loader, kustomization)
     made = Accumulator()
     try:
@@ -112,6 +114,8 @@ def build(
     except EmptyRender as error:  # a base is empty, which is a mistake and no word about all objects
         raise InvalidInput(error.what, where=error.where, cure=error.cure) from error
     resources = made.resources
+    if faults:
+        return _result(files, resources, recorder=recorder)
     finish = _Finish(resources, recorder)
     finish("name hash", lambda: transformers.add_hashes(resources, session.scopes))
     finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes))

@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gitsync.errors import EmptyRender, InvalidInput
+from gitsync.objects.keys import REGEX_SELECTS
+from gitsync.render.faults import refuse
 from gitsync.render.old_flags import with_old_flags
 from gitsync.render.shapes import (
     ANY,
@@ -140,6 +142,8 @@ FIELDS: Final[dict[str, Shape]] = {
 }
 """Every field of a kustomization file."""
 
+_FILE: Final = Struct(FIELDS)
+
 REFUSED: Final = frozenset({"helmGlobals", "helmCharts", "helmChartInflationGenerator"})
 """Fields that ask to run a program."""
 
@@ -174,6 +178,12 @@ class Kustomization:
     def is_component(self) -> bool:
         """Whether it is a Component, which joins its parent instead of standing alone."""
         return self.fields.get("kind") == "Component"
+
+    @property
+    def selects_by_regex(self) -> bool:
+        """Whether an annotation says that the selects of its replacements are regular expressions."""
+        annotations = (self.fields.get("metadata") or {}).get("annotations") or {}
+        return bool(annotations.get(REGEX_SELECTS) == "true")
 
     def get(self, field: str) -> Any:
         """Return a list field, empty where absent."""
@@ -222,10 +232,14 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
         raise EmptyRender("the kustomization is empty", where=file, cure="name at least one resource")
     if not isinstance(documents[0], dict):
         raise InvalidInput("a kustomization must be a mapping", where=f"{file}:1")
-    try:
-        fields = conform(with_old_flags(documents[0], text), Struct(FIELDS))
-    except Mismatch as error:
-        raise InvalidInput(error.what, where=place(file, text, error.path), cure=error.cure) from None
+    fields: dict[str, Any] = {}
+    faults: list[InvalidInput] = []
+    for key, value in with_old_flags(documents[0], text).items():
+        try:
+            fields |= conform({key: value}, _FILE)
+        except Mismatch as error:
+            faults.append(InvalidInput(error.what, where=place(file, text, error.path), cure=error.cure))
+    refuse(faults)
     found = Kustomization(file, folder, fields, text, duplicate)
     _check(found)
     return found

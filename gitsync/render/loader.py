@@ -9,6 +9,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry
+from gitsync.render.faults import refuse
 from gitsync.render.files import Files, is_below, join
 from gitsync.render.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
 from gitsync.render.resource import Origin, Resource
@@ -121,19 +122,21 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     """
     Return the objects of a text with the index of the document each stands in; lists are taken apart.
 
-    Raise InvalidInput with ``file:line`` for an object without a kind or a name.
+    Raise InvalidInput with ``file:line`` for objects without a kind or a name.
     """
     documents = read_all(text, file, limits=_STYLED)
     found: list[tuple[int, Manifest]] = []
     waiting: list[tuple[int, tuple[str | int, ...], Any]] = [
         (index, (), document) for index, document in enumerate(documents)
     ]
+    faults: list[InvalidInput] = []
     for index, path, document in waiting:  # the items of a List join the end
         fault = _fault(document)
         if fault:
             what, cure, inside = fault
             source = text if isinstance(text, bytes) else text.encode()
-            raise InvalidInput(what, where=place(file, source, (*path, *inside), index), cure=cure)
+            faults.append(InvalidInput(what, where=place(file, source, (*path, *inside), index), cure=cure))
+            continue
         if not _is_list(document):
             found.append((index, document))
             continue
@@ -144,6 +147,7 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
                 where=place(file, text if isinstance(text, bytes) else text.encode(), (*path, "items"), index),
             )
         waiting += [(index, (*path, "items", position), item) for position, item in enumerate(items or ()) if item]
+    refuse(faults)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.tree import Entry
+from gitsync.render.faults import Noting
 from gitsync.render.files import Files, join
 from gitsync.render.loader import Loader
 from gitsync.render.resource import Id, Resource
@@ -15,22 +16,23 @@ from gitsync.render.scopes import Scopes
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
-def plain_resources(files: Files, loader: Loader, folder: str) -> list[Resource]:
+def plain_resources(files: Files, loader: Loader, folder: str, noting: Noting) -> list[Resource]:
     """Return the objects of all manifests in and below a folder, in the order of their paths."""
     scopes = Scopes()
     found: dict[Id, Resource] = {}
     for path in _manifests(files, folder):
-        for resource in loader.resources(path):
-            one = scopes.id_of(resource)
-            other = found.setdefault(one, resource)
-            if other is not resource:
-                raise InvalidInput(
-                    f"the object is already in {other.origin.file}",
-                    where=path,
-                    subject=str(one),
-                    cure="remove one of them",
-                )
-    if not found:
+        with noting:
+            for resource in loader.resources(path):
+                one = scopes.id_of(resource)
+                other = found.setdefault(one, resource)
+                if other is not resource:
+                    raise InvalidInput(
+                        f"the object is already in {other.origin.file}",
+                        where=path,
+                        subject=str(one),
+                        cure="remove one of them",
+                    )
+    if not found and not noting.found:
         raise EmptyRender(
             "the folder has neither a kustomization file nor manifests",
             where=folder or ".",

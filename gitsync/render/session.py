@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.errors import InvalidInput
+from gitsync.render.faults import Noting
 from gitsync.render.kustomization import Kustomization
 from gitsync.render.loader import Loader
 from gitsync.render.merge_keys import BUILT_IN, OpenApiSchema, Schema
@@ -14,11 +15,9 @@ from gitsync.render.yaml_reader import read_all
 class Session:
     """The state of one build, shared by all its kustomizations."""
 
-    def __init__(
-        self, kustomization: Kustomization, recorder: Recorder | None = None, *, by_regex: bool = False
-    ) -> None:
-        self.by_regex = by_regex
+    def __init__(self, kustomization: Kustomization, recorder: Recorder | None, noting: Noting) -> None:
         self.recorder = recorder
+        self.noting = noting
         self.scopes = Scopes()
         self.schema: Schema = BUILT_IN
         self.warnings: list[str] = []

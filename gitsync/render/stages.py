@@ -70,22 +70,26 @@ class Stages:
     def _legacy_merges(self) -> Iterator[Stage]:
         for index, item in self._file.rows("patchesStrategicMerge"):
             where = self._file.where("patchesStrategicMerge", index)
-            text, name = (item, where) if "\n" in item else self._read(item, where)
-            patch = read_patch(text, name, {}, where, is_legacy=True)
-            yield self._patch_stage("PatchStrategicMergeTransformer", patch, times=0 if index else 1)
+            with self._session.noting:
+                text, name = (item, where) if "\n" in item else self._read(item, where)
+                patch = read_patch(text, name, {}, where, is_legacy=True)
+                yield self._patch_stage("PatchStrategicMergeTransformer", patch, times=0 if index else 1)
 
     def _patches(self, field: str, kind: str) -> Iterator[Stage]:
         for index, item in self._file.rows(field):
-            where = self._file.where(field, index)
-            path, inline = item.get("path"), (item.get("patch") or "").strip()
-            if bool(path) is bool(inline):
-                raise InvalidInput(
-                    "the patch has path and patch" if path else "the patch has neither path nor patch",
-                    where=where,
-                    cure="keep one of them" if path else "add one of them",
-                )
-            text, name = self._read(path, where) if path else (inline, where)
-            yield self._patch_stage(kind, read_patch(text, name, item, where))
+            with self._session.noting:
+                yield self._patch_stage(kind, self._patch(item, self._file.where(field, index)))
+
+    def _patch(self, item: Mapping[str, Any], where: str) -> Patch:
+        path, inline = item.get("path"), (item.get("patch") or "").strip()
+        if bool(path) is bool(inline):
+            raise InvalidInput(
+                "the patch has path and patch" if path else "the patch has neither path nor patch",
+                where=where,
+                cure="keep one of them" if path else "add one of them",
+            )
+        text, name = self._read(path, where) if path else (inline, where)
+        return read_patch(text, name, item, where)
 
     def _read(self, path: str, where: str) -> tuple[bytes, str]:
         return self._loader.read(path, where), join(self._file.folder, path)
@@ -143,12 +147,13 @@ class Stages:
     def _replacements(self) -> Iterator[Stage]:
         for index, item in self._file.rows("replacements"):
             where = self._file.where("replacements", index)
-            found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
-            yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
+            with self._session.noting:
+                found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
+                yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
 
     def _replace(self, found: Sequence[Mapping[str, Any]]) -> None:
         for one in found:
-            replacements.replace(self._resources, one, self._session.scopes, by_regex=self._session.by_regex)
+            replacements.replace(self._resources, one, self._session.scopes, by_regex=self._file.selects_by_regex)
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:

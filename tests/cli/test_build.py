@@ -114,6 +114,48 @@ def test_a_check_names_every_file_that_is_wrong(gitsync: Gitsync, tmp_path: Path
     ]
 
 
+def test_a_check_goes_on_after_every_step_that_fails(gitsync: Gitsync, tmp_path: Path) -> None:
+    files = {
+        "kustomization.yaml": "resources: [web.yaml, list.yaml]\ncomponents: [gone]\nconfigMapGenerator:\n"
+        "- name: a\n  files: [no.txt]\n- name: b\n  literals: [x]\npatches:\n- path: lost.yaml\n"
+        "- target: {kind: Deployment}\n  patch: '[{op: remove, path: /spec/nothing}]'\n"
+        "- target: {kind: Deployment}\n  patch: 'a: ['\n"
+        "replacements:\n- {source: {kind: Secret}, targets: [{select: {kind: Deployment}}]}\n",
+        "web.yaml": DEPLOYMENT.replace("image:", "imagge:"),
+        "list.yaml": "metadata: {name: a}\n---\nkind: ConfigMap\n",
+    }
+
+    told = gitsync("build", write(tmp_path, files), "--check").err
+
+    for place in (
+        "list.yaml:1: the object has no kind",
+        "list.yaml:3: the ConfigMap has no metadata.name",
+        "kustomization.yaml:2: gone does not exist",
+        "kustomization.yaml:4: configMapGenerator a",
+        "kustomization.yaml:6: configMapGenerator b",
+        "kustomization.yaml:9: lost.yaml does not exist",
+        "kustomization.yaml:10: ",
+        "kustomization.yaml:12:",
+        "kustomization.yaml:15: no resource matches the source",
+        "web.yaml:12: Deployment web: .spec.template.spec.containers",
+    ):
+        assert f"/{place}" in told
+    assert len(told.splitlines()) == 10
+
+
+def test_a_check_names_every_unknown_field_and_every_plain_file(gitsync: Gitsync, tmp_path: Path) -> None:
+    write(tmp_path, {"a/kustomization.yaml": "resourcs: []\nimagess: []\nnamespace: 1\n"})
+    write(
+        tmp_path, {"b/one.yaml": "a: [", "b/two.yaml": "b: {", "b/web.yaml": DEPLOYMENT.replace("replicas: 2", "x: 2")}
+    )
+
+    told = gitsync("build", tmp_path / "a", tmp_path / "b", "--check").err.splitlines()
+
+    places = [f"a/kustomization.yaml:{line}: " for line in (1, 2, 3)]
+    places += [f"b/{name}:" for name in ("one.yaml", "two.yaml", "web.yaml")]
+    assert [place in line for place, line in zip(places, told, strict=True)] == [True] * 6
+
+
 def test_a_check_knows_the_schemas_and_where_a_field_was_set(gitsync: Gitsync, tmp_path: Path) -> None:
     files = {
         "kustomization.yaml": "resources: [web.yaml]\npatches:\n- path: p.yaml\n",

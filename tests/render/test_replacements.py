@@ -20,14 +20,14 @@ spec:
 """
 
 
-def spec_of(source: str, target: str, **options: bool) -> dict:
+def spec_of(source: str, target: str, more: str = "") -> dict:
     """Return the spec of the target after one replacement."""
     text = (
         "resources: [s.yaml, t.yaml]\nreplacements:\n"
-        f"- source: {{kind: ConfigMap, name: s, {source}}}\n  targets:\n  - {{{target}}}\n"
+        f"- source: {{kind: ConfigMap, name: s, {source}}}\n  targets:\n  - {{{target}}}\n{more}"
     )
     files = {"s.yaml": config_map("s", host="h:80", n="7"), "t.yaml": TARGET, "kustomization.yaml": text}
-    return rendered(files, **options).manifests[1]["spec"]
+    return rendered(files).manifests[1]["spec"]
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,24 @@ def test_a_value_is_copied(source, target, field, value):
     assert spec_of(source, f"select: {{kind: Agent}}, {target}")[field] == value
 
 
-def test_a_select_is_exact_unless_expressions_are_asked_for():
-    target = "select: {kind: A.*}, fieldPaths: [spec.text]"
+@pytest.mark.parametrize(("asked", "text"), [("", "a.b.c"), ("false", "a.b.c"), ("true", "s")])
+def test_a_select_is_exact_unless_an_annotation_asks_for_expressions(asked, text):
+    annotation = f"metadata: {{annotations: {{gitsync.dev/regex-selects: '{asked}'}}}}\n"
 
-    assert spec_of("", target)["text"] == "a.b.c"
-    assert spec_of("", target, regex_selects=True)["text"] == "s"
+    assert spec_of("", "select: {kind: A.*}, fieldPaths: [spec.text]", annotation)["text"] == text
+
+
+def test_an_overlay_asks_for_expressions_for_itself_alone():
+    target = "{select: {kind: A.*}, fieldPaths: [spec.text]}"
+    line = f"replacements: [{{source: {{kind: ConfigMap, name: s}}, targets: [{target}]}}]"
+    files = {
+        "base/kustomization.yaml": f"resources: [s.yaml, t.yaml]\n{line}\n",
+        "base/s.yaml": config_map("s", host="h:80", n="7"),
+        "base/t.yaml": TARGET,
+        "kustomization.yaml": "metadata: {annotations: {gitsync.dev/regex-selects: 'true'}}\nresources: [base]\n",
+    }
+
+    assert rendered(files).manifests[1]["spec"]["text"] == "a.b.c"
 
 
 def test_a_reject_takes_from_what_is_selected():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
-from gitsync.errors import GitsyncError, one_line
+from gitsync.errors import GitsyncError, InvalidInput, one_line
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build import Build
 from gitsync.render.build import build as render
@@ -24,7 +24,14 @@ class Wish:
     renderer: str = "Auto"
     load_restrictions: bool = True
 
-    def render(self, place: Place, cache: ParseCache | None = None, *, provenance: bool = False) -> Build:
+    def render(
+        self,
+        place: Place,
+        cache: ParseCache | None = None,
+        *,
+        provenance: bool = False,
+        faults: list[InvalidInput] | None = None,
+    ) -> Build:
         """Return what a place renders to."""
         return render(
             place.tree,
@@ -33,6 +40,7 @@ class Wish:
             renderer=self.renderer,
             load_restrictions=self.load_restrictions,
             provenance=provenance,
+            faults=faults,
         )
 
 
