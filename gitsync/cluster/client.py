@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from gitsync.cluster.failures import failure, unreachable
+from gitsync.cluster.metrics import count
 from gitsync.errors import ClusterUnavailable, InvalidInput
 
 _CONNECT, _READ = 5.0, 30.0
@@ -122,17 +124,21 @@ class Client:
             url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
             sent = dict(headers)
             api.update_params_for_auth(sent, None, ["BearerToken"], path, method, None)
+            began, code = time.monotonic(), None
             try:
                 response = api.call_api(method, url, sent, body, _request_timeout=(_CONNECT, read))
-                if response.status < 400:
+                code = response.status
+                if code < 400:
                     return response
                 content = response.read()
             except (HTTPError, OSError, _api_exception()) as error:
                 raise unreachable(method, path, error) from error
-            if response.status == 401 and not is_last:
+            finally:
+                count(method, path, query, code, time.monotonic() - began)
+            if code == 401 and not is_last:
                 self._reload(api)
                 continue
-            raise failure(response.status, content, response.headers, f"{method} {path}")
+            raise failure(code, content, response.headers, f"{method} {path}")
         raise AssertionError("unreachable")
 
     def _reload(self, seen: Any) -> None:
