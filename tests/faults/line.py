@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gitsync.errors import RecordUnavailable, SourceUnavailable
+from gitsync.errors import ClusterUnavailable, RecordUnavailable, SourceUnavailable
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ref_of
 
@@ -110,7 +110,7 @@ def _target(method: str, arguments: tuple[Any, ...]) -> str:
     return str(arguments[0].path) if method in ("delete", "read") else ""
 
 
-_ERRORS = {"database": RecordUnavailable, "git": SourceUnavailable}
+_ERRORS = {"api": ClusterUnavailable, "database": RecordUnavailable, "git": SourceUnavailable}
 EDGES = {
     "api": frozenset({"apply", "delete", "replace", "read"}),
     "database": frozenset({"audit", "save", "use_approval", "forget"}),
