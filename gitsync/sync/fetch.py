@@ -22,7 +22,11 @@ _RETRY = 30.0
 
 
 class Fetcher:
-    """Ask the Git server when a poll is due or a person asks, and remember the answer until then."""
+    """
+    Ask the Git server when a poll is due or a person asks, and remember the answer until then.
+
+    Other credentials are tried, and other trusted keys applied, at the next look.
+    """
 
     def __init__(
         self,
@@ -51,15 +55,19 @@ class Fetcher:
         now = self._clock.monotonic()
         if turn.app.requested_sync != memory.polled_for:
             memory.hinted, memory.polled_for = now, turn.app.requested_sync
+        credentials = self._credentials(turn)
+        if credentials != memory.credentials:
+            memory.credentials, memory.next_poll = credentials, _NOW
         if now >= memory.next_poll or memory.hinted is not None:
             self._poll(turn, memory, now)
         turn.source_error = memory.poll_error
         turn.wake_in(max(memory.next_poll - now, 0.05))
-        if memory.fetched is None or memory.fetched.id != memory.commit:
+        trusted = self._trusted(turn) if source.verify == "SignedCommits" else None
+        if memory.fetched is None or memory.fetched.id != memory.commit or memory.trusted != trusted:
             snapshot = self.snapshot(turn, memory, memory.commit)
-            if source.verify == "SignedCommits":
-                self._verify(Path(snapshot.git_dir), memory.commit, self._trusted(turn))
-            memory.fetched = snapshot.commit
+            if trusted is not None:
+                self._verify(Path(snapshot.git_dir), memory.commit, trusted)
+            memory.fetched, memory.trusted = snapshot.commit, trusted
         if not turn.is_requested:
             self._refuse_rewind(turn, memory)
         turn.commit = turn.goal = memory.fetched

@@ -16,7 +16,7 @@ from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Snapshot
+from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 
 
@@ -74,7 +74,11 @@ class Memory:
     polled_for: str = ""
     hinted: float | None = None
     """When somebody said that Git has changed, by the monotonic clock; None once that was looked into."""
+    credentials: Credentials = field(default_factory=Credentials)
+    """By which Git was asked last."""
     fetched: Commit | None = None
+    trusted: Mapping[str, str] | None = None
+    """The keys by which the fetched commit was verified; None where no signature is asked for."""
     moved: tuple[str, str, bool] = ("", "", True)
     """From which commit to which the revision moved, and whether forward."""
     snapshot: Snapshot | None = None

@@ -142,8 +142,9 @@ class Pipeline:
 
     def _record(self, turn: Turn) -> float | None:
         """Publish what was found, write the status if it changed, and say when to look again."""
-        if turn.observation is not None:
-            self._state.set_interest(turn.app.key, frozenset(turn.observation.versions) | _looked_at(turn))
+        key, observation = turn.app.key, turn.observation
+        objects = frozenset(observation.versions) if observation is not None else self._state.interest(key)
+        self._state.set_interest(key, objects | _looked_at(turn))
         if not turn.is_gone:
             status = self._accounted(turn)
             self._state.publish(turn, status)

@@ -105,6 +105,11 @@ class State:
             _index(self._interest, key, self._refs.get(key, frozenset()), refs)
             self._refs[key] = refs
 
+    def interest(self, key: str) -> frozenset[ObjectRef]:
+        """Return the objects that concern an application, as far as it was said."""
+        with self._changed:
+            return self._refs.get(key, frozenset())
+
     def concerned(self, ref: ObjectRef) -> frozenset[str]:
         """Return the applications that an object concerns."""
         with self._changed:

@@ -1,0 +1,139 @@
+"""What a Git server is asked, and with which credentials, over real HTTP and with real Secrets of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.live import LiveView
+from gitsync.errors import Refused, SourceUnavailable
+from gitsync.objects.application import parse_application
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.server import Sandbox
+from gitsync.source.repositories import Repositories
+from gitsync.sync.fetch import Fetcher
+from gitsync.sync.memory import Memory
+from gitsync.sync.turn import Turn
+from tests.flow.world import until
+from tests.githttp import GitServer
+from tests.gitrepo import GitRepo
+
+
+class Still:
+    """A clock that stands still: no poll becomes due by itself."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@dataclass
+class Site:
+    """A Git server, a cluster with Secrets, and a fetcher between them."""
+
+    git: GitServer
+    repo: GitRepo
+    cluster: Kubernetes
+    live: LiveView
+    memory: Memory
+    verified: list[dict[str, str]]
+    make: Callable[[], Fetcher]
+
+    def secret(self, name: str, **data: str) -> None:
+        resource = self.cluster.resource("", "v1", "Secret")
+        assert resource is not None
+        written = self.cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": name, "namespace": "default"},
+                "stringData": data,
+            },
+            manager="ada",
+        )
+        version = written["metadata"]["resourceVersion"]
+        self.live.follow([resource], 5)
+        until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
+
+    def turn(self, **source: object) -> Turn:
+        manifest: Manifest = {
+            "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
+            "spec": {"source": {"repoURL": self.git.url("origin.git"), "path": "x", **source}},
+        }
+        turn = Turn.of(manifest, Still().now())
+        turn.app = parse_application(manifest)
+        return turn
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with Sandbox(workloads=False) as sandbox, GitServer(tmp_path / "git") as git:
+        client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
+        cluster, live = Kubernetes(client), LiveView(client)
+        verified: list[dict[str, str]] = []
+
+        def verify(folder: Path, commit: str, keys: object) -> None:
+            verified.append(dict(keys))  # type: ignore[call-overload]
+            if "good" not in verified[-1]:
+                raise Refused("not signed by a trusted key")
+
+        source = Repositories(tmp_path / "mirrors", schemes=("http",))
+        yield Site(
+            git,
+            GitRepo(tmp_path / "git"),
+            cluster,
+            live,
+            Memory(),
+            verified,
+            lambda: Fetcher(source, verify, cluster, live, Still(), random=lambda: 0.0),
+        )
+        live.stop()
+        client.close()
+
+
+CREDENTIALS = {"credentials": {"secretRef": {"name": "login"}}}
+VERIFY = {"verify": {"mode": "SignedCommits", "secretRef": {"name": "keys"}}}
+
+
+def test_rotated_credentials_are_used_at_the_next_look_and_not_only_when_a_poll_is_due(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    site.git.accepted = {"ada:right"}
+    site.secret("login", username="ada", password="wrong")
+    fetcher, memory = site.make(), site.memory
+    with pytest.raises(SourceUnavailable, match="does not let us in"):
+        fetcher.fetch(site.turn(**CREDENTIALS), memory)
+    site.secret("login", username="ada", password="right")
+    assert fetcher.fetch(site.turn(**CREDENTIALS), memory).id == commit
+    assert memory.poll_error is None
+
+
+def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    site.git.accepted = {"ada:right"}
+    site.secret("login", username="ada", password="right")
+    fetcher = site.make()
+    fetcher.fetch(site.turn(**CREDENTIALS), site.memory)
+    asked = site.git.listings
+    for _ in range(5):
+        fetcher.fetch(site.turn(**CREDENTIALS), site.memory)
+    assert site.git.listings == asked
+
+
+def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher, memory = site.make(), site.memory
+    site.secret("keys", bad="key")
+    with pytest.raises(Refused, match="not signed"):
+        fetcher.fetch(site.turn(**VERIFY), memory)
+    site.secret("keys", good="key")
+    assert fetcher.fetch(site.turn(**VERIFY), memory).id == commit
+    assert fetcher.fetch(site.turn(**VERIFY), memory).id == commit
+    assert len(site.verified) == 2  # the same keys are not asked about twice
