@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from pathlib import Path
 
 from git import Repo
@@ -22,9 +23,12 @@ from gitsync.source.rules import is_commit, shown_url
 from gitsync.source.semver import parse_range
 from gitsync.source.snapshot import Limits
 
-_DEADLINE = 120.0
+_NEVER = float("-inf")
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
 _BROKEN = ("corrupt", "bad object", "missing blob", "missing tree", "unable to read", "not a valid object", "inflate")
+_UNKNOWN = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
+_READERS = "gitsync-readers"
+"""A file of a mirror: by which credentials the server let us in."""
 
 
 class Mirror:
@@ -33,6 +37,9 @@ class Mirror:
 
     A fetch happens only for an object that is not here yet. Methods are safe from several threads; fetches of one
     mirror follow each other. A mirror that turns out to be damaged is made anew beside it and swapped.
+
+    Applications share what was fetched, and the answers to polls only with those of the same credentials: whoever
+    was never let in by the server itself reads nothing here either.
     """
 
     def __init__(self, url: str, folder: Path, schemes: Sequence[str], limits: Limits) -> None:
@@ -43,14 +50,14 @@ class Mirror:
         self._env = environment(schemes)
         self._lock = threading.RLock()
         self._refs: dict[str, str] = {}
-        self._asked_at = float("-inf")
+        self._asked_at: dict[Credentials, float] = {}
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
         if is_commit(revision):
             return revision
         with self._lock:
-            if time.monotonic() - self._asked_at >= max_age:
+            if time.monotonic() - self._asked_at.get(credentials, _NEVER) >= max_age:
                 self._ask(credentials)
             name = self._full_name(revision)
             if name is None:
@@ -85,11 +92,30 @@ class Mirror:
         listing = self._talk(credentials, "ls-remote", "--heads", "--tags", "origin")
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
-        self._asked_at = time.monotonic()
+        if not self._is_reader(credentials):
+            with (self.path / _READERS).open("a") as readers:
+                readers.write(f"{self._digest(credentials)}\n")
+        self._asked_at[credentials] = time.monotonic()
+
+    def _is_reader(self, credentials: Credentials) -> bool:
+        """Whether the server let these credentials in before; that is remembered over a restart."""
+        readers = self.path / _READERS
+        return readers.exists() and self._digest(credentials) in readers.read_text().split()
+
+    def _digest(self, credentials: Credentials) -> str:
+        """Return what credentials are known by: they cannot be worked out from it."""
+        text = "\0".join(getattr(credentials, field.name) for field in fields(credentials))
+        return hashlib.scrypt(text.encode(), salt=self.url.encode(), n=1 << 12, r=8, p=1, dklen=24).hex()
 
     def fetch(self, revision: str, commit: str, credentials: Credentials) -> None:
-        """Make sure that the commit and its files are here; fetches the ref that names it when they are not."""
+        """
+        Make sure that the commit and its files are here; fetches the ref that names it when they are not.
+
+        Credentials that were never let in are shown to the server first, also for what is here.
+        """
         with self._lock:
+            if credentials not in self._asked_at and not self._is_reader(credentials):
+                self._ask(credentials)
             if self._has(commit):
                 return
             name = self._full_name(revision)
@@ -114,18 +140,20 @@ class Mirror:
         with self._lock, signed_in(self.url, credentials, self._schemes) as env:
             run(
                 self.path, "push", "--quiet", "--porcelain", "origin", f"{commit}:refs/heads/{branch}",
-                env=env, timeout=_DEADLINE,
+                env=env, timeout=self._limits.seconds,
             )  # fmt: skip
             run(self.path, "update-ref", f"refs/heads/{branch}", commit, env=self._env)
-            self._asked_at = float("-inf")
+            self._asked_at = dict.fromkeys(self._asked_at, _NEVER)
 
     def _talk(self, credentials: Credentials, *arguments: str) -> bytes:
         self._open()
         with signed_in(self.url, credentials, self._schemes) as env:
             try:
-                return run(self.path, *arguments, env=env, timeout=_DEADLINE, max_file_bytes=self._limits.pack_bytes)
+                return run(
+                    self.path, *arguments, env=env, timeout=self._limits.seconds, max_file_bytes=self._limits.pack_bytes
+                )
             except GitFailed as error:
-                if any(word in str(error) for word in _BROKEN):
+                if _is_damaged(str(error)):
                     raise _Damaged from error
                 raise SourceUnavailable(_reason(str(error)), where=shown_url(self.url)) from error
 
@@ -197,8 +225,16 @@ class _Damaged(SourceUnavailable):
         super().__init__("the mirror is damaged", cure="it is made anew by itself")
 
 
+def _is_damaged(text: str) -> bool:
+    """Whether git found fault with the mirror itself; what the server prints says nothing of it."""
+    ours = [line for line in text.splitlines() if not line.startswith("remote:")]
+    return any(word in line for line in ours for word in _BROKEN)
+
+
 def _reason(text: str) -> str:
     """Return the telling line of what git printed."""
+    if any(word in text for word in _UNKNOWN):
+        return "the Git server does not let us in: it wants credentials, or others than these"
     lines = [line for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
     return "the Git server refused or did not answer: " + "; ".join(telling[:2] or ["no reason given"])

@@ -22,6 +22,8 @@ class Limits:
     files: int = 20_000
     read_bytes: int = 100 << 20
     pack_bytes: int = 2 << 30
+    seconds: float = 120.0
+    """How long one talk with the server may take."""
 
 
 @dataclass(frozen=True, slots=True)
