@@ -238,14 +238,19 @@ class _Walk:
         owners = self.owners.of(path) if live is not ABSENT else ()
         if (
             kind is Difference.EXTRA
-            or (kind is Difference.CHANGED and node_at(self.owners.others, path) is None)
+            or (kind is Difference.CHANGED and (node_at(self.owners.others, path) is None or _is_whole(desired)))
             or (kind is Difference.GONE and not desired)
         ):
-            # What we give up may get its default back, what only we wrote may be stored in another spelling, and
-            # what is empty may not be stored at all.
+            # What we give up may get its default back, what only we wrote or what is replaced as a whole may be stored
+            # in another spelling or with defaults inside, and what is empty may not be stored at all.
             self.certain = False
         self.found.append(FieldDifference(human(path), pointer, kind, desired, live, owners))
         self.paths.append(path)
+
+
+def _is_whole(desired: Any) -> bool:
+    """Tell whether a differing value has parts of its own: a list or map that is replaced as a whole."""
+    return isinstance(desired, dict | list)
 
 
 def _is_all_ours(node: Node, live: Any) -> bool:

@@ -1,16 +1,20 @@
-"""What changed inside one value that differs as a whole, such as an atomic list: for people to read."""
+"""What changed inside one value that differs as a whole, such as an atomic list or a long text: for people to read."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from deepdiff import DeepDiff
+import orjson
 
 from gitsync.objects.change import ABSENT
 
 _LIMIT = 40
+_LARGEST = 2000
+"""Plain values in a container, and lines in a text, that are still compared one by one."""
+_CONTEXT = 3
 _ADDED = ("dictionary_item_added", "iterable_item_added", "attribute_added")
 _REMOVED = ("dictionary_item_removed", "iterable_item_removed", "attribute_removed")
 
@@ -24,20 +28,62 @@ class InnerChange:
     desired: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a long text: ``mark`` is ``-`` (in the cluster), ``+`` (in Git), a space, or ``…`` (skipped)."""
+
+    mark: str
+    text: str
+
+
 def inner_changes(live: Any, desired: Any) -> tuple[InnerChange, ...]:
     """
-    Return where two containers differ inside, at most 40 places; empty unless both are mappings or both lists.
+    Return where two containers differ inside, at most 40 places; texts of JSON count as what they hold.
 
-    Items of lists are matched by likeness, so one that was put in front does not show all others as changed.
+    Empty unless both are mappings or both lists, and of a size that a person may want to read. Items of lists are
+    matched by likeness, so one that was put in front does not show all others as changed.
     """
-    if not (isinstance(live, dict) and isinstance(desired, dict)) and not (
-        isinstance(live, list) and isinstance(desired, list)
-    ):
+    live, desired = _container(live), _container(desired)
+    if type(live) is not type(desired) or not isinstance(live, dict | list):
+        return ()
+    if max(_size(live), _size(desired)) > _LARGEST:
         return ()
     return tuple(sorted(_changes(live, desired), key=lambda change: change.path))[:_LIMIT]
 
 
+def inner_lines(live: Any, desired: Any) -> tuple[Line, ...]:
+    """Return the lines of a text that differ, with some around them; empty for a text of one line."""
+    before, after = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
+    if max(len(before), len(after)) < 2:
+        return ()
+    if len(before) + len(after) > _LARGEST:
+        return (Line("-", f"{len(before)} lines"), Line("+", f"{len(after)} lines: too many to compare here"))
+    return tuple(_lines(before, after))
+
+
+def _container(value: Any) -> Any:
+    """Return what a text of JSON holds, and any other value as it is."""
+    if value is ABSENT or not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
+        return None if value is ABSENT else value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _size(value: Any) -> int:
+    """Return how many plain values there are in one, as far as it matters."""
+    waiting, size = [value], 0
+    while waiting and size <= _LARGEST:
+        item = waiting.pop()
+        size += 1
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    return size
+
+
 def _changes(live: Any, desired: Any) -> Iterator[InnerChange]:
+    from deepdiff import DeepDiff  # late: it takes longer to load than most diffs to show
+
     found = DeepDiff(live, desired, view="tree", threshold_to_diff_deeper=0)
     for kind, levels in found.items():
         for level in levels:
@@ -50,3 +96,22 @@ def _changes(live: Any, desired: Any) -> Iterator[InnerChange]:
 
 def _path(parts: list[Any]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
+def _lines(before: list[str], after: list[str]) -> Iterator[Line]:
+    last = 0
+    for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
+        yield from _skipped(group[0][1] - last)
+        for tag, start, end, from_, to in group:
+            if tag == "equal":
+                yield from (Line(" ", text) for text in before[start:end])
+            else:
+                yield from (Line("-", text) for text in before[start:end])
+                yield from (Line("+", text) for text in after[from_:to])
+        last = group[-1][2]
+    yield from _skipped(len(before) - last)
+
+
+def _skipped(count: int) -> Iterator[Line]:
+    if count > 0:
+        yield Line("…", f"{count} equal {'line' if count == 1 else 'lines'}")

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from gitsync.merge import quantity
 from gitsync.merge.schema import DEDUCED, Schema
 
 _CORE = "io.k8s.api.core.v1."
+_ADMISSION = "io.k8s.api.admissionregistration.v1."
 _DEFAULTS = {
-    # What the API server fills in inside lists that it replaces as a whole; its OpenAPI documents do not say so.
+    # What the API server fills in inside lists and maps that it replaces as a whole; its OpenAPI documents do not
+    # say so.
     (f"{_CORE}EndpointPort", "protocol"): "TCP",
     (f"{_CORE}ObjectFieldSelector", "apiVersion"): "v1",
     (f"{_CORE}PersistentVolumeClaim", "apiVersion"): "v1",
     (f"{_CORE}PersistentVolumeClaim", "kind"): "PersistentVolumeClaim",
     (f"{_CORE}PersistentVolumeClaim", "status"): {"phase": "Pending"},
     (f"{_CORE}PersistentVolumeClaimSpec", "volumeMode"): "Filesystem",
+    (f"{_CORE}PodCertificateProjection", "maxExpirationSeconds"): 86400,
     (f"{_CORE}ResourceFieldSelector", "divisor"): "0",
     (f"{_CORE}ServiceAccountTokenProjection", "expirationSeconds"): 3600,
-    ("io.k8s.api.admissionregistration.v1.RuleWithOperations", "scope"): "*",
-    ("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations", "scope"): "*",
+    (f"{_ADMISSION}MatchResources", "matchPolicy"): "Equivalent",
+    (f"{_ADMISSION}MatchResources", "namespaceSelector"): {},
+    (f"{_ADMISSION}MatchResources", "objectSelector"): {},
+    (f"{_ADMISSION}NamedRuleWithOperations", "scope"): "*",
+    (f"{_ADMISSION}ParamRef", "parameterNotFoundAction"): "Deny",
+    (f"{_ADMISSION}RuleWithOperations", "scope"): "*",
+    ("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", "status"): "True",
+    ("io.k8s.api.discovery.v1.EndpointPort", "name"): "",
     ("io.k8s.api.discovery.v1.EndpointPort", "protocol"): "TCP",
     ("io.k8s.api.networking.v1.NetworkPolicyPort", "protocol"): "TCP",
     ("io.k8s.api.rbac.v1.RoleRef", "apiGroup"): "rbac.authorization.k8s.io",
@@ -41,12 +52,14 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
     """
     Tell whether a live value means what was declared.
 
-    Quantities and durations compare by amount, members that only live has count as equal where they hold the schema's
-    default; null, an empty list, string and map of names are alike.
+    Quantities, durations and bytes compare by what they amount to, members that only live has count as equal where
+    they hold the schema's default; null, an empty list, string and map of names are alike.
     """
     if desired is live:
         return True
     if type(desired) is dict and type(live) is dict:
+        if schema.name == f"{_CORE}LimitRangeItem":
+            desired, live = _limits(desired), _limits(live)
         return _same_maps(schema, desired, live)
     if type(desired) is list and type(live) is list:
         return _same_lists(schema.items or DEDUCED, desired, live)
@@ -54,14 +67,25 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
         return True
     if schema.scalar == "string" and not desired and not live:
         return True
-    if schema.format == "quantity":
-        return _same_amount(quantity.parse, desired, live)
-    if schema.format == "duration":
-        return _same_amount(quantity.duration, desired, live)
+    if schema.format in _READ and not (schema.custom and schema.format == "byte"):
+        return _same_amount(_READ[schema.format], desired, live)
     return bool(desired == live) and isinstance(desired, bool) is isinstance(live, bool)
 
 
-def _same_amount(read: Any, desired: Any, live: Any) -> bool:
+def _bytes(text: str) -> bytes:
+    """Read base64, which may be broken into lines; the server stores it in one, custom resources as it was sent."""
+    return base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
+
+
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "byte": _bytes,
+    "duration": quantity.duration,
+    "quantity": quantity.parse,
+}
+"""How to read what a text of some format amounts to."""
+
+
+def _same_amount(read: Callable[[str], Any], desired: Any, live: Any) -> bool:
     """Compare by amount; a number is the text that YAML has for it, and what cannot be read compares as it is."""
     try:
         return bool(read(str(desired)) == read(str(live)))
@@ -91,9 +115,18 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
         if name in live:
             if not same_value(below, value, live[name]):
                 return False
-        elif not is_empty(below, value):
+        elif not same_value(below, value, None):
             return False
     return all(name in desired or _is_default(schema, name, value, desired) for name, value in live.items())
+
+
+def _limits(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a limit of containers with what it makes of itself: the default from max, the request from both."""
+    if item.get("type") != "Container":
+        return item
+    default = {**(item.get("max") or {}), **(item.get("default") or {})}
+    request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
+    return {**item, "default": default, "defaultRequest": request}
 
 
 def _is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:

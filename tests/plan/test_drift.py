@@ -171,6 +171,15 @@ def test_an_edit_by_another_manager_is_certain_and_one_of_git_is_not():
     assert find_drift(config(key="old"), theirs, schema_of(live)).certain
 
 
+def test_a_list_that_is_replaced_as_a_whole_may_hold_defaults_unknown_here():
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
+    mine = {**role, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+    theirs = edited(mine, ("rules", 0, "verbs"), ["get", "list"])
+    drift = find_drift(mine, applied(theirs, applied(mine), manager="kubectl"), schema_of(mine))
+    assert not drift.in_sync
+    assert not drift.certain
+
+
 def test_the_owner_is_named_with_operation_and_time():
     theirs = applied(config(key="theirs"), applied(config(key="ours")), manager="kubectl-edit")
     (difference,) = find_drift(config(key="ours"), theirs, schema_of(theirs)).differences

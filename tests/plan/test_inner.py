@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.change import ABSENT
-from gitsync.plan.inner import inner_changes
+from gitsync.plan.inner import inner_changes, inner_lines
 
 
 def rule(port: int, *names: str) -> dict[str, Any]:
@@ -36,3 +36,18 @@ def test_plain_values_and_equal_ones_have_no_inside(live: Any, desired: Any) -> 
 
 def test_a_huge_difference_is_bounded() -> None:
     assert len(inner_changes(list(range(500)), list(range(1000, 1500)))) == 40
+
+
+def test_a_text_of_json_is_compared_as_what_it_holds() -> None:
+    (change,) = inner_changes('{"a": 1, "b": [1, 2]}', '{"b":[1,3],"a":1}')
+    assert (change.path, change.live, change.desired) == (".b[1]", 2, 3)
+    assert inner_changes("{no json", '{"a": 1}') == ()
+
+
+def test_what_is_too_large_for_a_person_is_not_taken_apart() -> None:
+    assert inner_changes(list(range(3000)), [0]) == ()
+
+
+def test_a_text_is_compared_line_by_line() -> None:
+    assert [line.mark + line.text for line in inner_lines("a\nb\nc", "a\nB\nc")] == [" a", "-b", "+B", " c"]
+    assert inner_lines("a", "b") == inner_lines(1, "b") == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.schema import DEDUCED, Schema, Schemas
 from gitsync.plan.elements import element, indexed
 from gitsync.plan.schemas import kind_schema
 from gitsync.plan.values import same_value
@@ -30,6 +30,20 @@ SUBJECTS = field("io.k8s.api.rbac.v1.RoleBinding", "subjects")
 PEERS = field("io.k8s.api.networking.v1.NetworkPolicyIngressRule", "from")
 LABELS = field("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels")
 CLAIMS = field("io.k8s.api.apps.v1.StatefulSetSpec", "volumeClaimTemplates")
+SECRET = field(f"{CORE}.Secret", "data").elements
+SLICE_PORTS = field("io.k8s.api.discovery.v1.EndpointSlice", "ports")
+MATCH = field("io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec", "matchResources")
+PARAMETER = field("io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec", "paramRef")
+FAILURES = field("io.k8s.api.batch.v1.PodFailurePolicy", "rules")
+LIMITS = field(f"{CORE}.LimitRangeSpec", "limits")
+
+
+def custom_bytes():
+    return (
+        Schemas({})
+        .from_crd({"type": "object", "properties": {"key": {"type": "string", "format": "byte"}}})
+        .fields["key"]
+    )
 
 
 def duration():
@@ -40,6 +54,9 @@ def duration():
 
 A, B = {"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}
 JANE = {"kind": "User", "name": "jane"}
+DISRUPTED = {"type": "DisruptionTarget"}
+EVERYWHERE = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+MOST = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Gi"}}
 RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
 
 
@@ -77,6 +94,26 @@ RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
         (SUBJECTS, [{**JANE, "kind": "ServiceAccount"}], [{**JANE, **RBAC, "kind": "ServiceAccount"}], False),
         (CLAIMS, [{"spec": {}}], [{"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}}], True),
         (CLAIMS, [{"spec": {}}], [{"spec": {"volumeMode": "Block"}}], False),
+        (SECRET, "aGVs\nbG8=\n", "aGVsbG8=", True),
+        (SECRET, "aGVsbG8=", "aGVsbG9v", False),
+        (SECRET, "no base64", "no base64 either", False),
+        (custom_bytes(), "aGVs\nbG8=", "aGVsbG8=", False),
+        (SLICE_PORTS, [{"port": 80}], [{"name": "", "port": 80, "protocol": "TCP"}], True),
+        (SLICE_PORTS, [{"port": 80}], [{"name": "web", "port": 80, "protocol": "TCP"}], False),
+        (SUBJECTS, [{**JANE, "namespace": ""}], [{**JANE, **RBAC}], True),
+        (MATCH, {}, EVERYWHERE, True),
+        (MATCH, {"objectSelector": {"matchLabels": {"a": "b"}}}, EVERYWHERE, False),
+        (PARAMETER, {"name": "p"}, {"name": "p", "parameterNotFoundAction": "Deny"}, True),
+        (PARAMETER, {"name": "p"}, {"name": "p", "parameterNotFoundAction": "Allow"}, False),
+        (FAILURES, [{"onPodConditions": [DISRUPTED]}], [{"onPodConditions": [{**DISRUPTED, "status": "True"}]}], True),
+        (
+            LIMITS,
+            [MOST],
+            [{**MOST, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2", "memory": "1Gi"}}],
+            True,
+        ),
+        (LIMITS, [MOST], [{**MOST, "default": {"cpu": "1"}, "defaultRequest": {"cpu": "2", "memory": "1Gi"}}], False),
+        (LIMITS, [{"type": "Pod", "max": {"cpu": "2"}}], [{"type": "Pod", "max": {"cpu": "2"}}], True),
     ],
 )
 def test_values_compare_by_meaning(schema, desired, live, same):
