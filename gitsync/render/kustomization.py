@@ -25,7 +25,7 @@ from gitsync.render.shapes import (
     Struct,
     conform,
 )
-from gitsync.render.yaml_composer import Limits
+from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_reader import locations, read_all
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")

@@ -13,7 +13,7 @@ from gitsync.render.faults import refuse
 from gitsync.render.files import Files, is_below, join
 from gitsync.render.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
 from gitsync.render.resource import Origin, Resource
-from gitsync.render.yaml_composer import Limits
+from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_reader import read_all
 
 _REMOTE: Final = re.compile(r"[a-z0-9+.-]+://|[a-z0-9]+::|[^/]+@[^/]+:", re.IGNORECASE)

@@ -27,28 +27,12 @@ from gitsync.errors import InvalidInput
 from gitsync.render.styles import Quoted, spelled
 from gitsync.render.yaml_faults import duplicate_key, explain, field_at
 from gitsync.render.yaml_folding import refolded
-from gitsync.render.yaml_scalars import CORE, TAGGED, resolve
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one text may ask for: bytes, depth of nesting, and characters that its aliases expand to."""
-
-    bytes: int = 16 << 20
-    depth: int = 200
-    aliases: int = 4 << 20
-    duplicates: bool = False
-    """Whether a key may stand twice in a mapping; the last one then counts."""
-    styles: bool = False
-    """Whether quoted texts, and numbers with a spelling of their own, remember how they were written."""
-
-
-LIMITS: Final = Limits()
+from gitsync.render.yaml_limits import LIMITS, Limits
+from gitsync.render.yaml_scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
 """Stands for the key ``<<`` until its mapping ends."""
-_NEEDS_RESOLVING: Final = frozenset(("", *"+-.0123456789~nNtTfFyYoO<"))
-"""A plain scalar that begins otherwise is a string."""
+_NEEDS_RESOLVING: Final = UNSURE | {""}
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
 _VALUE_COST: Final = 32
 """The characters that a value counts for at least, with its key, when an alias copies it."""

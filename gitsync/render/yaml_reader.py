@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml_composer import LIMITS, Limits, compose
-from gitsync.render.yaml_places import Path, places
+from gitsync.render.yaml_block import UNREAD, Path, block_lines, read_block
+from gitsync.render.yaml_limits import LIMITS, Limits
 
 _SEPARATOR: Final = re.compile(r"\n---(.*)\n")
 _LENIENT: Final = Limits(duplicates=True)
@@ -28,7 +28,7 @@ def read_all(text: bytes | str, name: str = "", *, limits: Limits = LIMITS) -> l
     whatever cannot be read: the text is refused as a whole.
     """
     pieces = _pieces(_decode(text, name, limits), name)
-    documents = (compose(piece, name, first_line, limits) for first_line, piece in pieces)
+    documents = (_value(piece, name, first_line, limits) for first_line, piece in pieces)
     return [document for document in documents if document not in _EMPTY]
 
 
@@ -48,13 +48,28 @@ def locations(text: bytes | str, document: int) -> dict[Path, int]:
     The result is shared: nobody may change it.
     """
     first_line, piece = _kept(text)[document]
-    return {place.path: place.line + first_line for place in places(piece)}
+    lines = block_lines(piece)
+    if lines is None:
+        from gitsync.render.yaml_places import places  # late: it loads PyYAML, which few manifests need
+
+        lines = {place.path: place.line for place in places(piece)}
+    return {path: line + first_line for path, line in lines.items()}
 
 
 @lru_cache(maxsize=4)  # and so are those of one file
 def _kept(text: bytes | str) -> tuple[tuple[int, str], ...]:
     pieces = _pieces(_decode(text, "", LIMITS), "")
-    return tuple((line, piece) for line, piece in pieces if compose(piece, "", line, _LENIENT) not in _EMPTY)
+    return tuple((line, piece) for line, piece in pieces if _value(piece, "", line, _LENIENT) not in _EMPTY)
+
+
+def _value(piece: str, name: str, first_line: int, limits: Limits) -> Any:
+    """Return the value of one document."""
+    value = read_block(piece, limits)
+    if value is not UNREAD:
+        return value
+    from gitsync.render.yaml_composer import compose  # late: it loads PyYAML, which few manifests need
+
+    return compose(piece, name, first_line, limits)
 
 
 def _decode(text: bytes | str, name: str, limits: Limits) -> str:

@@ -28,6 +28,8 @@ OLD_FLAGS: Final = frozenset(
 """Strings for us, true or false for readers of YAML 1.1."""
 _NOT_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _STARTS_NUMBER: Final = frozenset("+-.0123456789")
+UNSURE: Final = frozenset("+-.0123456789~nNtTfFyYoO<")
+"""A plain scalar that begins otherwise, and is not empty, is a string."""
 _INTEGER: Final = re.compile(
     r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)"
     r"|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]{0,19}))|0b(?P<sbin>[-+][01]+)|0o(?P<soct>[-+][0-7]+)"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml_composer import Limits
+from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_reader import locate, locations, read_all
 from gitsync.render.yaml_scalars import Date
 

@@ -169,7 +169,7 @@ def test_what_is_written_is_read_again(value: Any) -> None:
     assert read_all("---\n" + write({"root": [value]})) == [{"root": [value]}]
 
 
-@given(PRINTABLE)
+@given(PRINTABLE.filter(lambda text: text != "="))  # that reader has a type for it, but no value
 def test_another_reader_sees_the_same_text(text: str) -> None:
     assert yaml.load(write({"a": text}), yaml.CSafeLoader) == {"a": text}
 

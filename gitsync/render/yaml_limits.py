@@ -1,0 +1,22 @@
+"""How much one YAML text may ask for, and what is wanted of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one text may ask for: bytes, depth of nesting, and characters that its aliases expand to."""
+
+    bytes: int = 16 << 20
+    depth: int = 200
+    aliases: int = 4 << 20
+    duplicates: bool = False
+    """Whether a key may stand twice in a mapping; the last one then counts."""
+    styles: bool = False
+    """Whether quoted texts, and numbers with a spelling of their own, remember how they were written."""
+
+
+LIMITS: Final = Limits()
