@@ -16,6 +16,7 @@ from gitsync.objects.record import AuditRecord, Commit, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
+from gitsync.render.trace import Traces, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,10 @@ class Renderer(Protocol):
 
     def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
         """Return the manifests and the files read; raise InvalidInput with ``file:line``."""
+        ...
+
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
+        """Return the steps that set these fields, in order; the empty field stands for the object."""
         ...
 
 

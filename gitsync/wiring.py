@@ -36,6 +36,7 @@ from gitsync.sync.advice import Advising
 from gitsync.sync.converge import Converger
 from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
+from gitsync.sync.origins import Origins
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.planning import Planner
 from gitsync.sync.render import Desire
@@ -71,6 +72,7 @@ class Controller:
     source: Repositories
     cluster: Kubernetes
     undo: Undo
+    origins: Origins
     clock: SystemClock
 
     def start(self) -> None:
@@ -131,7 +133,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         *([leader] if settings.leader_election else []),
         applications,
     ]
-    return Controller(Manager(parts), state, applications, records, source, cluster, Undo(source, cluster, live), clock)
+    undo, origins = Undo(source, cluster, live), Origins(source, renderer)
+    return Controller(Manager(parts), state, applications, records, source, cluster, undo, origins, clock)
 
 
 def join(

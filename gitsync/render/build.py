@@ -22,7 +22,7 @@ from gitsync.render.loader import Loader
 from gitsync.render.order import in_order
 from gitsync.render.origins import MANAGED_BY, ORIGIN, TRANSFORMATIONS, annotate
 from gitsync.render.plain import plain_resources
-from gitsync.render.provenance import History, Recorder, Text, Told
+from gitsync.render.provenance import BUILD, History, Recorder, Text, Told
 from gitsync.render.references import fix_references
 from gitsync.render.resource import Id, Origin, Resource
 from gitsync.render.scopes import Scopes
@@ -141,7 +141,7 @@ class _Finish:
     def __call__(self, step: str, act: Callable[[], None]) -> None:
         act()
         if self._recorder:
-            self._recorder.after(step, Told("build"), self._resources)
+            self._recorder.after(step, Told(BUILD), self._resources)
 
 
 def _result(

@@ -21,6 +21,9 @@ from gitsync.render.yaml_reader import locations, read_all
 FieldPath: TypeAlias = tuple[str, ...]
 """The parts of a path; an item of a list is ``[name=web]`` where it has a key, else its index."""
 
+BUILD: Final = "build"
+"""The place of what a build does by itself, such as adding hashes to names."""
+
 _KEYS: Final = ("name", "mountPath", "containerPort", "port", "key", "type", "ip", "uid")
 
 

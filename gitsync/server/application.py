@@ -6,14 +6,16 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
 
-from gitsync.objects.change import DRIFT
+from gitsync.objects.change import ABSENT, DRIFT, FieldDifference
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.actions import Decisions, readable
 from gitsync.server.held import is_held
 from gitsync.server.models import app_row, condition
 from gitsync.server.objects import (
+    Place,
     field_row,
+    places,
     quiet_counts,
     recorded_field,
     resource_row,
@@ -57,6 +59,30 @@ def router(pages: Pages, decisions: Decisions) -> APIRouter:
     routes = APIRouter(prefix="/apps/{namespace}/{name}")
     engine = pages.engine
     Found = Annotated[ApplicationView, Depends(finder(pages))]  # noqa: N806 - names a type
+
+    def objects(view: ApplicationView, items: Sequence[ResourceView]) -> list[dict[str, Any]]:
+        """Return what the differences of objects are shown from, with the files and lines that they come from."""
+        wanted = {
+            item.ref: ["", *(found.path for found in _drift(item)[:FIELDS] if found.desired is not ABSENT)]
+            for item in items
+            if item.sync != "Synced" and item.change.desired is not None
+        }
+        app, commit = view.application, view.plan.revision if view.plan is not None else ""
+        traces = engine.origins.of(app, commit, wanted) if app is not None and wanted and commit else {}
+
+        def places_of(ref: ObjectRef, field: str) -> tuple[Place, ...]:
+            return places(traces.get(ref, {}).get(field, ()), app.source, commit) if app is not None else ()
+
+        return [
+            {
+                "row": resource_row(item),
+                "fields": [field_row(found, places_of(item.ref, found.path)) for found in _drift(item)[:FIELDS]],
+                "more": max(len(_drift(item)) - FIELDS, 0),
+                "quiet": quiet_counts(item),
+                "origin": next(iter(places_of(item.ref, "")), None),
+            }
+            for item in items
+        ]
 
     def show(request: Request, view: ApplicationView, tab: str, **context: Any) -> HTMLResponse:
         return pages.show(
@@ -104,7 +130,7 @@ def router(pages: Pages, decisions: Decisions) -> APIRouter:
             request,
             view,
             "diff",
-            objects=[_object(item) for item in shown],
+            objects=objects(view, shown),
             differing=len(found),
             quiet=len(quiet),
             same=len(view.resources) - len(found) - len(quiet),
@@ -163,7 +189,7 @@ def router(pages: Pages, decisions: Decisions) -> APIRouter:
             view,
             "object",
             ref=wanted,
-            item=_object(item) if item is not None else None,
+            item=objects(view, [item])[0] if item is not None else None,
             text=visible(write(shown)),
             parts_of=engine.view.parts(view.key, wanted)[:100],
         )
@@ -177,12 +203,5 @@ def _page(items: Sequence[T], start: int, size: int) -> tuple[Sequence[T], int]:
     return items[start:following], following if following < len(items) else 0
 
 
-def _object(item: ResourceView) -> dict[str, Any]:
-    """Return what the differences of one object are shown from."""
-    drift = [difference for difference in item.change.differences if difference.kind in DRIFT]
-    return {
-        "row": resource_row(item),
-        "fields": [field_row(difference) for difference in drift[:FIELDS]],
-        "more": max(len(drift) - FIELDS, 0),
-        "quiet": quiet_counts(item),
-    }
+def _drift(item: ResourceView) -> list[FieldDifference]:
+    return [difference for difference in item.change.differences if difference.kind in DRIFT]

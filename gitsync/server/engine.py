@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gitsync.ports import Clock, Records, Requests, View
+from gitsync.sync.origins import Origins
 from gitsync.sync.undo import Undo
 
 
@@ -29,6 +30,11 @@ class Engine(Protocol):
     @property
     def undo(self) -> Undo:
         """Reverts in Git."""
+        ...
+
+    @property
+    def origins(self) -> Origins:
+        """Where fields come from."""
         ...
 
     @property

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
+from gitsync.plan.inner import Line, inner_changes, inner_lines
 from gitsync.ports import ResourceView
+from gitsync.render.provenance import BUILD, Setter
+from gitsync.server.hosts import file_url
 from gitsync.server.text import value, visible
 
-_CONTEXT = 3
-_LONGEST = 1000
-"""Lines of a value that are compared line by line; more are only counted."""
 _WIDEST = 4000
 _BADNESS = {Health.DEGRADED: 4, Health.MISSING: 3, Health.PROGRESSING: 2, Health.UNKNOWN: 1}
 
@@ -67,16 +67,31 @@ def worst_first(view: ResourceView) -> tuple[int, str, str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a long value: ``mark`` is ``-`` (in the cluster), ``+`` (in Git), a space, or ``…`` (skipped)."""
+class Place:
+    """A step that set a field: its name, ``file:line``, and the page of that file at its host, if there is one."""
 
-    mark: str
-    text: str
+    step: str
+    where: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """One place inside a value that differs as a whole."""
+
+    path: str
+    live: str
+    desired: str
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """One difference of one field; ``lines`` compare a text of several lines, and are empty for a short value."""
+    """
+    One difference of one field.
+
+    ``lines`` compare a text of several lines and ``inside`` a container place by place; both are empty for a short
+    value. ``steps`` are those that set the field in Git, in order, and ``origin`` is the one that had the last word.
+    """
 
     path: str
     kind: str
@@ -87,21 +102,24 @@ class FieldRow:
     time: str
     is_drift: bool
     lines: tuple[Line, ...] = ()
+    inside: tuple[Inside, ...] = ()
+    origin: Place | None = None
+    steps: tuple[Place, ...] = ()
 
 
-def field_row(difference: FieldDifference) -> FieldRow:
+def field_row(difference: FieldDifference, places: Sequence[Place] = ()) -> FieldRow:
     """Return the row of a difference; its values are masked already."""
     owner = difference.owners[0] if difference.owners else None
     return FieldRow(
         path=visible(difference.path),
         kind=difference.kind.value,
-        live=_short(difference.live),
-        desired=_short(difference.desired),
         owner=visible(owner.manager) if owner else "",
         operation=owner.operation if owner else "",
         time=owner.time if owner else "",
         is_drift=difference.kind in DRIFT,
-        lines=tuple(_lines(difference.live, difference.desired)),
+        origin=next((place for place in reversed(places) if place.where), None),
+        steps=tuple(places) if len(places) > 1 else (),
+        **_sides(difference.live, difference.desired, difference.kind is not Difference.ORDER),
     )
 
 
@@ -113,14 +131,34 @@ def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
     return FieldRow(
         path=visible(difference.get("path", "")),
         kind=kind,
-        live=_short(live),
-        desired=_short(desired),
         owner=visible(owner.get("manager", "")),
         operation=visible(owner.get("operation", "")),
         time=visible(owner.get("time", "")),
         is_drift=kind in {item.value for item in DRIFT},
-        lines=tuple(_lines(live, desired)),
+        **_sides(live, desired, kind != Difference.ORDER.value),
     )
+
+
+def places(steps: Iterable[Setter], source: GitSource, commit: str) -> tuple[Place, ...]:
+    """Return the steps that set a field as they are shown; what the build does by itself has no place."""
+    return tuple(
+        Place(step.step, "", "")
+        if step.where == BUILD
+        else Place(step.step, visible(step.where), file_url(source.repo_url, commit, step.where))
+        for step in steps
+    )
+
+
+def _sides(live: Any, desired: Any, has_inside: bool) -> dict[str, Any]:
+    return {
+        "live": _short(live),
+        "desired": _short(desired),
+        "lines": tuple(Line(line.mark, visible(line.text)) for line in inner_lines(live, desired)),
+        "inside": tuple(
+            Inside(visible(change.path), _short(change.live), _short(change.desired))
+            for change in (inner_changes(live, desired) if has_inside else ())
+        ),
+    }
 
 
 def quiet_counts(view: ResourceView) -> list[tuple[str, int]]:
@@ -132,30 +170,3 @@ def quiet_counts(view: ResourceView) -> list[tuple[str, int]]:
 def _short(item: Any) -> str:
     text = value(item)
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}… ({len(text)} characters)"
-
-
-def _lines(live: Any, desired: Any) -> Iterator[Line]:
-    """Yield the lines of a text that differ, with some around them; what is left out is counted."""
-    before, after = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
-    if max(len(before), len(after)) < 2:
-        return
-    if len(before) + len(after) > _LONGEST:
-        yield Line("-", f"{len(before)} lines")
-        yield Line("+", f"{len(after)} lines: too many to compare here")
-        return
-    last = 0
-    for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
-        yield from _skipped(group[0][1] - last)
-        for tag, start, end, from_, to in group:
-            if tag == "equal":
-                yield from (Line(" ", visible(text)) for text in before[start:end])
-            else:
-                yield from (Line("-", visible(text)) for text in before[start:end])
-                yield from (Line("+", visible(text)) for text in after[from_:to])
-        last = group[-1][2]
-    yield from _skipped(len(before) - last)
-
-
-def _skipped(count: int) -> Iterator[Line]:
-    if count > 0:
-        yield Line("…", f"{count} equal {'line' if count == 1 else 'lines'}")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.tree import Entry, Tree
+from gitsync.render.spelled import follow
 from gitsync.render.yaml_reader import locate, read_all
-
-Path = tuple[str | int, ...]
-
-_STEP = re.compile(r'\.([^.\["]+)|\["([^"]+)"\]|\[([^\]]*)\]')
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,39 +49,5 @@ def _places(tree: Tree, file: str, manifest: Manifest, field: str) -> Iterator[_
             continue
         written = str(at(document, "metadata", "name", default=""))
         if written in name:
-            path = _path(document, field)
+            path, _ = follow(document, field)
             yield _Place(len(path), written == name, file, locate(text, index, path))
-
-
-def _path(document: Any, field: str) -> Path:
-    """Return the part of the field's path that the document has."""
-    path: list[str | int] = []
-    value = document
-    for plain, quoted, selector in _STEP.findall(field):
-        name = plain or quoted
-        step: str | int | None
-        if name:
-            step = name if isinstance(value, dict) and name in value else None
-        else:
-            step = _index(value, selector)
-        if step is None:
-            break
-        path.append(step)
-        value = value[step]
-    return tuple(path)
-
-
-def _index(items: Any, selector: str) -> int | None:
-    """Return the index of the list item that ``0``, ``name="web"`` or ``="x"`` selects."""
-    if not isinstance(items, list):
-        return None
-    if selector.isdigit():
-        return int(selector) if int(selector) < len(items) else None
-    try:
-        wanted = {key: orjson.loads(value) for key, _, value in (part.partition("=") for part in selector.split(","))}
-    except orjson.JSONDecodeError:
-        return None
-    for index, item in enumerate(items):
-        if item == wanted.get("") or (isinstance(item, dict) and all(item.get(k) == v for k, v in wanted.items())):
-            return index
-    return None

@@ -17,6 +17,7 @@ import orjson
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.render.build import build
 from gitsync.render.files import ParseCache
+from gitsync.render.trace import trace
 from gitsync.workers import wire
 from gitsync.workers.ambiguous import refuse_ambiguous
 from gitsync.workers.confine import allow_processor_time, confine, memory_in_use
@@ -52,6 +53,10 @@ class Renderer:
 
     def _built(self, request: dict[str, Any]) -> bytes:
         tree = self._trees.open(request["git_dir"], request["commit"])
+        if "wanted" in request:
+            made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
+            traces = wire.of_traces(trace(made, wire.to_wanted(request["wanted"])))
+            return wire.frame({"traces": traces, "is_last": self.is_done})
         made = build(tree, request["path"], cache=self._cache, renderer=request["renderer"])
         refuse_ambiguous(made.manifests)
         return wire.frame({"build": wire.of_build(made), "is_last": self.is_done})

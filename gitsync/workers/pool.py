@@ -9,6 +9,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
+from gitsync.render.trace import Traces, Wanted
 from gitsync.workers import wire
 from gitsync.workers.process import Died, Process, TookTooLong, render_command
 
@@ -38,12 +39,20 @@ class RenderPool:
 
     def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
         """Return what a path of a commit renders to; raise InvalidInput with ``file:line``."""
+        return wire.to_build(self._answer(snapshot, path, renderer)["build"])
+
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
+        """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
+        return wire.to_traces(self._answer(snapshot, path, renderer, wanted=wire.of_wanted(wanted))["traces"])
+
+    def _answer(self, snapshot: Snapshot, path: str, renderer: str, **more: Any) -> dict[str, Any]:
         request = {
             "git_dir": snapshot.git_dir,
             "commit": snapshot.commit.id,
             "path": path,
             "renderer": renderer,
             "seconds": self._seconds,
+            **more,
         }
         answer = self._ask(request)
         if answer.get("trace"):
@@ -53,7 +62,7 @@ class RenderPool:
             raise InvalidInput(what, cure=_CURE)
         if "error" in answer:
             raise wire.to_error(answer["error"])
-        return wire.to_build(answer["build"])
+        return answer
 
     def close(self) -> None:
         """End every process; a render that still runs fails."""

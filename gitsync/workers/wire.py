@@ -12,8 +12,11 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
+from gitsync.render.provenance import Setter
 from gitsync.render.resource import Origin
+from gitsync.render.trace import Traces, Wanted
 from gitsync.render.yaml_scalars import Date
 
 LENGTH_BYTES: Final = 4
@@ -63,6 +66,38 @@ def to_build(message: dict[str, Any]) -> Build:
         warnings=tuple(map(_text_as_bytes, message["warnings"])),
         sources=tuple(Origin(_text_as_bytes(file), document) for file, document in message["sources"]),
     )
+
+
+def of_wanted(wanted: Wanted) -> dict[str, list[str]]:
+    """Return fields to trace as JSON can hold them."""
+    return {ref.path: list(fields) for ref, fields in wanted.items()}
+
+
+def to_wanted(message: dict[str, list[str]]) -> Wanted:
+    """Return the fields to trace that ``of_wanted`` wrote."""
+    return {ObjectRef.from_path(path): fields for path, fields in message.items()}
+
+
+def of_traces(traces: Traces) -> dict[str, Any]:
+    """Return traces as JSON can hold them."""
+    return {
+        ref.path: {
+            field: [[setter.step, _bytes_as_text(setter.where)] for setter in setters]
+            for field, setters in fields.items()
+        }
+        for ref, fields in traces.items()
+    }
+
+
+def to_traces(message: dict[str, Any]) -> Traces:
+    """Return the traces that ``of_traces`` wrote."""
+    return {
+        ObjectRef.from_path(path): {
+            field: tuple(Setter(step, _text_as_bytes(where)) for step, where in setters)
+            for field, setters in fields.items()
+        }
+        for path, fields in message.items()
+    }
 
 
 def of_error(error: GitsyncError) -> dict[str, str]:

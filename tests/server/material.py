@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gitsync.objects.application import parse_application
+from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import (
     Action,
     Change,
@@ -27,6 +27,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView, StateEvent
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.render.trace import Traces
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FORM = "f" * 43
@@ -95,6 +96,18 @@ class Asked:
         return 0
 
 
+@dataclass(slots=True)
+class StillOrigins:
+    """Where fields come from, and what was asked for."""
+
+    known: Traces = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[ObjectRef, list[str]]]] = field(default_factory=list)
+
+    def of(self, app: Application, commit: str, wanted: dict[ObjectRef, list[str]]) -> Traces:
+        self.asked.append((app.key, commit, wanted))
+        return self.known
+
+
 class StoppedClock:
     def now(self) -> datetime:
         return NOW
@@ -109,12 +122,15 @@ class StillEngine:
     requests: Asked
     records: SqlRecords
     undo: Any
+    origins: Any
     clock: StoppedClock
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
     records = SqlRecords(Database(f"sqlite:///{folder}/records.db"))
-    return StillEngine(StillView({view.key: view for view in views}), Asked(), records, None, StoppedClock())
+    return StillEngine(
+        StillView({view.key: view for view in views}), Asked(), records, None, StillOrigins(), StoppedClock()
+    )
 
 
 def resource(

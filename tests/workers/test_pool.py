@@ -13,7 +13,9 @@ import pytest
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Snapshot
+from gitsync.render.provenance import Setter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
 from tests.gitrepo import GitRepo
@@ -98,6 +100,21 @@ def test_a_path_is_rendered(pool: RenderPool, snapshot: Snapshot) -> None:
     build = pool.render(snapshot, "good")
     assert [manifest["metadata"]["name"] for manifest in build.manifests] == ["my-config"]
     assert {"good/config.yaml", "good/kustomization.yaml"} <= build.files_read
+
+
+def test_fields_are_traced_to_files_and_lines(pool: RenderPool, snapshot: Snapshot) -> None:
+    config = ObjectRef("", "ConfigMap", "", "my-config")
+    name = (Setter("resource", "good/config.yaml:4"), Setter("PrefixTransformer", "good/kustomization.yaml:3"))
+    odd = ObjectRef("", "ConfigMap", "", "config")
+
+    assert pool.trace(snapshot, "other", "Auto", {config: [".metadata.name", ".data.gone"]}) == {
+        config: {".metadata.name": name}
+    }
+    assert pool.trace(snapshot, "plain", "Auto", {odd: [""]}) == {
+        odd: {"": (Setter("manifest", "plain/odd\udcff.yaml:1"),)}
+    }
+    with pytest.raises(InvalidInput, match=r"broken/broken.yaml:2"):
+        pool.trace(snapshot, "broken", "Auto", {config: [""]})
 
 
 def test_the_renderer_is_passed_on(pool: RenderPool, snapshot: Snapshot) -> None:
