@@ -234,6 +234,30 @@ class Reasoner(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One number, never NaN, and the labels of its series as text; empty where it has none."""
+
+    value: float
+    labels: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a query gave: at least one number, or in words why there is none."""
+
+    samples: tuple[Sample, ...] = ()
+    problem: str = ""
+
+
+class Metrics(Protocol):
+    """Ask for numbers of a monitoring system. It never raises: what fails is a Reading that says so."""
+
+    def read(self, query: str, max_age: float) -> Reading | None:
+        """Return what a query gives, asked at most so many seconds ago; None while that is on its way."""
+        ...
+
+
 class Records(Protocol):
     """History and audit. Every method raises RecordUnavailable when the database cannot do it."""
 

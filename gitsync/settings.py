@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
     policies: Path | None = Field(None, description="folder of Policy files with rules that manifests must meet")
     reasoner_hosts: str = Field("", description="hosts, divided by commas, that Applications may ask about plans")
+    prometheus: str = Field("", description="URL of the Prometheus server that Applications may ask after a sync")
+    prometheus_token: Path | None = Field(None, description="file with the bearer token for Prometheus")
     namespace: str = Field("gitsync", description="namespace of the controller's own Lease")
     leader_election: bool = Field(False, description="take part in an election; needed with more than one replica")
     install_crds: bool = Field(True, description="install the custom resource definitions at start, if allowed")

@@ -21,7 +21,8 @@ from gitsync.controllers.definitions import Definitions
 from gitsync.gate.policies import parse_policy
 from gitsync.gate.policy import Policy
 from gitsync.gate.rules import ManifestRule, parse_rules
-from gitsync.ports import Clock, Cluster, Live, Reasoner, Records, Renderer, Requests, Source, View
+from gitsync.ports import Clock, Cluster, Live, Metrics, Reasoner, Records, Renderer, Requests, Source, View
+from gitsync.prometheus.client import Prometheus
 from gitsync.reasoner.advisor import Advisor
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
@@ -33,6 +34,7 @@ from gitsync.source.repositories import Repositories
 from gitsync.source.rules import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
 from gitsync.sync.advice import Advising
+from gitsync.sync.aftermath import Aftermath
 from gitsync.sync.converge import Converger
 from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
@@ -96,6 +98,7 @@ class Edges:
     clock: Clock
     pool: Executor
     reasoner: Reasoner | None = None
+    metrics: Metrics | None = None
 
 
 def build_controller(settings: Settings, policy: Policy | None = None) -> Controller:
@@ -112,9 +115,10 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     is_leading = (lambda: leader.is_leading) if settings.leader_election else (lambda: True)
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock)
+    metrics = Prometheus(settings.prometheus, clock, token=settings.prometheus_token) if settings.prometheus else None
     policies, rules = _governed(settings)
     applications, state = join(
-        Edges(cluster, live, records, source, renderer, clock, pool, reasoner),
+        Edges(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),
         (policy,) if policy else policies,
         rules,
         is_leading=is_leading,
@@ -126,6 +130,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         _Closing(records.close),
         _Closing(renderer.close),
         _Closing(reasoner.close),
+        *([_Closing(metrics.close)] if metrics else []),
         _Closing(client.close),
         _Closing(lambda: pool.shutdown(cancel_futures=True)),
         _Closing(live.stop),
@@ -155,7 +160,8 @@ def join(
     converger = Converger(cluster, live, records, clock, planner, advising, execution, policies, rules, state)
     fetcher = Fetcher(edges.source, verify_commit, cluster, live, clock)
     desire = Desire(edges.source, edges.renderer, cluster, live, fetcher)
-    pipeline = Pipeline(fetcher, desire, converger, records, statuses, state, clock)
+    aftermath = Aftermath(records, edges.metrics)
+    pipeline = Pipeline(fetcher, desire, converger, aftermath, records, statuses, state, clock)
     applications = Applications(pipeline, state, cluster, live, clock, is_leading=is_leading, workers=workers)
     execution.nudge = applications.look_at_git
     return applications, state

@@ -23,11 +23,21 @@ def run(
     host: Host = "127.0.0.1",
     port: Port = 8080,
     install_crds: Annotated[bool, typer.Option(help="Install the CustomResourceDefinitions first.")] = True,
+    prometheus: Annotated[
+        str, typer.Option(envvar="GITSYNC_PROMETHEUS", help="The Prometheus server that is asked after a sync.")
+    ] = "",
 ) -> Exit:
     """Run the controller and the dashboard against a cluster."""
     from gitsync.cli.commands.run import run
 
-    settings = load_settings(kubeconfig=kubeconfig, data=data, web_host=host, web_port=port, install_crds=install_crds)
+    settings = load_settings(
+        kubeconfig=kubeconfig,
+        data=data,
+        web_host=host,
+        web_port=port,
+        install_crds=install_crds,
+        prometheus=prometheus,
+    )
     return run(application or [], settings)
 
 

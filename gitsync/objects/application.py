@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from gitsync.objects.manifest import Manifest, at, metadata_of
 _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
 
 
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 _LONGEST = 366 * 24 * 3600.0
 _LONGEST_ANSWER = 120.0
 
@@ -96,6 +97,16 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """The most that a Prometheus query may give after a sync, and for how many seconds more is borne."""
+
+    name: str
+    query: str
+    max: float
+    lasting: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class SyncPolicy:
     """How the application is kept in sync; times in seconds."""
 
@@ -108,6 +119,7 @@ class SyncPolicy:
     windows: tuple[Window, ...] = ()
     health_timeout: float = 600.0
     on_degraded: str = "Ignore"
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +269,25 @@ def _sync_policy(spec: Mapping[str, Any]) -> SyncPolicy:
             ("Rollback", "Hold", "Ignore"),
             f"{where}.postSync.onDegraded",
         ),
+        limits=_limits(at(spec, "postSync", "queries") or (), f"{where}.postSync.queries"),
     )
+
+
+def _limits(queries: Sequence[Mapping[str, Any]], where: str) -> tuple[Limit, ...]:
+    limits = tuple(_limit(query, f"{where}[{index}]") for index, query in enumerate(queries))
+    if len({limit.name for limit in limits}) < len(limits):
+        raise InvalidInput("two queries have one name", where=where)
+    return limits
+
+
+def _limit(query: Mapping[str, Any], where: str) -> Limit:
+    name, text = str(query.get("name", "")), str(query.get("prometheusQuery", ""))
+    if not name or not text:
+        raise InvalidInput("needs name and prometheusQuery", where=where)
+    most = str(query.get("max", ""))
+    if _NUMBER.fullmatch(most) is None:
+        raise InvalidInput(f"{most!r} is no number", where=f"{where}.max", cure='write it as "0.05"')
+    return Limit(name, text, float(most), parse_duration(query.get("for", "0s"), f"{where}.for"))
 
 
 def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:

@@ -54,8 +54,8 @@ class SyncRecord:
     """
     What one sync saw, decided and did; ``id`` is 0 until saved.
 
-    ``application`` is ``namespace/name``; ``trigger`` is one of commit, drift, manual, retry, rollback, start.
-    Values of Secrets never stand in it.
+    ``application`` is ``namespace/name``; ``trigger`` is one of commit, drift, manual, retry, rollback, post-sync,
+    delete. Values of Secrets never stand in it.
     """
 
     application: str

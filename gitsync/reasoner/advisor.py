@@ -11,9 +11,10 @@ import orjson
 
 from gitsync.objects.application import Application, OpenAI
 from gitsync.objects.change import Plan
+from gitsync.outbound import NoAnswer, host_of
 from gitsync.ports import Advice, Clock
 from gitsync.reasoner.answer import BadAnswer, read_answer
-from gitsync.reasoner.chat import ChatFailed, complete, host_of
+from gitsync.reasoner.chat import complete
 from gitsync.reasoner.prompt import INSTRUCTIONS, question
 
 _TRIES = 2
@@ -82,7 +83,7 @@ class Advisor:
             try:
                 body = complete(endpoint.endpoint, endpoint.model, key, INSTRUCTIONS, asked, endpoint.timeout)
                 advice, tokens = read_answer(body, endpoint.model)
-            except ChatFailed as error:
+            except NoAnswer as error:
                 failure = f"it {error}"
                 if not error.again:
                     break

@@ -156,10 +156,10 @@ class Converger:
             return ""
         if turn.is_requested:
             return "manual"
+        if turn.pin is not None and turn.pin.commit and not turn.is_applied:
+            return "rollback"
         if not app.sync.automated or (turn.pin is not None and not turn.pin.commit):
             return ""
-        if turn.pin is not None and not turn.is_applied:
-            return "rollback"
         if not turn.is_applied:
             return "retry" if memory.attempts.failures else "commit"
         return "drift" if app.sync.self_heal else ""

@@ -100,7 +100,8 @@ class Execution:
         memory.operation = None
         if operation.steps or message:
             took = round((self._clock.monotonic() - operation.began) * 1000)
-            turn.record = finish(operation, turn.app, self._records, message, took, superseded=superseded)
+            why = turn.pin.message if turn.pin is not None and operation.trigger == "rollback" else ""
+            turn.record = finish(operation, turn.app, self._records, message, took, why=why, superseded=superseded)
 
     def _begin(self, turn: Turn, memory: Memory, plan: Plan, trigger: str) -> Operation:
         return Operation(

@@ -57,9 +57,16 @@ def _described(difference: FieldDifference) -> str:
 
 
 def finish(
-    operation: Operation, app: Application, records: Records, message: str, duration_ms: int, superseded: bool = False
+    operation: Operation,
+    app: Application,
+    records: Records,
+    message: str,
+    duration_ms: int,
+    *,
+    why: str = "",
+    superseded: bool = False,
 ) -> SyncRecord:
-    """Save and return the record of an operation; the oldest beyond the application's limit are dropped."""
+    """Save and return the record of an operation, beginning with why; the oldest beyond the limit are dropped."""
     record = records.save(
         SyncRecord(
             application=app.key,
@@ -70,7 +77,7 @@ def finish(
             outcome=Outcome.SUPERSEDED if superseded else _outcome(operation, message),
             risk=operation.plan.risk.value,
             digest=operation.plan.digest,
-            explanation=operation.plan.explanation,
+            explanation=f"{why}. {operation.plan.explanation}" if why else operation.plan.explanation,
             message=message,
             steps=tuple(operation.steps.values()),
             initiator=operation.initiator,

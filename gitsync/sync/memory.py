@@ -95,8 +95,6 @@ class Memory:
     heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     requested_by: str = ""
     """The person who asks for a sync; empty once it was carried out."""
-    settled: tuple[str, float] = ("", 0.0)
-    """The commit whose health is waited for, and since when, by the monotonic clock."""
     is_resumed: bool = False
     """Whether it was looked, after the start, for an operation that a crash interrupted."""
     has_open_intents: bool = True

@@ -19,7 +19,7 @@ from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Clock, Records
-from gitsync.sync.aftermath import judge
+from gitsync.sync.aftermath import Aftermath
 from gitsync.sync.converge import Converger
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.memory import Memory
@@ -42,6 +42,7 @@ class Pipeline:
         fetcher: Fetcher,
         desire: Desire,
         converger: Converger,
+        aftermath: Aftermath,
         records: Records,
         statuses: Statuses,
         state: State,
@@ -50,6 +51,7 @@ class Pipeline:
         self._fetcher = fetcher
         self._desire = desire
         self._converger = converger
+        self._aftermath = aftermath
         self._records = records
         self._statuses = statuses
         self._state = state
@@ -101,7 +103,7 @@ class Pipeline:
             else:
                 turn.pin = None
                 self._converge(turn, memory, commit)
-                judge(turn, memory, self._clock.monotonic())
+                self._aftermath.judge(turn)
         except TerminalError as error:
             stage = turn.stage
             if stage not in _GIT or turn.applied in ("", turn.commit.id if turn.commit else ""):

@@ -8,6 +8,7 @@ from gitsync.errors import Refused, TransientError, one_line
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.conditions import Condition, set_conditions
 from gitsync.objects.health import Health
+from gitsync.sync.limits import CONDITION
 from gitsync.sync.turn import Stage, Turn
 
 _PROBLEMS = 10
@@ -29,6 +30,7 @@ def status_of(turn: Turn) -> dict[str, Any]:
             "revision": _revision(turn),
             "resources": _counts(turn) or before.get("resources"),
             "pinned": _pinned(turn),
+            "postSync": turn.watch.to_status() if turn.watch else {},
             "plan": _plan(turn),
             "operation": dict(turn.operation),
             "drift": _drift(turn, now),
@@ -36,7 +38,7 @@ def status_of(turn: Turn) -> dict[str, Any]:
                 :_PROBLEMS
             ],
             "history": _history(turn),
-            "conditions": set_conditions(before.get("conditions") or (), _conditions(turn), turn.app.generation, now),
+            "conditions": set_conditions(_kept(turn), _conditions(turn), turn.app.generation, now),
             **turn.inventory.to_status(),
         }.items()
         if value not in (None, "", [], {})
@@ -118,10 +120,17 @@ def _history(turn: Turn) -> list[dict[str, Any]]:
     return [entry, *before][: turn.app.history_limit]
 
 
+def _kept(turn: Turn) -> list[dict[str, Any]]:
+    """Return the conditions that stand until they are set anew; an application without limits says nothing of them."""
+    conditions = turn.status_before.get("conditions") or ()
+    return [item for item in conditions if turn.app.sync.limits or item.get("type") != CONDITION]
+
+
 def _conditions(turn: Turn) -> list[Condition]:
     return [
         *_source_condition(turn),
         *_render_condition(turn),
+        *([turn.limits] if turn.limits is not None else []),
         _reconciling(turn),
         _stalled(turn),
         _ready(turn),
@@ -169,7 +178,9 @@ def _ready(turn: Turn) -> Condition:
         return Condition("Ready", "False", turn.reason or turn.phase, _why(turn))
     health = turn.overall_health
     if health in (Health.HEALTHY, Health.SUSPENDED):
-        return Condition("Ready", "True", "SyncedAndHealthy", f"{turn.rendered} objects")
+        is_noted = turn.limits is not None and turn.limits.status != "True"
+        note = f"; {turn.limits.message}" if is_noted and turn.limits is not None else ""
+        return Condition("Ready", "True", "SyncedAndHealthy", f"{turn.rendered} objects{note}")
     return Condition("Ready", "False", health.value, turn.worst())
 
 

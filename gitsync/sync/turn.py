@@ -11,12 +11,14 @@ from typing import Any
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
 from gitsync.objects.change import Plan, Verdict
+from gitsync.objects.conditions import Condition
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.observe import Observation
+from gitsync.sync.watch import Watch
 
 
 class Stage(Enum):
@@ -32,7 +34,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """An older commit kept instead of one that did not become healthy; without one, everything is left as it is."""
+    """An older commit kept instead of one that is no good; without one, everything is left as it is."""
 
     commit: str
     instead: str
@@ -42,7 +44,7 @@ class Pin:
     def message(self) -> str:
         """What happened, in words."""
         done = f"rolled back to {self.commit[:12]}" if self.commit else "held"
-        return f"{done}, because {self.instead[:12]} is not healthy: {self.reason}"
+        return f"{self.reason}: {done} until there is a newer commit than {self.instead[:12]}"
 
 
 @dataclass(slots=True)
@@ -78,6 +80,8 @@ class Turn:
     good: str = ""
     operation: Mapping[str, Any] = field(default_factory=dict)
     pin: Pin | None = None
+    watch: Watch | None = None
+    limits: Condition | None = None
     requested: str = ""
     requested_by: str = ""
     drift_seen: tuple[tuple[ObjectRef, str], ...] = ()
@@ -111,6 +115,7 @@ class Turn:
             good=str(at(manifest, "status", "revision", "good", default="")),
             operation=at(manifest, "status", "operation", default={}),
             pin=_pin(at(manifest, "status", "pinned")),
+            watch=Watch.from_status(at(manifest, "status", "postSync")),
             requested=str(at(manifest, "status", "requestedSync", default="")),
         )
 

@@ -1,0 +1,80 @@
+"""One request to a server outside: no redirects, no proxies, a hard deadline, a bounded answer, TLS verified."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import threading
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+
+class NoAnswer(Exception):
+    """No usable answer came; ``again`` says whether another try may help."""
+
+    def __init__(self, what: str, *, again: bool) -> None:
+        super().__init__(what)
+        self.again = again
+
+
+def host_of(url: str) -> str:
+    """Return host and port of a URL as people write them; empty when it is no http(s) URL, or names a user."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ""
+    return f"{parts.hostname}{port}" if is_usable else ""
+
+
+def request(
+    method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, seconds: float, most: int
+) -> tuple[int, bytes]:
+    """Return status and body of an answer, whatever the status; raise NoAnswer, whose text quotes neither side."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=seconds)
+    cut = _Cut(seconds)
+    try:
+        connection.connect()
+        cut.start(connection.sock)
+        connection.request(method, parts._replace(scheme="", netloc="").geturl() or "/", body, dict(headers))
+        response = connection.getresponse()
+        answer = response.read(most + 1)
+        if cut.is_done:  # what was read is a part only
+            raise TimeoutError
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        is_late = cut.is_done or isinstance(error, TimeoutError)
+        what = f"did not answer within {seconds:g} s" if is_late else "cannot be reached"
+        raise NoAnswer(what, again=not is_late) from error
+    finally:
+        cut.cancel()
+        connection.close()
+    if len(answer) > most:
+        raise NoAnswer("answered more than the limit", again=False)
+    return response.status, answer
+
+
+class _Cut:
+    """End a request that trickles on for ever: a time limit of the socket counts from byte to byte only."""
+
+    def __init__(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._socket: socket.socket | None = None
+        self.is_done = False
+
+    def start(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._timer.start()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        self.is_done = True
+        with contextlib.suppress(OSError):
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)

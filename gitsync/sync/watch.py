@@ -1,0 +1,42 @@
+"""Watch: how a newly applied commit has done so far; kept in the status, so that a restart goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """
+    Since when a commit is watched, and since when each of its limits is exceeded without a break, by name.
+
+    ``verdict`` is why it is no good, where the application wants that to be said only.
+    """
+
+    commit: str
+    since: datetime
+    over: Mapping[str, datetime] = field(default_factory=dict)
+    verdict: str = ""
+
+    @classmethod
+    def from_status(cls, status: Any) -> Watch | None:
+        """Return the watch that a status keeps, None when it keeps none."""
+        if not isinstance(status, dict) or "since" not in status:
+            return None
+        over = {str(entry["name"]): datetime.fromisoformat(str(entry["since"])) for entry in status.get("over") or ()}
+        since = datetime.fromisoformat(str(status["since"]))
+        return cls(str(status.get("commit", "")), since, over, str(status.get("verdict", "")))
+
+    def to_status(self) -> dict[str, Any]:
+        """Return what the status keeps."""
+        kept: dict[str, Any] = {"commit": self.commit, "since": _text(self.since)}
+        if self.over:
+            kept["over"] = [{"name": name, "since": _text(since)} for name, since in self.over.items()]
+        return kept | ({"verdict": self.verdict} if self.verdict else {})
+
+
+def _text(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
