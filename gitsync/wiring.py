@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
@@ -18,6 +19,7 @@ from gitsync.cluster.lease import ClusterLease
 from gitsync.cluster.live import LiveView
 from gitsync.controllers.application import Applications
 from gitsync.controllers.definitions import Definitions
+from gitsync.errors import InvalidInput
 from gitsync.gate.policies import parse_policy
 from gitsync.gate.policy import Policy
 from gitsync.gate.rules import ManifestRule, parse_rules
@@ -116,7 +118,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock)
     metrics = Prometheus(settings.prometheus, clock, token=settings.prometheus_token) if settings.prometheus else None
-    policies, rules = _governed(settings)
+    policies, rules = read_policies(settings.policies)
     applications, state = join(
         Edges(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),
         (policy,) if policy else policies,
@@ -167,9 +169,15 @@ def join(
     return applications, state
 
 
-def _governed(settings: Settings) -> tuple[tuple[Policy, ...], tuple[ManifestRule, ...]]:
-    """Read the operator's policies, and the rules that manifests must meet."""
-    files = sorted(settings.policies.glob("*.yaml")) if settings.policies else []
+def read_policies(folder: Path | None) -> tuple[tuple[Policy, ...], tuple[ManifestRule, ...]]:
+    """
+    Read the operator's policies, and the rules that manifests must meet.
+
+    Raise InvalidInput when the folder is not there: without policies nearly everything is allowed.
+    """
+    if folder is not None and not folder.is_dir():
+        raise InvalidInput(f"there is no folder {folder}", where="policies")
+    files = sorted(folder.glob("*.yaml")) if folder is not None else []
     documents = [(document, file.name) for file in files for document in read_all(file.read_bytes(), file.name)]
     policies = (parse_policy(document, name) for document, name in documents)
     rules = (rule for document, name in documents for rule in parse_rules(document, name))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from gitsync.apply.hooks import is_hook
 from gitsync.errors import InvalidInput
 from gitsync.gate.approvals import asks, needs_approval
-from gitsync.gate.checks import check_manifests
 from gitsync.gate.decide import decide
 from gitsync.gate.policies import policy_for
-from gitsync.gate.policy import Policy, violations
-from gitsync.gate.rules import ManifestRule, check_rules
-from gitsync.gate.validate import validate
+from gitsync.gate.policy import Policy
+from gitsync.gate.rules import ManifestRule
 from gitsync.objects.change import Action, Decision, Plan, Verdict
 from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import GROUP, HOOK_RUN, VERSION
@@ -26,6 +24,7 @@ from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
 from gitsync.sync.advice import Advising
 from gitsync.sync.attempts import count_success
+from gitsync.sync.checks import Place, refuse_misfits, violations_of
 from gitsync.sync.dependencies import waits_for
 from gitsync.sync.execution import Execution, is_terminating
 from gitsync.sync.finish import describe_drift
@@ -35,9 +34,6 @@ from gitsync.sync.planning import Planner
 from gitsync.sync.resumption import kept
 from gitsync.sync.state import State
 from gitsync.sync.turn import Stage, Turn
-
-Place = Callable[[Manifest, str], str]
-"""Tell where a field of a rendered object was written, as ``file:line``."""
 
 _APPROVAL_POLL = 5.0
 """An approval may be given by another process, straight into the database."""
@@ -134,16 +130,11 @@ class Converger:
         if memory.checked is observation.desired and memory.checked_by is observation.schemas:
             return
         turn.stage = Stage.RENDER
-        for ref, manifest in observation.desired.items():
-            schema = observation.schema_of(manifest)
-            for problem in validate(manifest, schema) if schema is not None else ():
-                turn.observation = None
-                raise InvalidInput(
-                    f"{problem.path}: {problem.what}", where=place(manifest, problem.path), subject=str(ref)
-                )
-            for line in check_manifests([manifest]):
-                turn.observation = None
-                raise InvalidInput(line, where=place(manifest, ""))
+        try:
+            refuse_misfits(observation, place)
+        except InvalidInput:
+            turn.observation = None
+            raise
         memory.checked, memory.checked_by = observation.desired, observation.schemas
 
     def _trigger(self, turn: Turn, memory: Memory) -> str:
@@ -194,7 +185,7 @@ class Converger:
             self._records.approval(turn.app.key, plan.digest, turn.now),
             turn.now,
             manual=turn.is_requested,
-            violations=self._violations(turn, plan),
+            violations=violations_of(turn.app, plan, self._policies, self._rules),
         )
         rejection = self._records.rejection(turn.app.key, plan.digest)
         if turn.verdict.decision is Decision.HELD and rejection is not None:
@@ -207,16 +198,6 @@ class Converger:
         resource = self._cluster.resource(GROUP, VERSION, "Application")
         namespace, _, name = key.partition("/")
         return self._live.get(resource, namespace, name) if resource is not None else None
-
-    def _violations(self, turn: Turn, plan: Plan) -> tuple[str, ...]:
-        namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
-        desired = {change.ref: change.desired for change in plan.changes if change.desired is not None}
-        created = created_namespace(turn.app)
-        desired = {ref: manifest for ref, manifest in desired.items() if created.get(ref) != manifest}
-        return (
-            *violations(policy_for(self._policies, turn.app), turn.app, desired, lambda of: namespaced[of]),
-            *check_rules(self._rules, desired.values()),
-        )
 
     def _settle_intents(self, turn: Turn, memory: Memory) -> None:
         """

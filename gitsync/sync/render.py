@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitsync.errors import EmptyRender, InvalidInput
+from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
@@ -19,6 +20,9 @@ from gitsync.sync.places import place_of
 from gitsync.sync.turn import Stage, Turn
 from gitsync.sync.unseal import open_manifests
 
+KeysOf = Callable[[Application, Cluster, Live], tuple[str, ...]]
+"""Return the texts of the keys that open what an application encrypted."""
+
 _KEPT = 2
 """The commit that is followed, and the last good one."""
 
@@ -26,12 +30,21 @@ _KEPT = 2
 class Desire:
     """Know what commits declare for an application."""
 
-    def __init__(self, source: Source, renderer: Renderer, cluster: Cluster, live: Live, fetcher: Fetcher) -> None:
+    def __init__(
+        self,
+        source: Source,
+        renderer: Renderer,
+        cluster: Cluster,
+        live: Live,
+        fetcher: Fetcher,
+        keys_of: KeysOf = decryption_keys,
+    ) -> None:
         self._source = source
         self._renderer = renderer
         self._cluster = cluster
         self._live = live
         self._fetcher = fetcher
+        self._keys_of = keys_of
 
     def of(self, turn: Turn, memory: Memory, commit: Commit) -> Mapping[ObjectRef, Manifest]:
         """
@@ -62,7 +75,7 @@ class Desire:
         """Return the texts of the keys that the application names; none where nothing is encrypted."""
         if not any(is_encrypted(manifest) for manifest in build.manifests):
             return ()
-        return decryption_keys(turn.app, self._cluster, self._live)
+        return self._keys_of(turn.app, self._cluster, self._live)
 
     def _opened(
         self, turn: Turn, memory: Memory, commit: Commit, build: Build, keys: tuple[str, ...]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
+from gitsync.wiring import read_policies
 from tests.flow.world import World, config_map, until
 
 POLICY = """\
@@ -73,3 +75,8 @@ def test_an_application_that_no_policy_names_may_do_nothing(world: World) -> Non
         lambda: "no policy names this application" in world.condition("Ready", "bar").get("message", ""),
         describe=lambda: world.status("bar"),
     )
+
+
+def test_a_folder_of_policies_that_is_not_there_allows_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no folder"):
+        read_policies(tmp_path / "gone")
