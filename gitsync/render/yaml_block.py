@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from gitsync.render.yaml_limits import LIMITS, Limits
-from gitsync.render.yaml_line import COPY, NESTED, STRIPPED, Unusual, bare_line, styled_line
+from gitsync.render.yaml_line import COPY, NESTED, SHORT, STRIPPED, Unusual, read_line, short_line
 
 Path: TypeAlias = tuple[str | int, ...]
 Mark: TypeAlias = tuple[Any, str | int, int]
@@ -53,7 +53,7 @@ def block_lines(text: str) -> dict[Path, int] | None:
 
 
 def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
-    read_line = styled_line if limits.styles else bare_line
+    styles = limits.styles
     depth = limits.depth // 2  # what stands in brackets has the other half
     root: dict[str, Any] = {"": None}
     node: Any = root  # the collection that the line before belongs to, and the column of its members
@@ -61,7 +61,7 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
     around: list[tuple[int, Any]] = []  # the same of each collection around it
     waiting: str | None = ""  # the key on the line before, if the lines below give its value
     for number, line in enumerate(lines):
-        read = read_line(line)
+        read = short_line(line, styles) if len(line) <= SHORT else read_line(line, styles)
         if read is None:
             continue
         indent, inner, key, value, needs = read

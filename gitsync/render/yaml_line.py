@@ -39,6 +39,7 @@ STRIPPED: Final = 4
 
 _HEADERS: Final = {"|": LITERAL, "|-": STRIPPED}
 _KEY: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./$"
+SHORT: Final = 128
 _LONGEST_KEY: Final = 500
 _NOT_PLAIN: Final = frozenset("!&*|>%@`,[]{}?:#\"'")
 """What no plain value begins with, or what only looks like the beginning of one."""
@@ -47,18 +48,13 @@ _NOT_FLAT: Final = frozenset("[]{}&*!|>%@`#\\?")
 
 
 @lru_cache(maxsize=8192)
-def styled_line(line: str) -> Line | None:
-    """Return what a line says, with values that remember how they were written; None for nothing at all."""
-    return _read(line, True)
+def short_line(line: str, styles: bool) -> Line | None:
+    """Return what ``read_line`` returns, and remember it; only for lines of at most SHORT characters."""
+    return read_line(line, styles)
 
 
-@lru_cache(maxsize=8192)
-def bare_line(line: str) -> Line | None:
-    """Return what a line says; None for nothing at all."""
-    return _read(line, False)
-
-
-def _read(line: str, styles: bool) -> Line | None:
+def read_line(line: str, styles: bool) -> Line | None:
+    """Return what a line says; None for nothing at all. With ``styles``, values remember how they were written."""
     content = line.lstrip(" ")
     if not content.isprintable():  # a tab, a character that YAML forbids or one that ends a line
         raise Unusual

@@ -7,12 +7,10 @@ a date becomes an RFC 3339 string (``Date``); ``.inf`` and ``.nan`` have no JSON
 
 from __future__ import annotations
 
-import base64
 import binascii
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Final
 
 CORE: Final = "tag:yaml.org,2002:"
@@ -26,23 +24,30 @@ OLD_FLAGS: Final = frozenset(
     form for word in ("y", "n", "yes", "no", "on", "off") for form in (word, word.capitalize(), word.upper())
 )
 """Strings for us, true or false for readers of YAML 1.1."""
-_NOT_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+# Patterns are compiled when a scalar first needs them, for most manifests do without, and all together take longer than
+# a hundred objects take to render.
+_NOT_JSON: Final = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 _STARTS_NUMBER: Final = frozenset("+-.0123456789")
 UNSURE: Final = frozenset("+-.0123456789~nNtTfFyYoO<")
 """A plain scalar that begins otherwise, and is not empty, is a string."""
-_INTEGER: Final = re.compile(
+_INTEGER: Final = (
     r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO](?P<oct>[0-7]+)"
     r"|0(?P<old>[0-7]*)|(?P<dec>[1-9][0-9]{0,19}))|0b(?P<sbin>[-+][01]+)|0o(?P<soct>[-+][0-7]+)"
 )
 _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10, "sbin": 2, "soct": 8}
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_POINT_FIRST: Final = re.compile(r"\.[0-9](_?[0-9])*([eE][-+]?[0-9](_?[0-9])*)?")
+_FLOAT: Final = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+_POINT_FIRST: Final = r"\.[0-9](_?[0-9])*([eE][-+]?[0-9](_?[0-9])*)?"
 """Here alone an underscore has to stand between digits."""
-_TIMESTAMP: Final = re.compile(
+_TIMESTAMP: Final = (
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:(?P<sep>[Tt]| +)([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,]([0-9]+))?"
     r"(?:(?P<utc>Z)|([-+])([0-9]{2}):([0-9]{2}))?)?"
 )
+_IN_NUMBERS: Final = "0123456789abcdefABCDEFxXoO_+-.,: TtZinIN"
+"""The characters of numbers and dates; a text with any other is neither."""
+_EXACT: Final = 1 << 53
+"""Below this, a float has all the digits of its integer."""
 _MONTH_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -75,7 +80,9 @@ def resolve(text: str) -> Any:
         return _WORDS[text]
     if text[0] not in _STARTS_NUMBER:
         return OldFlag(text) if text in OLD_FLAGS else text
-    if _NOT_JSON.fullmatch(text):
+    if text.strip(_IN_NUMBERS):
+        return text
+    if _is_not_json(text):
         raise ValueError(f"{text} is not a number that JSON can hold")
     moment = _timestamp(text)
     if moment is not None:
@@ -88,16 +95,22 @@ def is_text(text: str) -> bool:
     """Return whether go-yaml v2, which Kustomize writes with, would read a plain scalar as a string."""
     if text in _WORDS:
         return False
-    if text[0] not in _STARTS_NUMBER or text.startswith(("0o-", "0o+")):
+    if text[0] not in _STARTS_NUMBER or text.startswith(("0o-", "0o+")) or text.strip(_IN_NUMBERS):
         return True
-    return not _NOT_JSON.fullmatch(text) and _timestamp(text) is None and _number(text) is None
+    return not _is_not_json(text) and _timestamp(text) is None and _number(text) is None
+
+
+def _is_not_json(text: str) -> bool:
+    return text[-1] in "fFnN" and re.fullmatch(_NOT_JSON, text) is not None
 
 
 def _number(text: str) -> int | float | None:
     if text[0] == ".":
-        return _float(text.replace("_", "")) if _POINT_FIRST.fullmatch(text) else None
+        return _float(text.replace("_", "")) if re.fullmatch(_POINT_FIRST, text) else None
     digits = text.replace("_", "")
-    integer = _INTEGER.fullmatch(digits)
+    if text[0] in "123456789" and len(digits) < 19 and digits.isdecimal():  # nearly all are
+        return int(digits)
+    integer = re.fullmatch(_INTEGER, digits)
     if integer:
         base = integer.lastgroup or "dec"
         value = int(integer[base] or "0", _BASES[base]) * (-1 if integer["sign"] == "-" else 1)
@@ -107,15 +120,21 @@ def _number(text: str) -> int | float | None:
 
 
 def _float(text: str) -> int | float | None:
-    if not _FLOAT.fullmatch(text):
+    if not re.fullmatch(_FLOAT, text):
         return None
     value = float(text)
     if math.isinf(value):
         return None
     if value.is_integer() and abs(value) < 1e21:  # JSON spells it as digits, which are read as an integer again
-        integer = int(Decimal(repr(value)))
+        integer = int(value) if abs(value) < _EXACT else _as_written(value)
         return integer if _is_machine_integer(integer) else value
     return value
+
+
+def _as_written(value: float) -> int:
+    from decimal import Decimal  # late: few manifests have such numbers
+
+    return int(Decimal(repr(value)))
 
 
 def _is_machine_integer(value: int) -> bool:
@@ -123,7 +142,7 @@ def _is_machine_integer(value: int) -> bool:
 
 
 def _timestamp(text: str) -> str | None:
-    match = _TIMESTAMP.fullmatch(text)
+    match = re.fullmatch(_TIMESTAMP, text) if text[4:5] == "-" else None
     if not match:
         return None
     year, month, day, hour, minute, second, *zone = (int(match[group] or 0) for group in (1, 2, 3, 5, 6, 7, 11, 12))
@@ -163,7 +182,7 @@ def _expect(kind: type | tuple[type, ...]) -> Callable[[str], Any]:
 
 def _binary(text: str) -> str:
     try:
-        return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+        return binascii.a2b_base64("".join(text.split()), strict_mode=True).decode("utf-8", "replace")
     except binascii.Error:
         raise ValueError("the text is not base64") from None
 
