@@ -19,6 +19,7 @@ from gitsync.render.crds import config_from_crds
 from gitsync.render.kustomization import CONFIGURATION, Kustomization, place
 from gitsync.render.loader import Loader, objects_in
 from gitsync.render.merge_keys import BUILT_IN
+from gitsync.render.old_flags import read_flagged
 from gitsync.render.origins import join as join_origin
 from gitsync.render.provenance import Text, Told
 from gitsync.render.resource import Id, Origin, Resource, Step, copy_value
@@ -26,7 +27,6 @@ from gitsync.render.session import Session
 from gitsync.render.shapes import Mismatch, Shape, conform
 from gitsync.render.stages import Stage, Stages
 from gitsync.render.variables import Variable, add_variables, join_variables, variable_from
-from gitsync.render.yaml_reader import read_all
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ class _Target:
         config = DEFAULTS
         for index, path in self._file.rows("configurations"):
             text = self._loader.read(path, self._file.where("configurations", index))
-            for document in read_all(text, path)[:1]:
+            for document in read_flagged(text, path):
                 config = config.merge(config_from(_conform(document, CONFIGURATION, path, text)))
         return config
 

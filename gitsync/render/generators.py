@@ -120,7 +120,7 @@ def _finish(manifest: Manifest, arguments: Mapping[str, Any]) -> Manifest:
     options = arguments.get("options") or {}
     for member in ("labels", "annotations"):
         if options.get(member):
-            manifest["metadata"][member] = dict(options[member])
+            manifest["metadata"][member] = {key: text_of(value) for key, value in options[member].items()}
     if options.get("immutable"):
         manifest["immutable"] = True
     return manifest

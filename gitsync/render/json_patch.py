@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
+from gitsync.render.old_flags import with_old_flags
 from gitsync.render.resource import copy_value
+from gitsync.render.styles import Quoted, spelled
+from gitsync.render.yaml_scalars import Date, is_text
+from gitsync.render.yaml_writer import write
 
-_EXACT: Final = 1 << 53
+_LARGE: Final = 10**6
+"""From here on, Go spells a number that was a float with an exponent."""
 
 
-def check_operations(value: Any) -> list[dict[str, Any]] | None:
-    """Return the operations of a JSON patch, or None where the value is not a list of operations."""
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[str, Any]] | None:
+    """
+    Return the operations of a JSON patch whose first document is given, or None where it is none.
+
+    A text that begins with ``[`` must be JSON to the letter, else InvalidInput is raised; any other is YAML, with
+    ``yes`` and the like as flags.
+    """
+    if not isinstance(document, list) or not all(isinstance(item, dict) for item in document):
         return None
-    return [_as_float64(item) for item in value]
+    source = text if isinstance(text, bytes) else text.encode()
+    if not source.startswith(b"["):
+        return [_as_written(item) for item in with_old_flags(document, source)]
+    try:
+        operations: list[dict[str, Any]] = json.loads(source, parse_constant=_refuse_constant)
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise InvalidInput(
+            f"a patch that begins with [ must be JSON, and this is not ({error})",
+            cure="put names and texts in double quotes, or write a YAML list with - before each operation",
+            where=f"{file}:{line}" if isinstance(text, bytes) else file,
+        ) from None
+    return operations
 
 
-def _as_float64(value: Any) -> Any:
-    """Return the value with the precision that Kustomize leaves to large numbers in a patch."""
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
+
+
+def _as_written(value: Any) -> Any:
+    """Return the value with dates as they were written."""
     if isinstance(value, dict):
-        return {key: _as_float64(item) for key, item in value.items()}
+        return {key: _as_written(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_float64(item) for item in value]
-    if isinstance(value, int) and abs(value) > _EXACT:
-        return int(float(value))
-    return value
+        return [_as_written(item) for item in value]
+    return value.written if isinstance(value, Date) else value
+
+
+def _read_again(value: Any) -> Any:
+    """Return a value as it is after a way through JSON: numbers are floats of 64 bits, and spelled as Go does."""
+    if isinstance(value, dict):
+        return {key: _read_again(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_read_again(item) for item in value]
+    if isinstance(value, str):
+        return str(value) if is_text(value or "~") else Quoted(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    number = float(value)
+    if not number.is_integer() or abs(number) >= 1e21:
+        return number
+    return int(number) if abs(number) < _LARGE else spelled(int(number), write(number).rstrip())
 
 
 def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
@@ -44,26 +85,40 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
                 f"operation {number} of the JSON patch ({name} {path}) failed: {error}",
                 cure="correct the path or the object",
             ) from None
-    return manifest
+    if not isinstance(manifest, dict):
+        raise InvalidInput("the JSON patch leaves no object", cure="correct the path of its operations")
+    return {key: _read_again(value) for key, value in manifest.items()}
 
 
 def _lenient(operation: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
-    """Return an operation as the library takes it: Kustomize counts from the end, and replaces what is absent."""
+    """
+    Return an operation as the library takes it.
+
+    Kustomize counts from the end, replaces what is absent, and takes no value, or what is absent in a test, for null.
+    """
     for member in ("path", "from"):
         if isinstance(operation.get(member), str) and "/-" in operation[member]:
             inserts = member == "path" and operation.get("op") in ("add", "copy", "move")
             operation[member] = _from_start(operation[member], manifest, inserts)
-    if operation.get("op") == "replace" and isinstance(operation.get("path"), str):
-        *parents, last = [_unescaped(part) for part in operation["path"].split("/")[1:]] or [""]
-        holder = _at(manifest, parents)
-        if isinstance(holder, dict) and last not in holder:
-            operation["op"] = "add"
-    if operation.get("op") == "copy" and isinstance(operation.get("from"), str):
-        *parents, last = [_unescaped(part) for part in operation["from"].split("/")[1:]] or [""]
-        holder = _at(manifest, parents)
-        if isinstance(holder, dict) and last not in holder:
-            return {"op": "add", "path": operation.get("path"), "value": None}
+    name, path = operation.get("op"), operation.get("path")
+    if name in ("add", "replace"):
+        operation.setdefault("value", None)
+    if name == "replace" and _is_missing(manifest, path):
+        operation["op"] = "add"
+    if name == "copy" and _is_missing(manifest, operation.get("from")):
+        return {"op": "add", "path": path, "value": None}
+    if name == "test" and _is_missing(manifest, path) and operation.get("value", 0) is None:
+        return {"op": "test", "path": "", "value": manifest}
     return operation
+
+
+def _is_missing(manifest: Manifest, pointer: Any) -> bool:
+    """Return whether a pointer leads to a mapping that lacks the last name."""
+    if not isinstance(pointer, str):
+        return False
+    *parents, last = [_unescaped(part) for part in pointer.split("/")[1:]] or [""]
+    holder = _at(manifest, parents)
+    return isinstance(holder, dict) and last not in holder
 
 
 def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:

@@ -42,13 +42,16 @@ class Patch:
 def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
     """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
     documents = read_all(text, file)
-    operations = json_patch.check_operations(documents[0]) if documents else None  # Kustomize reads only the first
+    # Kustomize reads only the first document of a JSON patch
+    operations = json_patch.read_operations(text, documents[0], file) if documents else None
     if operations is None and not all(isinstance(document, dict) for document in documents):
         raise InvalidInput(
             "the patch is neither a strategic merge patch nor a JSON patch",
             where=where,
             cure="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
+    if not documents and text.strip() in (b"[]", "[]"):
+        raise InvalidInput("the patch is an empty list", where=where, cure="add operations, or remove the patch")
     objects = [] if operations is not None else objects_in(text, file)
     merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")

@@ -29,6 +29,7 @@ from gitsync.render.kustomization import (
 )
 from gitsync.render.loader import Loader
 from gitsync.render.merge_keys import Schema
+from gitsync.render.old_flags import read_flagged
 from gitsync.render.patches import Patcher, read_patch
 from gitsync.render.resource import Resource
 from gitsync.render.scopes import Scopes
@@ -159,7 +160,7 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
     if item.get("source") is not None or item.get("targets"):
         raise InvalidInput("a replacement has a path and a source", where=where, cure="keep one of them")
     found: list[Mapping[str, Any]] = []
-    for document in read_all(read(path), path)[:1]:
+    for document in read_flagged(read(path), path):
         shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
         checked = conform(document, shape, is_open=True)
         found += checked if isinstance(checked, list) else [checked]

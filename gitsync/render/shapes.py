@@ -127,6 +127,10 @@ def _unknown(key: str, members: Mapping[str, Shape], path: Path) -> Mismatch:
 
 
 def _wrong(value: Any, wanted: str, path: Path, cure: str = "") -> Mismatch:
-    names = {dict: "a mapping", list: "a list", str: "a text", bool: "a flag", type(None): "null"}
+    names = {dict: "a mapping", list: "a list", str: "a text", bool: "a flag", type(None): "null", object: "a number"}
     place = ".".join(str(part) for part in path) or "the file"
-    return Mismatch(f"{place} must be {wanted}, not {names.get(type(value), 'a number')}", path, cure)
+    return Mismatch(
+        f"{place} must be {wanted}, not {next(name for kind, name in names.items() if isinstance(value, kind))}",
+        path,
+        cure,
+    )

@@ -118,7 +118,7 @@ def test_a_check_goes_on_after_every_step_that_fails(gitsync: Gitsync, tmp_path:
     files = {
         "kustomization.yaml": "resources: [web.yaml, list.yaml]\ncomponents: [gone]\nconfigMapGenerator:\n"
         "- name: a\n  files: [no.txt]\n- name: b\n  literals: [x]\npatches:\n- path: lost.yaml\n"
-        "- target: {kind: Deployment}\n  patch: '[{op: remove, path: /spec/nothing}]'\n"
+        "- target: {kind: Deployment}\n  patch: '- {op: remove, path: /spec/nothing}'\n"
         "- target: {kind: Deployment}\n  patch: 'a: ['\n"
         "replacements:\n- {source: {kind: Secret}, targets: [{select: {kind: Deployment}}]}\n",
         "web.yaml": DEPLOYMENT.replace("image:", "imagge:"),

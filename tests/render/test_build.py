@@ -120,7 +120,7 @@ def test_objects_that_become_the_same_are_refused():
     line = refusal(
         {
             "kustomization.yaml": "resources: [a.yaml]\npatches:\n- target: {name: a}\n"
-            "  patch: '[{op: replace, path: /metadata/name, value: b}]'\n",
+            "  patch: '- {op: replace, path: /metadata/name, value: b}'\n",
             "a.yaml": config_map("a") + "---\n" + config_map("b"),
         }
     )

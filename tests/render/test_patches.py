@@ -30,7 +30,7 @@ def test_a_target_selects_by_regular_expressions_and_labels():
         {
             "r.yaml": maps,
             "kustomization.yaml": "resources: [r.yaml]\npatches:\n- target: {kind: Config.*, name: a.}\n"
-            "  patch: '[{op: add, path: /data, value: {x: y}}]'\n",
+            "  patch: '- {op: add, path: /data, value: {x: y}}'\n",
         }
     )
 
@@ -51,7 +51,7 @@ def test_references_follow_an_object_that_a_patch_renames():
     files = {
         "r.yaml": config_map("a") + "---\n" + DEPLOYMENT + "      volumes:\n      - {name: v, configMap: {name: a}}\n",
         "kustomization.yaml": "resources: [r.yaml]\npatches:\n- target: {kind: ConfigMap}\n"
-        "  patch: '[{op: replace, path: /metadata/name, value: b}]'\n",
+        "  patch: '- {op: replace, path: /metadata/name, value: b}'\n",
     }
 
     assert rendered(files).manifests[1]["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] == "b"
@@ -88,11 +88,56 @@ def test_quotes_in_the_object_keep_a_number_of_the_patch_a_text():
 def test_a_json_patch_is_applied_as_kustomize_does(operation, spec):
     manifest = config_map("a") + "spec: {l: [1, 2], m: {k: 1}}\n"
 
-    assert patched(manifest, f"patches:\n- target: {{kind: ConfigMap}}\n  patch: '[{operation}]'\n")["spec"] == spec
+    assert patched(manifest, f"patches:\n- target: {{kind: ConfigMap}}\n  patch: '- {operation}'\n")["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("operation", "spec"),
+    [
+        pytest.param("{op: add, path: /spec/a, value: yes}", {"a": True}, id="a flag of YAML 1.1"),
+        pytest.param("{op: add, path: /spec/a, value: ''yes''}", {"a": "yes"}, id="a quoted word"),
+        pytest.param("{op: add, path: /spec/a, value: 2001-01-01}", {"a": "2001-01-01"}, id="a date"),
+        pytest.param("{op: add, path: /spec/a}", {"a": None}, id="no value"),
+        pytest.param("{op: replace, path: /spec/a, value: null}", {"a": None}, id="null"),
+        pytest.param("{op: test, path: /spec/a, value: null}", {}, id="what is absent is null"),
+    ],
+)
+def test_a_json_patch_takes_values_as_kustomize_reads_them(operation, spec):
+    manifest = config_map("a") + "spec: {}\n"
+
+    assert patched(manifest, f"patches:\n- target: {{kind: ConfigMap}}\n  patch: '- {operation}'\n")["spec"] == spec
+
+
+def test_a_json_patch_leaves_the_numbers_of_its_object_as_go_spells_floats():
+    manifest = config_map("a") + "  annotations: {n: 12345678, o: 0755, p: 1.50}\nspec: {n: 12345678901234567}\n"
+
+    made = patched(manifest, "patches:\n- target: {kind: ConfigMap}\n  patch: '- {op: add, path: /x, value: 1}'\n")
+
+    assert made["metadata"]["annotations"] == {"n": "1.2345678e+07", "o": "493", "p": "1.5"}
+    assert made["spec"]["n"] == 12345678901234568
+
+
+@pytest.mark.parametrize(
+    "text", ["[{op: add}]", '[{"op": "add",}]', '[{"op": "add", "value": 07}]', '[{"value": NaN}]']
+)
+def test_a_json_patch_that_begins_with_a_bracket_must_be_json(text):
+    files = {
+        "r.yaml": config_map("a"),
+        "p.json": text,
+        "kustomization.yaml": "resources: [r.yaml]\npatches:\n- {path: p.json, target: {kind: ConfigMap}}\n",
+    }
+
+    assert refusal(files).startswith("p.json:1: a patch that begins with [ must be JSON")
+
+
+def test_a_patch_that_is_an_empty_list_is_refused():
+    patch = "patches:\n- target: {kind: ConfigMap}\n  patch: '[]'\n"
+
+    assert "empty list" in refusal({"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{patch}"})
 
 
 def test_a_json_patch_may_add_to_annotations_that_are_not_there():
-    patch = "patches:\n- target: {kind: ConfigMap}\n  patch: '[{op: add, path: /metadata/annotations/a, value: b}]'\n"
+    patch = "patches:\n- target: {kind: ConfigMap}\n  patch: '- {op: add, path: /metadata/annotations/a, value: b}'\n"
 
     assert patched(config_map("a"), patch)["metadata"]["annotations"] == {"a": "b"}
 
@@ -101,17 +146,18 @@ def test_a_json_patch_may_add_to_annotations_that_are_not_there():
     ("patch", "says"),
     [
         (
-            "{target: {kind: ConfigMap}, patch: '[{op: remove, path: /data/x}]'}",
+            "{target: {kind: ConfigMap}, patch: '- {op: remove, path: /data/x}'}",
             "operation 0 of the JSON patch (remove /data/x)",
         ),
-        ("{patch: '[{op: remove, path: /data}]'}", "no target"),
+        ("{patch: '- {op: remove, path: /data}'}", "no target"),
+        ("{target: {kind: ConfigMap}, patch: '- {op: add, path: \"\", value: []}'}", "leaves no object"),
         ("{patch: just text}", "neither a strategic merge patch nor a JSON patch"),
         ("{target: {kind: ConfigMap}}", "neither path nor patch"),
         ("{path: p.yaml, patch: x}", "path and patch"),
         ("{path: gone.yaml}", "gone.yaml does not exist"),
         ("{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: z}}'}", "no resource matches the patch"),
-        ("{target: {name: '('}, patch: '[]'}", "not a regular expression"),
-        ("{target: {labelSelector: 'a in'}, patch: '[]'}", "not a label selector"),
+        ("{target: {name: '('}, patch: '- {op: remove, path: /data}'}", "not a regular expression"),
+        ("{target: {labelSelector: 'a in'}, patch: '- {op: remove, path: /data}'}", "not a label selector"),
     ],
 )
 def test_a_patch_that_does_not_fit_is_refused_with_its_line(patch, says):
