@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, TypeAlias
 
 Manifest: TypeAlias = dict[str, Any]
@@ -55,6 +54,8 @@ def at(value: Any, *path: str | int, default: Any = None) -> Any:
 
 def content_hash(value: Any) -> str:
     """Return a SHA-256 in hex of the value's canonical JSON: key order does not matter."""
-    import orjson  # 5 ms of every start, and rendering needs no hash
+    import hashlib  # both late: they are 8 ms of every start, and rendering needs no hash
+
+    import orjson
 
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -16,9 +16,9 @@ from gitsync.render.resource import Origin, Resource
 from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_reader import read_all
 
-_REMOTE: Final = re.compile(r"[a-z0-9+.-]+://|[a-z0-9]+::|[^/]+@[^/]+:", re.IGNORECASE)
+_REMOTE: Final = r"(?i)[a-z0-9+.-]+://|[a-z0-9]+::|[^/]+@[^/]+:"
 _STYLED: Final = Limits(styles=True)
-_MAYBE_REMOTE: Final = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+[:/]|.*//|.*\?ref=", re.IGNORECASE)
+_MAYBE_REMOTE: Final = r"(?i)[a-z0-9-]+(\.[a-z0-9-]+)+[:/]|.*//|.*\?ref="
 
 
 class Loader:
@@ -56,10 +56,10 @@ class Loader:
 
     def entry(self, path: str, where: str) -> tuple[str, Entry]:
         """Return the real path and what stands there; refuse what is absent, remote or a submodule."""
-        if _REMOTE.match(path):
+        if ":" in path and re.match(_REMOTE, path):
             raise _remote(path, where)
         real, entry = self.files.resolve(self.folder, path, where)
-        if entry is None and _MAYBE_REMOTE.match(path):
+        if entry is None and re.match(_MAYBE_REMOTE, path):
             raise _remote(path, where)
         if entry is None:
             raise InvalidInput(

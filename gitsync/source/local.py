@@ -7,16 +7,18 @@ hundreds of resources take to render.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Tree
 from gitsync.source.folder import FolderTree
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-@dataclass(frozen=True, slots=True)
-class Place:
+
+class Place(NamedTuple):
     """A path inside a tree."""
 
     tree: Tree
@@ -31,26 +33,40 @@ def open_path(path: str, revision: str = "") -> Place:
     the disk where there is none. With a revision, the tree is that commit's. Raise InvalidInput when there is no
     such folder, repository or revision.
     """
-    place = Path(path).resolve()
     if revision:
-        from gitsync.source.snapshot import GitTree
-
-        top, git_dir = _repository(place)
-        if top is None or git_dir is None:
-            raise InvalidInput("is not inside a Git repository, so --rev means nothing", where=path)
-        return Place(GitTree(git_dir, _commit(git_dir, revision)), _below(place, top))
-    if not place.is_dir():
+        return _at_revision(path, revision)
+    place = os.path.realpath(path)
+    if not os.path.isdir(place):
         raise InvalidInput("there is no such folder", where=path)
-    root = next((folder for folder in (place, *place.parents) if _is_top(folder)), Path(place.anchor))
-    return Place(FolderTree(root), _below(place, root))
+    root = place
+    while not _is_top(root) and os.path.dirname(root) != root:
+        root = os.path.dirname(root)
+    inside = os.path.relpath(place, root)
+    return Place(FolderTree(root), "" if inside == os.curdir else inside)
 
 
-def _is_top(folder: Path) -> bool:
+def _is_top(folder: str) -> bool:
     """Return whether a folder is the top of a working tree; in a linked one, or a submodule, .git is a file."""
-    return (folder / ".git" / "HEAD").exists() or (folder / ".git").is_file()
+    git = os.path.join(folder, ".git")
+    return os.path.exists(os.path.join(git, "HEAD")) or os.path.isfile(git)
+
+
+def _at_revision(path: str, revision: str) -> Place:
+    from pathlib import Path
+
+    from gitsync.source.snapshot import GitTree
+
+    place = Path(path).resolve()
+    top, git_dir = _repository(place)
+    if top is None or git_dir is None:
+        raise InvalidInput("is not inside a Git repository, so --rev means nothing", where=path)
+    inside = place.relative_to(top).as_posix()
+    return Place(GitTree(git_dir, _commit(git_dir, revision)), "" if inside == "." else inside)
 
 
 def _repository(place: Path) -> tuple[Path | None, Path | None]:
+    from pathlib import Path
+
     from git import Repo
     from git.exc import InvalidGitRepositoryError, NoSuchPathError
 
@@ -64,11 +80,6 @@ def _repository(place: Path) -> tuple[Path | None, Path | None]:
 def _existing(place: Path) -> Path:
     """Return the nearest folder that exists: a revision may have folders that the disk lacks."""
     return place if place.exists() else _existing(place.parent)
-
-
-def _below(place: Path, root: Path) -> str:
-    inside = place.relative_to(root).as_posix()
-    return "" if inside == "." else inside
 
 
 def _commit(git_dir: Path, revision: str) -> str:
