@@ -44,7 +44,7 @@ class Hooks:
 
     A hook is done when it is healthy (a Job: complete), and has failed when it is Degraded or disappears before it
     is done, such as a failed Job that its own TTL removes. Its delete policies are obeyed; without one, what is left
-    of the last run goes before the next.
+    of the last run goes before the next. A delete that the API server did not take is one of the leftovers.
     """
 
     def __init__(self, applier: Applier, cluster: Cluster, live: Live) -> None:
@@ -73,6 +73,15 @@ class Hooks:
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(job, late)
 
+    def sweep(self, job: Job) -> tuple[Result, ...]:
+        """Delete the hooks of syncs that are over which their policies want gone."""
+        leftovers = {
+            change.ref: uid_of(change.live)
+            for change in job.plan.changes
+            if is_hook(change) and change.live is not None and _is_leftover(job, change.ref, change.live)
+        }
+        return tuple(self._delete(job, leftovers))
+
     def _advance(self, job: Job, change: Change, run: HookRun, mark: str) -> str:
         """Take one hook a step further; return what it waits for, empty when it has ended."""
         assert change.desired is not None
@@ -82,7 +91,7 @@ class Hooks:
             run.uid = uid_of(found)
         if run.uid:
             return self._watch(job, change, run, found, options)
-        if found is not None and _removes_first(options):
+        if found is not None and (_removes_first(options) or _is_leftover(job, change.ref, found)):
             if run.removing != uid_of(found):
                 run.removing = uid_of(found)
                 self._delete(job, {change.ref: run.removing})
@@ -108,16 +117,28 @@ class Hooks:
         failed = status.health is Health.DEGRADED
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
         run.result = Result(change, outcome, f"{change.ref}: {status.message}" if failed else "")
-        if (HookDelete.FAILED if failed else HookDelete.SUCCEEDED) in options.hook_delete:
+        if _policy_for(status.health) in options.hook_delete:
             self._delete(job, {change.ref: run.uid})
         return ""
 
-    def _delete(self, job: Job, uids: dict[ObjectRef, str]) -> None:
+    def _delete(self, job: Job, uids: dict[ObjectRef, str]) -> list[Result]:
         changes = [
             Change(ref, Action.PRUNE, reason="a hook that is over", live={"metadata": {"uid": uid}})
             for ref, uid in uids.items()
         ]
-        self._applier.write(job, changes)
+        return self._applier.write(job, changes)
+
+
+def _is_leftover(job: Job, ref: ObjectRef, found: Manifest) -> bool:
+    """Whether a hook that we started has ended, and its policies want it gone, and it is not going yet."""
+    if HOOK_RUN not in annotations_of(found) or metadata_of(found).get("deletionTimestamp"):
+        return False
+    health = job.health(ref, found).health
+    return health is not Health.PROGRESSING and _policy_for(health) in options_of(found).hook_delete
+
+
+def _policy_for(health: Health) -> HookDelete:
+    return HookDelete.FAILED if health is Health.DEGRADED else HookDelete.SUCCEEDED
 
 
 def _removes_first(options: Options) -> bool:

@@ -83,6 +83,7 @@ class Converger:
             self._execution.run(turn, memory, trigger)
             self._observe(turn, desired)
             self._planner.plan(turn, memory)
+        self._execution.sweep(turn, memory)
         self._conclude(turn, memory)
 
     def clear(self, turn: Turn, memory: Memory) -> None:

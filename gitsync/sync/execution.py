@@ -9,6 +9,7 @@ from dataclasses import replace
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks, is_hook
 from gitsync.apply.job import Job, Result, Round
+from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import Held
@@ -28,6 +29,8 @@ from gitsync.sync.turn import Stage, Turn
 
 _SAFETY = 10.0
 """Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
+_AGAIN, _REFUSED = 5.0, 600.0
+"""So long a delete of a hook rests that was not taken, and one that was refused: only a person can change that."""
 _PEERS_TIME, _PEERS_LOOK = 10.0, 0.2
 """So long a prune waits for other applications of the repository, looking so often."""
 
@@ -73,7 +76,9 @@ class Execution:
             operation.approver, operation.approved = turn.verdict.approver, plan
             self._records.use_approval(turn.app.key, plan.digest)
         memory.has_open_intents = True  # also when the audit fails on the way
-        done = self._go_on(turn, operation, self._job(turn, operation, plan))
+        hold = self._holding(turn, operation)
+        job = self._job(turn, plan, operation.commit, hold, operation.id, operation.approver)
+        done = self._go_on(turn, operation, job)
         operation.steps.update(steps_of(done.results))
         memory.has_open_intents = bool(operation.hooks) or any(result.is_unknown for result in done.results)
         self._account(turn, memory, operation, done)
@@ -84,6 +89,22 @@ class Execution:
         if not memory.is_resumed and memory.operation is None and turn.operation:
             memory.operation = resumed(turn.operation, turn.plan, turn.now, self._clock.monotonic())
         memory.is_resumed = True
+
+    def sweep(self, turn: Turn, memory: Memory) -> None:
+        """Delete hooks that are left over from syncs that ended; what the API server does not take is tried again."""
+        plan = turn.plan
+        assert plan is not None
+        if memory.operation is not None or not any(is_hook(change) for change in plan.changes):
+            return
+        now, had_open_intents = self._clock.monotonic(), memory.has_open_intents
+        if now >= memory.sweep_due:
+            memory.has_open_intents = True  # also when the audit fails on the way
+            results = self._hooks.sweep(self._job(turn, plan, turn.goal or Commit(turn.applied), lambda entries: None))
+            memory.has_open_intents = had_open_intents or any(result.is_unknown for result in results)
+            delays = [_delay(result.error) for result in results if result.error is not None]
+            memory.sweep_due = now + max(delays, default=0.0)
+        if now < memory.sweep_due:
+            turn.wake_in(memory.sweep_due - now)
 
     def supersede(self, turn: Turn, memory: Memory) -> None:
         """End an operation that still waits when there is a newer commit: what it did stays, the new one goes on."""
@@ -114,9 +135,9 @@ class Execution:
             plan=plan,
         )
 
-    def _job(self, turn: Turn, operation: Operation, plan: Plan) -> Job:
+    def _holding(self, turn: Turn, operation: Operation) -> Callable[[Mapping[ObjectRef, Held]], None]:
+        """Return how objects are taken into the inventory before an operation writes them."""
         assert turn.observation is not None
-
         created, desired = created_namespace(turn.app), turn.observation.desired
 
         def is_only_created(ref: ObjectRef) -> bool:
@@ -133,15 +154,27 @@ class Execution:
                 turn.manifest = self._statuses.write(turn.manifest, {k: v for k, v in status.items() if v})
             turn.inventory = wider
 
+        return hold
+
+    def _job(
+        self,
+        turn: Turn,
+        plan: Plan,
+        commit: Commit,
+        hold: Callable[[Mapping[ObjectRef, Held]], None],
+        sync: str = "",
+        approver: str = "",
+    ) -> Job:
+        assert turn.observation is not None
         return Job(
             turn.app,
             plan,
-            operation.commit,
-            operation.id,
+            commit,
+            sync,
             turn.observation.versions,
             hold,
             lambda ref, manifest: health_of(ref, manifest, self._live, turn.app.health_checks),
-            approver=operation.approver,
+            approver=approver,
         )
 
     def _go_on(self, turn: Turn, operation: Operation, job: Job) -> Round:
@@ -216,6 +249,11 @@ class Execution:
             turn.settle(operation.commit.id)
         turn.message = message
         self.finish(turn, memory, operation, message)
+
+
+def _delay(error: GitsyncError) -> float:
+    """Return how many seconds a delete that was not taken rests before it is tried again."""
+    return error.retry_after or _AGAIN if isinstance(error, TransientError) else _REFUSED
 
 
 def is_terminating(change: Change) -> bool:

@@ -95,6 +95,8 @@ class Memory:
     heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
     requested_by: str = ""
     """The person who asks for a sync; empty once it was carried out."""
+    sweep_due: float = float("-inf")
+    """When hooks that are left over are deleted again, by the monotonic clock."""
     is_resumed: bool = False
     """Whether it was looked, after the start, for an operation that a crash interrupted."""
     has_open_intents: bool = True

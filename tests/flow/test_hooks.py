@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from gitsync.sandbox.faults import Fault, FaultKind
 from tests.flow.world import NAMESPACE, World, config_map, deployment, until
 
 
@@ -27,6 +32,12 @@ spec:
 def steps(world: World, number: int = 0) -> list[tuple[str, str]]:
     record = world.controller.records.history(f"{NAMESPACE}/shop")[number]
     return [(step.ref.rpartition("/")[2], step.outcome.value) for step in record.steps]
+
+
+def audited(world: World, outcome: str) -> int:
+    """Return how many deletes of Jobs ended so, as the audit says."""
+    records = world.controller.records.audit_records(f"{NAMESPACE}/shop", action="prune", outcome=outcome)
+    return sum("/Job/" in record.resource for record in records)
 
 
 def completed(world: World, name: str) -> bool:
@@ -93,6 +104,71 @@ def test_a_hook_is_deleted_as_its_policy_says(world: World) -> None:
     world.synced(commit, timeout=20)
     until(lambda: world.get("Job", "before", api="batch/v1") is None, 10)
     assert world.status()["sync"] == "Synced"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(FaultKind.THROTTLE, seconds=1), id="429"),
+        pytest.param(Fault(FaultKind.ERROR, code=503), id="503"),
+        pytest.param(Fault(FaultKind.LOST_REPLY), id="an answer that is lost"),
+    ],
+)
+def test_a_hook_whose_delete_was_not_taken_is_deleted_later(world: World, fault: Fault) -> None:
+    commit = world.repo.commit(
+        "hooks",
+        {
+            "shop/after.yaml": job("after", "PostSync", policy="HookSucceeded"),
+            "shop/a.yaml": config_map("a", x="1"),
+        },
+    )
+    world.sandbox.inject(replace(fault, verb="delete", resource="jobs.batch"))
+    world.application()
+    world.start()
+    world.synced(commit, timeout=20)
+    until(lambda: completed(world, "after") or fault.kind is FaultKind.LOST_REPLY, 10)
+    until(lambda: audited(world, "Failed") or audited(world, "Succeeded"), 10)
+    world.stop()
+    world.start()
+    until(lambda: audited(world, "Failed") or audited(world, "Succeeded"), 10)
+    world.sandbox.clear_faults()
+    until(lambda: world.get("Job", "after", api="batch/v1") is None, 20, world.status)
+    until(lambda: audited(world, "Succeeded") == 1, 20)
+    until(lambda: world.controller.records.unfinished() == (), 10)
+    assert world.status()["phase"] == "Synced"
+
+
+def test_a_hook_of_two_phases_runs_twice_though_its_delete_between_them_was_not_taken(world: World) -> None:
+    commit = world.repo.commit(
+        "hooks",
+        {
+            "shop/both.yaml": job("both", "PreSync,PostSync", policy="HookSucceeded"),
+            "shop/a.yaml": config_map("a", x="1"),
+        },
+    )
+    world.sandbox.inject(Fault(FaultKind.ERROR, code=503, verb="delete", resource="jobs.batch", count=2))
+    world.application()
+    world.start()
+    ran = set()
+
+    def is_over() -> bool:
+        found = world.get("Job", "both", api="batch/v1")
+        ran.add(found["metadata"]["uid"] if found else "")
+        return found is None and (world.status().get("revision") or {}).get("applied") == commit
+
+    until(is_over, 30, world.status)
+    assert len(ran - {""}) == 2
+
+
+def test_a_failed_hook_is_kept_where_only_succeeded_ones_are_to_go(world: World) -> None:
+    world.repo.commit("hooks", {"shop/after.yaml": job("after", "PreSync", "tool:crash", policy="HookSucceeded")})
+    world.repo.commit("more", {"shop/a.yaml": config_map("a", x="1")})
+    world.application(sync={"retry": {"backoff": {"initial": "1h", "max": "1h"}}})
+    world.start()
+    until(lambda: world.status().get("phase") == "Failed", 20, world.status)
+    world.controller.requests.look_at_git([f"{NAMESPACE}/shop"])
+    assert world.get("Job", "after", api="batch/v1") is not None
+    assert audited(world, "Succeeded") == 0
 
 
 def test_a_sync_that_waits_for_a_hook_goes_on_after_a_restart_and_runs_no_hook_twice(world: World) -> None:
