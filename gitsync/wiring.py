@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from pathlib import Path
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
 from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.fence import Fenced
 from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.cluster.lease import ClusterLease
+from gitsync.cluster.lease import ClusterMembers
 from gitsync.cluster.live import LiveView
 from gitsync.controllers.application import Applications
 from gitsync.controllers.definitions import Definitions
@@ -29,8 +30,9 @@ from gitsync.reasoner.advisor import Advisor
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.render.yaml_reader import read_all
-from gitsync.runtime.leader import Leader
 from gitsync.runtime.manager import Manager, Part
+from gitsync.runtime.members import Members
+from gitsync.runtime.share import Alone, Share
 from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
 from gitsync.source.rules import SAFE_SCHEMES
@@ -105,6 +107,7 @@ class Edges:
 
 def build_controller(settings: Settings, policy: Policy | None = None) -> Controller:
     """Return a controller for these settings, not started; raise a GitsyncError when it cannot be built."""
+    _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
     records = SqlRecords(Database(settings.database_url))
@@ -112,9 +115,9 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     source = Repositories(settings.data / "mirrors", schemes=schemes)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
-    cluster, live = Kubernetes(client), LiveView(client)
-    leader = Leader(ClusterLease(client, settings.namespace, "gitsync-controller"), _identity())
-    is_leading = (lambda: leader.is_leading) if settings.leader_election else (lambda: True)
+    members = Members(ClusterMembers(client, settings.namespace), _identity(), duration=settings.lease_seconds)
+    share: Share = members if settings.replicas else Alone()
+    cluster, live = Fenced(client, share), LiveView(client)
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock)
     metrics = Prometheus(settings.prometheus, clock, token=settings.prometheus_token) if settings.prometheus else None
@@ -123,10 +126,10 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         Edges(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),
         (policy,) if policy else policies,
         rules,
-        is_leading=is_leading,
+        share=share,
         workers=settings.workers,
     )
-    leader.on_change = lambda leading: applications.look_at_all()
+    members.on_change = applications.look_at_all
     live.subscribe(applications.saw, applications.look_at_all)
     parts: list[Part] = [
         _Closing(records.close),
@@ -136,8 +139,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         _Closing(client.close),
         _Closing(lambda: pool.shutdown(cancel_futures=True)),
         _Closing(live.stop),
-        Definitions(cluster, install=settings.install_crds),
-        *([leader] if settings.leader_election else []),
+        Definitions(Kubernetes(client), install=settings.install_crds),  # every replica may, before it has a Lease
+        *([members] if settings.replicas else []),
         applications,
     ]
     undo, origins = Undo(source, cluster, live), Origins(source, renderer)
@@ -149,13 +152,14 @@ def join(
     policies: Sequence[Policy] = (),
     rules: Sequence[ManifestRule] = (),
     *,
-    is_leading: Callable[[], bool] = lambda: True,
+    share: Share | None = None,
     workers: int = 4,
 ) -> tuple[Applications, State]:
     """Return the engine between these edges: its controller, not started, and what it knows."""
     cluster, live, records, clock = edges.cluster, edges.live, edges.records, edges.clock
+    share = share or Alone()
     statuses, state = Statuses(cluster, live), State(cluster, live)
-    applier = Applier(cluster, live, records, clock, edges.pool, is_leading)
+    applier = Applier(cluster, live, records, clock, edges.pool, lambda: share.may_write)
     execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
     advising = Advising(edges.reasoner, cluster, live)
     planner = Planner(cluster, state, edges.pool)
@@ -164,7 +168,7 @@ def join(
     desire = Desire(edges.source, edges.renderer, cluster, live, fetcher)
     aftermath = Aftermath(records, edges.metrics)
     pipeline = Pipeline(fetcher, desire, converger, aftermath, records, statuses, state, clock)
-    applications = Applications(pipeline, state, cluster, live, clock, is_leading=is_leading, workers=workers)
+    applications = Applications(pipeline, state, cluster, live, clock, share=share, workers=workers)
     execution.nudge = applications.look_at_git
     return applications, state
 
@@ -199,4 +203,15 @@ class _Closing:
 
 
 def _identity() -> str:
-    return f"{socket.gethostname()}_{os.getpid()}"
+    """Return a name that no other process has, also not the next one on this machine."""
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+
+
+def _check_replicas(settings: Settings) -> None:
+    """Refuse replicas that could not share what they record."""
+    if settings.replicas and settings.database_url.startswith("sqlite"):
+        raise InvalidInput(
+            "replicas share one history, and SQLite is a file of one machine",
+            where="GITSYNC_DATABASE",
+            cure="name a PostgreSQL such as postgresql://gitsync@db/gitsync, or unset GITSYNC_REPLICAS",
+        )

@@ -1,56 +1,78 @@
-"""Leases of the cluster, for the election of a leader."""
+"""Leases of the cluster, one for each replica."""
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import Conflict, Rejected
-from gitsync.objects.manifest import at, resource_version_of
-from gitsync.runtime.leader import Lease
+from gitsync.objects.manifest import Manifest, annotations_of, at, resource_version_of
+from gitsync.runtime.members import MemberLease, View
+
+_LABEL = "gitsync.dev/member"
+_VIEW = "gitsync.dev/members"
 
 
-class ClusterLease:
-    """One ``coordination.k8s.io/v1`` Lease as a LeaseStore."""
+class ClusterMembers:
+    """``coordination.k8s.io/v1`` Leases of one namespace as a MemberStore."""
 
-    def __init__(self, client: Client, namespace: str, name: str) -> None:
+    def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._name = name
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{segment(namespace)}/leases"
-        self._path = f"{self._collection}/{segment(name)}"
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{segment(namespace)}/leases"
 
-    def read(self) -> Lease | None:
-        """Return the lease as it is now."""
-        try:
-            return _lease(self._client.get(self._path))
-        except Rejected as error:
-            if error.code == 404:
-                return None
-            raise
+    def all(self) -> tuple[MemberLease, ...]:
+        """Return the leases as they are now."""
+        answer = self._client.get(self._path, {"labelSelector": _LABEL})
+        return tuple(_lease(item) for item in answer.get("items") or ())
 
-    def take(self, seen: Lease | None, holder: str, seconds: float) -> Lease:
-        """Write the holder if the lease is still as it was seen."""
+    def put(self, seen: MemberLease | None, holder: str, view: View, seconds: float) -> MemberLease:
+        """Write a member's lease if it is still the one that was seen."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # the API server wants microseconds
-        body: dict[str, Any] = {
+        metadata: dict[str, Any] = {
+            "name": _name(holder),
+            "namespace": self._namespace,
+            "labels": {_LABEL: "true"},
+            "annotations": {_VIEW: ",".join(view)},
+        }
+        body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": metadata,
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": max(int(seconds), 1), "renewTime": now},
         }
         if seen is None:
-            return _lease(self._client.send("POST", self._collection, body))
-        body["metadata"]["resourceVersion"] = seen.renewal
-        return _lease(self._client.send("PUT", self._path, body))
-
-    def release(self, seen: Lease) -> None:
-        """Give the lease up, if it is still ours."""
+            return _lease(self._client.send("POST", self._path, body))
+        metadata["resourceVersion"] = seen.renewal
         try:
-            self.take(seen, "", 1)
+            return _lease(self._client.send("PUT", self._of(holder), body))
+        except Rejected as error:
+            if error.code == 403:
+                raise
+            raise Conflict(f"the lease is gone: {error.what}") from error
+
+    def remove(self, seen: MemberLease) -> None:
+        """Remove a lease that is still the one that was seen."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": seen.renewal}}
+        try:
+            self._client.send("DELETE", self._of(seen.holder), options)
         except Conflict:
-            return  # somebody else has it already
+            return  # it is renewed
+        except Rejected as error:
+            if error.code != 404:
+                raise
+
+    def _of(self, holder: str) -> str:
+        return f"{self._path}/{segment(_name(holder))}"
 
 
-def _lease(answer: dict[str, Any]) -> Lease:
-    return Lease(str(at(answer, "spec", "holderIdentity", default="")), resource_version_of(answer))
+def _name(holder: str) -> str:
+    return f"gitsync-member-{hashlib.sha256(holder.encode()).hexdigest()[:12]}"
+
+
+def _lease(answer: Manifest) -> MemberLease:
+    holder = str(at(answer, "spec", "holderIdentity", default=""))
+    view = annotations_of(answer).get(_VIEW, "")
+    return MemberLease(holder, resource_version_of(answer), tuple(view.split(",")) if view else ())

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from gitsync.apply.wait import defines
 from gitsync.errors import ClusterUnavailable
-from gitsync.objects.keys import API_VERSION, GROUP, SUSPEND_MANAGER, VERSION
+from gitsync.objects.keys import (
+    API_VERSION,
+    GIT_CHANGED,
+    GROUP,
+    HINT_MANAGER,
+    REQUEST_MANAGER,
+    REQUESTED_SYNC,
+    SUSPEND_MANAGER,
+    VERSION,
+)
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Clock, Cluster, Live, Resource
 from gitsync.runtime.controller import Controller
+from gitsync.runtime.share import Alone, Share
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.state import State
@@ -21,6 +31,8 @@ _log = logging.getLogger(__name__)
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _GATHER = 0.03
 """Events that come together are answered by one look."""
+_HINT = 0.5
+"""So often, at most, another replica is told that Git has changed."""
 _FIRST_LIST = 30.0
 
 
@@ -29,7 +41,8 @@ class Applications:
     Reconcile Applications, level-based: a key says which one, never what happened.
 
     An Application is looked at when its spec or a request changes, when an object it declares or holds (or a part of
-    one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers.
+    one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers. What another replica
+    works on is only shown, as its status says; requests for it are passed on by annotations.
     """
 
     def __init__(
@@ -40,7 +53,7 @@ class Applications:
         live: Live,
         clock: Clock,
         *,
-        is_leading: Callable[[], bool] = lambda: True,
+        share: Share | None = None,
         workers: int = 4,
     ) -> None:
         self._pipeline = pipeline
@@ -48,10 +61,12 @@ class Applications:
         self._cluster = cluster
         self._live = live
         self._clock = clock
-        self._is_leading = is_leading
+        self._share = share or Alone()
         self._queue: WorkQueue[str] = WorkQueue()
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._resource: Resource | None = None
+        self._hints: set[str] = set()
+        """Applications of other replicas that should be told that Git has changed."""
 
     def start(self) -> None:
         """Follow the Applications and start the workers."""
@@ -64,12 +79,20 @@ class Applications:
 
     def reconcile(self, key: str) -> float | None:
         """Look at one application; return the seconds until the next look."""
-        if not self._is_leading():
-            return None
         manifest = self._get(key)
         if manifest is None:
             self._state.remove(key, self._clock.now())
             return None
+        with self._share.working(key) as is_ours:
+            if is_ours:
+                return self._sync(key, manifest)
+        self._pipeline.relay(manifest)
+        if key in self._hints:
+            self._hints.discard(key)
+            self._annotate(manifest, HINT_MANAGER, GIT_CHANGED)
+        return None
+
+    def _sync(self, key: str, manifest: Manifest) -> float | None:
         before = self._state.application(key)
         try:
             return self._pipeline.sync(manifest)
@@ -108,7 +131,7 @@ class Applications:
                 self._queue.add_after(key, _GATHER)
 
     def look_at_all(self) -> None:
-        """Look at every application: a watch failed or recovered, or we lead now."""
+        """Look at every application: a watch failed or recovered, or others are ours now."""
         if self._resource is not None:
             for manifest in self._live.all(self._resource):
                 self._queue.add_after(_key(manifest), _GATHER)
@@ -118,36 +141,40 @@ class Applications:
         manifest = self._get(key)
         if manifest is None:
             return False
-        self._pipeline.request(uid_of(manifest), by)
-        self._queue.add(key)
+        if self._share.holds(key):
+            self._pipeline.request(uid_of(manifest), by)
+            self._queue.add(key)
+        else:
+            self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True
 
     def look_at_git(self, keys: Iterable[str]) -> None:
         """Look at applications now and ask Git anew: it is said to have changed."""
         for key in keys:
             manifest = self._get(key)
-            if manifest is not None:
+            if manifest is not None and self._share.holds(key):
                 self._pipeline.poll_now(uid_of(manifest))
                 self._queue.add(key)
+            elif manifest is not None:
+                self._hints.add(key)
+                self._queue.add_after(key, _HINT)
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; the watch tells what follows."""
         manifest = self._get(key)
         if manifest is None:
             return False
-        identity = {"name": metadata_of(manifest)["name"], "namespace": metadata_of(manifest)["namespace"]}
-        wanted = {
-            "apiVersion": API_VERSION,
-            "kind": APPLICATION.kind,
-            "metadata": identity,
-            "spec": {"suspend": suspended},
-        }
-        self._cluster.apply(wanted, manager=SUSPEND_MANAGER)
+        self._cluster.apply(_only(manifest, spec={"suspend": suspended}), manager=SUSPEND_MANAGER)
         return True
 
     def queue_length(self) -> int:
         """Return how many applications wait for a worker."""
         return len(self._queue)
+
+    def _annotate(self, manifest: Manifest, manager: str, annotation: str) -> None:
+        """Tell the replica that works on an Application, by an annotation with a text that is new."""
+        text = self._clock.now().isoformat()
+        self._cluster.apply(_only(manifest, metadata={"annotations": {annotation: text}}), manager=manager)
 
     def _follow(self) -> None:
         self._resource = self._cluster.resource(GROUP, VERSION, APPLICATION.kind)
@@ -165,11 +192,21 @@ class Applications:
 
     def _saw_application(self, before: Manifest | None, after: Manifest | None) -> None:
         """Queue an application whose input changed; our own status writes are no input."""
-        if before is not None and after is not None and _input(before) == _input(after):
-            return
+        key = _key(after or before or {})
+        if before is not None and after is not None:
+            if _input(before) == _input(after) and self._share.holds(key):
+                return
+            if annotations_of(before).get(GIT_CHANGED) != annotations_of(after).get(GIT_CHANGED):
+                self._pipeline.poll_now(uid_of(after))
         if after is None and before is not None:
             self._pipeline.forget(uid_of(before))
-        self._queue.add(_key(after or before or {}))
+        self._queue.add(key)
+
+
+def _only(manifest: Manifest, metadata: Manifest | None = None, **members: Manifest) -> Manifest:
+    """Return what is applied to set these members of an Application and no others."""
+    name = {"name": metadata_of(manifest)["name"], "namespace": metadata_of(manifest)["namespace"]}
+    return {"apiVersion": API_VERSION, "kind": APPLICATION.kind, "metadata": {**name, **(metadata or {})}, **members}
 
 
 def _input(manifest: Manifest) -> tuple[object, ...]:

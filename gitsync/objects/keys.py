@@ -17,6 +17,8 @@ SUSPEND_MANAGER: Final = "gitsync-suspend"
 """The field manager of ``spec.suspend`` when somebody stops or resumes an Application from the dashboard."""
 REQUEST_MANAGER: Final = "gitsync-request"
 """The field manager of the annotation by which the command line asks for a sync."""
+HINT_MANAGER: Final = "gitsync-hint"
+"""The field manager of the annotation by which a replica passes a push event on."""
 PIN_MANAGER: Final = "gitsync-pin"
 """The field manager of ``spec.source.revision`` while somebody pins an Application to a commit."""
 
@@ -38,6 +40,9 @@ IGNORE_DIFFERENCES: Final = "gitsync.dev/ignore-differences"
 
 REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
 """Annotation on an Application: a person asks for a sync now; the value is any new text, kept in status."""
+
+GIT_CHANGED: Final = "gitsync.dev/git-changed"
+"""Annotation on an Application: Git is said to have changed; the value is any new text."""
 
 PINNED_FROM: Final = "gitsync.dev/pinned-from"
 """Annotation on an Application that a person pinned to a commit: the revision it followed before."""

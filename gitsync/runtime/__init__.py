@@ -1,1 +1,1 @@
-"""Controller machinery that knows nothing of GitOps: queues, reflectors, workers, leadership. Threads live here."""
+"""Controller machinery that knows nothing of GitOps: queues, reflectors, workers, replicas. Threads live here."""

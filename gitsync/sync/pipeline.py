@@ -9,6 +9,7 @@ nothing changed asks and writes nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -79,6 +80,14 @@ class Pipeline:
         except GitsyncError as error:
             turn.fail(error)
         return self._record(turn)
+
+    def relay(self, manifest: Manifest) -> None:
+        """Show an application that another replica works on, as its status says, and remember nothing of it."""
+        self.forget(uid_of(manifest))
+        turn = Turn.of(manifest, self._clock.now())
+        with suppress(TerminalError):  # the other replica says why it cannot be read
+            turn.app = parse_application(manifest)
+        self._state.relay(turn)
 
     def forget(self, uid: str) -> None:
         """Forget an application that is gone."""

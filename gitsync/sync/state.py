@@ -10,7 +10,7 @@ from datetime import datetime
 
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health, HealthStatus
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask, mask_change
 from gitsync.ports import ApplicationView, Cluster, Live, ResourceView, StateEvent
@@ -52,6 +52,27 @@ class State:
             self._views[key] = replace(view, sequence=self._last + 1)
             for kind, message, ref in _differences(before, view, turn):
                 self._emit(turn.now, key, kind, message, ref)
+
+    def relay(self, turn: Turn) -> None:
+        """
+        Take what another replica says of an application, by its status: which commit it follows, what it holds.
+
+        Its objects are not shown, since they are not looked at here.
+        """
+        key, status = turn.app.key, turn.status_before
+        fetched = str(at(status, "revision", "fetched", default=""))
+        self.follow(key, turn.app.source.repo_url, fetched)
+        self.declare(key, frozenset(turn.inventory.entries))
+        self.set_interest(key, frozenset())
+        with self._changed:
+            before = self._views.get(key)
+            if before is not None and before.resources:
+                before = None  # from when it was ours
+            view = _view_of(turn, status, before)
+            if before is None or not _same(before, view):
+                self._views[key] = replace(view, sequence=self._last + 1)
+                for kind, message, ref in _differences(before, view, turn):
+                    self._emit(turn.now, key, kind, message, ref)
 
     def remove(self, key: str, now: datetime) -> None:
         """Forget an application that is gone."""

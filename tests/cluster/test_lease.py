@@ -1,36 +1,80 @@
-"""A lease of the cluster elects one leader over HTTP."""
+"""Leases of the cluster, over HTTP: members find each other, and a lost lease is noticed."""
 
 from __future__ import annotations
 
 import pytest
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.lease import ClusterLease
+from gitsync.cluster.fence import Fenced
+from gitsync.cluster.lease import ClusterMembers
 from gitsync.errors import Conflict
-from gitsync.runtime.leader import Leader
+from gitsync.objects.ref import ObjectRef
+from gitsync.runtime.members import Members
+from gitsync.runtime.share import Alone
+from tests.cluster.test_kubernetes import config_map
+
+KEYS = [f"gitsync/app-{number}" for number in range(40)]
 
 
-def test_a_lease_is_taken_renewed_and_released(client: Client) -> None:
-    lease = ClusterLease(client, "default", "gitsync")
-    assert lease.read() is None
-    first = lease.take(None, "one", 15)
-    assert lease.read() == first
-    second = lease.take(first, "one", 15)
+@pytest.fixture
+def leases(client: Client) -> ClusterMembers:
+    return ClusterMembers(client, "default")
+
+
+def test_a_lease_is_written_renewed_and_removed(leases: ClusterMembers) -> None:
+    assert leases.all() == ()
+    first = leases.put(None, "one", (), 15)
+    second = leases.put(first, "one", ("one", "two"), 15)
+    assert leases.all() == (second,)
+    assert (second.holder, second.view) == ("one", ("one", "two"))
     assert second.renewal != first.renewal
     with pytest.raises(Conflict):
-        lease.take(first, "two", 15)
-    lease.release(second)
-    released = lease.read()
-    assert released is not None
-    assert released.holder == ""
+        leases.put(first, "one", (), 15)
+    with pytest.raises(Conflict):
+        leases.put(None, "one", (), 15)
+    leases.remove(first)
+    assert leases.all() == (second,), "it was renewed meanwhile"
+    leases.remove(second)
+    leases.remove(second)
+    assert leases.all() == ()
+    with pytest.raises(Conflict):
+        leases.put(second, "one", (), 15)
 
 
-def test_two_candidates_and_one_leader(client: Client) -> None:
-    leaders = [Leader(ClusterLease(client, "default", "gitsync"), name) for name in ("one", "two")]
-    for _ in range(3):
-        for leader in leaders:
-            leader.step()
-        assert [leader.is_leading for leader in leaders] == [True, False]
-    leaders[0].stop()
-    leaders[1].step()
-    assert leaders[1].is_leading
+def test_a_foreign_lease_is_nobodys_member(client: Client, leases: ClusterMembers) -> None:
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "other"}, "spec": {}}
+    client.send("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
+    assert leases.all() == ()
+
+
+def test_two_members_divide_the_keys(leases: ClusterMembers) -> None:
+    members = [Members(leases, name) for name in ("one", "two")]
+    for _ in range(4):
+        for member in members:
+            member.step()
+    assert [sum(member.holds(key) for member in members) for key in KEYS] == [1] * len(KEYS)
+    members[0].stop()
+    for _ in range(2):
+        members[1].step()
+    assert all(members[1].holds(key) for key in KEYS)
+
+
+def test_a_replica_that_may_not_write_reads_and_tries_but_changes_nothing(client: Client) -> None:
+    class Away(Alone):
+        @property
+        def may_write(self) -> bool:
+            return False
+
+    applied = Fenced(client, Alone()).apply(config_map(x="1"), manager="m")
+    away, ref = Fenced(client, Away()), ObjectRef("", "ConfigMap", "default", "a")
+    assert away.apply(config_map(x="2"), manager="m", dry_run=True)["data"] == {"x": "2"}
+    for write in (
+        lambda: away.apply(config_map(x="2"), manager="m"),
+        lambda: away.delete(ref, "v1", uid=applied["metadata"]["uid"]),
+        lambda: away.replace({**applied, "data": {"x": "2"}}, manager="m"),
+    ):
+        with pytest.raises(Conflict, match="could not renew its Lease"):
+            write()
+    found = away.read(ref, "v1")
+    assert found is not None
+    assert found["data"] == {"x": "1"}

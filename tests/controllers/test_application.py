@@ -79,20 +79,6 @@ def test_a_restart_goes_on_where_it_was(world: World) -> None:
     assert [entry["id"] for entry in world.status()["history"]] == [2, 1]
 
 
-def test_two_replicas_elect_one_that_syncs(world: World) -> None:
-    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
-    world.application()
-    world.start(leader_election=True)
-    world.synced(commit)
-    lease = world.get("Lease", "gitsync-controller", NAMESPACE, "coordination.k8s.io/v1")
-    assert lease is not None
-    assert lease["spec"]["holderIdentity"]
-    world.stop()
-    lease = world.get("Lease", "gitsync-controller", NAMESPACE, "coordination.k8s.io/v1")
-    assert lease is not None
-    assert not lease["spec"].get("holderIdentity")
-
-
 def test_suspending_stops_syncs_and_keeps_the_rest_of_the_spec(world: World) -> None:
     first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
     world.application()

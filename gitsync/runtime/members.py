@@ -1,0 +1,219 @@
+"""
+Members: replicas that divide keys between them, by one lease each that somebody else stores.
+
+Each key belongs to one member of a set, by rendezvous hashing: when a member comes or goes, only its keys move. The
+set that a member goes by is published in its lease, and it works on a key only while
+
+- its lease was renewed lately, by its own monotonic clock;
+- the key is its own by the set that it has published, and by the one that it is about to publish;
+- the key belongs to no other member by the set which that one has published, read after ours was.
+
+So whoever gives a key up says so after its work on it has ended, whoever takes one says so first, and of two that
+take one at once at least one sees the other. The keys of a member that is silent go on only when its lease stayed
+unchanged for longer than it could still think to hold it. Clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import random
+from typing import Protocol
+
+from gitsync.errors import Conflict, GitsyncError
+
+_log = logging.getLogger(__name__)
+
+View = tuple[str, ...]
+"""The members that one member goes by, sorted; the empty one claims nothing."""
+_DEADLINE, _PERIOD = 2 / 3, 2 / 15
+"""How long a lease counts after its renewal, and how often it is renewed, in parts of its duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLease:
+    """The lease of one member: a text that changes with every renewal, and what it goes by."""
+
+    holder: str
+    renewal: str
+    view: View
+
+
+class MemberStore(Protocol):
+    """Keep one lease for each member, with compare and set."""
+
+    def all(self) -> tuple[MemberLease, ...]:
+        """Return the leases as they are now."""
+        ...
+
+    def put(self, seen: MemberLease | None, holder: str, view: View, seconds: float) -> MemberLease:
+        """Write a member's lease if it is still the one that was seen; raise Conflict otherwise."""
+        ...
+
+    def remove(self, seen: MemberLease) -> None:
+        """Remove a lease that is still the one that was seen; one that is not, or is gone, is no error."""
+        ...
+
+
+class Members:
+    """
+    Take part, and say which keys are ours; see the module for what it promises.
+
+    A process that was paused past the deadline finds ``may_write`` False, and holds nothing again before all work
+    from before has ended. ``on_change`` is called when the division may have changed.
+    """
+
+    def __init__(
+        self,
+        store: MemberStore,
+        identity: str,
+        *,
+        duration: float = 15.0,
+        monotonic: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random,
+    ) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self._store = store
+        self._identity = identity
+        self._duration = duration
+        self._monotonic = monotonic
+        self._random = random
+        self._lock = threading.Lock()
+        self._mine: MemberLease | None = None
+        self._renewed = float("-inf")
+        self._views: tuple[View, ...] = ((),)
+        self._others: tuple[MemberLease, ...] = ()
+        self._at_work: Counter[str] = Counter()
+        self._seen: dict[str, tuple[str, float]] = {}
+        self._told: object = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="members", daemon=True)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether our lease was renewed lately enough."""
+        return self._monotonic() - self._renewed < self._duration * _DEADLINE
+
+    def holds(self, key: str) -> bool:
+        """Whether a key is ours now."""
+        with self._lock:
+            return self._holds(key)
+
+    @contextmanager
+    def working(self, key: str) -> Iterator[bool]:
+        """Enter the work on a key: False inside when it is not ours; while inside, nobody else gets it."""
+        with self._lock:
+            is_ours = self._holds(key)
+            if is_ours:
+                self._at_work[key] += 1
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                with self._lock:
+                    self._at_work -= Counter({key: 1})
+
+    def start(self) -> None:
+        """Start taking part."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave, so that the others need not wait; all work has ended before."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(self._duration)
+        mine, self._mine = self._mine, None
+        self._leave()
+        if mine is not None:
+            try:
+                self._store.remove(mine)
+            except GitsyncError as error:
+                _log.info("lease not removed: %s", error)
+
+    def step(self) -> bool:
+        """Take part once: renew, and go by who is there now. True asks to be called again at once."""
+        try:
+            is_moving = self._step()
+        except Conflict as error:
+            self._leave()
+            is_moving = False
+            _log.warning("lease lost: %s", error)
+        except GitsyncError as error:
+            is_moving = False
+            _log.info("lease: %s", error)
+        self._tell()
+        return is_moving
+
+    def _step(self) -> bool:
+        began = self._monotonic()
+        if not self.may_write:
+            self._leave()
+            if self._at_work:  # begun before a pause: it must find that it may not write, and end
+                return False
+        leases = self._store.all()
+        before, self._mine = self._mine, next((lease for lease in leases if lease.holder == self._identity), None)
+        if before is not None and self._mine is None:
+            raise Conflict("another replica took this one for gone")
+        live = self._live(leases, began)
+        published = self._mine.view if self._mine is not None else ()
+        wanted = tuple(sorted({self._identity, *(lease.holder for lease in live)}))
+        with self._lock:
+            if wanted == published:
+                self._views, self._others = (published,), live
+            elif self._views != ((),):
+                self._views = (published, wanted)
+            is_busy = any(owner(wanted, key) != self._identity for key in self._at_work)
+        view = published if is_busy else wanted
+        self._mine = self._store.put(self._mine, self._identity, view, self._duration)
+        self._renewed = began
+        return view != published
+
+    def _live(self, leases: Iterable[MemberLease], now: float) -> tuple[MemberLease, ...]:
+        """Return the leases of the others that are still renewed, and remove those that are not any more."""
+        others = [lease for lease in leases if lease.holder != self._identity]
+        known, self._seen = self._seen, {}
+        live = []
+        for lease in others:
+            renewal, since = known.get(lease.holder, ("", now))
+            self._seen[lease.holder] = (lease.renewal, since if renewal == lease.renewal else now)
+            if now - self._seen[lease.holder][1] < self._duration:
+                live.append(lease)
+            else:
+                self._store.remove(lease)
+        return tuple(live)
+
+    def _leave(self) -> None:
+        """Hold nothing."""
+        with self._lock:
+            self._renewed = float("-inf")
+            self._views, self._others = ((),), ()
+
+    def _holds(self, key: str) -> bool:
+        return (
+            self.may_write
+            and all(owner(view, key) == self._identity for view in self._views)
+            and all(owner(other.view, key) != other.holder for other in self._others)
+        )
+
+    def _tell(self) -> None:
+        others = tuple((other.holder, other.view) for other in self._others)
+        state = (self._views, others, self.may_write)
+        if state != self._told:
+            self._told = state
+            self.on_change()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if not self.step():
+                self._stop.wait(self._duration * _PERIOD * (1 - 0.2 * self._random()))
+
+
+def owner(view: View, key: str) -> str:
+    """Return the member that a key belongs to, empty when there is none."""
+    return max(view, key=lambda member: hashlib.sha256(f"{member}\0{key}".encode()).digest(), default="")

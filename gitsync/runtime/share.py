@@ -1,0 +1,42 @@
+"""Share: which keys a replica works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+
+class Share(Protocol):
+    """Which keys this replica works on."""
+
+    @property
+    def may_write(self) -> bool:
+        """Whether anything may be written by this replica now."""
+        ...
+
+    def holds(self, key: str) -> bool:
+        """Whether a key is ours now."""
+        ...
+
+    def working(self, key: str) -> AbstractContextManager[bool]:
+        """Enter the work on a key: False inside when it is not ours; while inside, nobody else gets it."""
+        ...
+
+
+class Alone:
+    """The share of the only replica: everything."""
+
+    @property
+    def may_write(self) -> bool:
+        """Say yes."""
+        return True
+
+    def holds(self, key: str) -> bool:
+        """Say yes."""
+        return True
+
+    @contextmanager
+    def working(self, key: str) -> Iterator[bool]:
+        """Let everything be worked on."""
+        yield True

@@ -1,0 +1,208 @@
+"""Two controllers, each its own process, divide Applications; one that dies or freezes is followed by the other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gitsync.errors import InvalidInput
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+from gitsync.runtime.members import owner
+from gitsync.settings import Settings
+from gitsync.wiring import build_controller
+from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
+from tests.record.conftest import postgres_url
+
+__all__ = ["postgres_url"]
+
+ROOT = Path(__file__).resolve().parents[2]
+LEASE = 3.0
+NAMES = tuple(f"app{number}" for number in range(8))
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+Replica = subprocess.Popen[bytes]
+Start = Callable[[str], Replica]
+
+
+@pytest.fixture
+def database(postgres_url: str) -> str:
+    """An empty database on the one PostgreSQL of the session."""
+    import psycopg
+
+    name = f"replicas_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    return postgres_url.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+def start(world: World, database: str) -> Iterator[Start]:
+    """Start a replica with a data folder of its own; all end with the test."""
+    running: list[Replica] = []
+
+    def begin(name: str) -> Replica:
+        script = [sys.executable, "-m", "tests.flow.process", str(world.kubeconfig), str(world.folder / name)]
+        settings = {
+            "GITSYNC_REPLICAS": "true",
+            "GITSYNC_LEASE_SECONDS": str(LEASE),
+            "GITSYNC_DATABASE": database,
+        }
+        running.append(subprocess.Popen(script, cwd=ROOT, env={**os.environ, **settings}))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+def commit(world: World, x: str) -> str:
+    files: dict[str, str | None] = {f"{name}/a.yaml": config_map(f"{name}-a", x=x) for name in NAMES}
+    return world.repo.commit(f"x is {x}", files)
+
+
+def declare(world: World) -> None:
+    for name in NAMES:
+        world.application(name, destination={"namespace": "shop"})
+
+
+def members(world: World) -> list[str]:
+    answer = world.client.get(LEASES, {"labelSelector": "gitsync.dev/member"})
+    return sorted(item["spec"]["holderIdentity"] for item in answer["items"])
+
+
+def are_synced(world: World, revision: str, names: tuple[str, ...] = NAMES) -> bool:
+    return all(is_synced(world.status(name), revision) for name in names)
+
+
+def is_divided(world: World) -> bool:
+    """Whether two members go by each other."""
+    answer = world.client.get(LEASES, {"labelSelector": "gitsync.dev/member"})
+    views = {item["metadata"]["annotations"].get("gitsync.dev/members", "") for item in answer["items"]}
+    return len(answer["items"]) == 2 and views == {",".join(members(world))}
+
+
+def shares(world: World) -> dict[str, tuple[str, ...]]:
+    view = tuple(members(world))
+    return {member: tuple(name for name in NAMES if owner(view, f"{NAMESPACE}/{name}") == member) for member in view}
+
+
+def check_audit(database: str) -> None:
+    records = SqlRecords(Database(database))
+    try:
+        assert records.verify() == ()
+        assert records.unfinished() == ()
+    finally:
+        records.close()
+
+
+def two(world: World, start: Start) -> tuple[Replica, str, Replica, str]:
+    """Start two replicas that have found each other; return each with its name, the one with more to do first."""
+    first = start("one")
+    until(lambda: len(members(world)) == 1, 20)
+    (known,) = members(world)
+    second = start("two")
+    until(lambda: is_divided(world), 20, lambda: members(world))
+    other = next(name for name in members(world) if name != known)
+    found = ((first, known), (second, other))
+    (more, name), (less, rest) = sorted(found, key=lambda pair: -len(shares(world)[pair[1]]))
+    return more, name, less, rest
+
+
+@pytest.mark.timeout(120)
+def test_both_work_and_one_takes_over_what_a_killed_one_leaves(world: World, start: Start, database: str) -> None:
+    declare(world)
+    first = commit(world, "1")
+    killed, name, _, other = two(world, start)
+    until(lambda: are_synced(world, first), 30)
+    second = commit(world, "2")
+    until(lambda: are_synced(world, second), 30)
+    killed.kill()
+    killed.wait()
+    began = time.monotonic()
+    third = commit(world, "3")
+    until(lambda: are_synced(world, third), 30, lambda: shares(world))
+    assert time.monotonic() - began < LEASE + 6
+    assert members(world) == [other]
+    assert name != other
+    check_audit(database)
+
+
+@pytest.mark.timeout(120)
+def test_a_frozen_replica_is_followed_and_writes_nothing_when_it_wakes_without_its_lease(
+    world: World, start: Start, database: str
+) -> None:
+    declare(world)
+    first = commit(world, "1")
+    frozen, name, _, other = two(world, start)
+    until(lambda: are_synced(world, first), 30)
+    theirs = shares(world)[name]
+    frozen.send_signal(signal.SIGSTOP)
+    second = commit(world, "2")
+    until(lambda: are_synced(world, second), 30, lambda: shares(world))
+    assert members(world) == [other]
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: is_divided(world), 20, lambda: members(world))
+    third = commit(world, "3")
+    until(lambda: are_synced(world, third), 30)
+    assert set(shares(world)) == {name, other}, "it joined again, as itself"
+    assert shares(world)[name] == theirs
+    check_audit(database)
+    records = SqlRecords(Database(database))
+    try:
+        written = [
+            (record.application, record.commit, record.resource)
+            for record in records.audit_records(limit=1000)
+            if record.outcome.value == "Succeeded"
+        ]
+    finally:
+        records.close()
+    assert sorted(written) == sorted(
+        {(f"{NAMESPACE}/{app}", id, f"/ConfigMap/shop/{app}-a") for app in NAMES for id in (first, second, third)}
+    ), "each object was written once for each commit, by one of them"
+
+
+def test_a_dashboard_shows_what_the_other_replica_works_on_and_passes_requests_on(
+    world: World, start: Start, database: str
+) -> None:
+    declare(world)
+    first = commit(world, "1")
+    start("one")
+    until(lambda: len(members(world)) == 1, 20)
+    world.start(replicas=True, lease_seconds=LEASE, database=database)
+    until(lambda: is_divided(world), 20)
+    until(lambda: are_synced(world, first), 30)
+    here = world.controller
+    until(lambda: len(here.view.applications()) == len(NAMES), 5)
+    until(lambda: all(view.status.get("sync") == "Synced" for view in here.view.applications()), 5)
+    theirs = [view for view in here.view.applications() if not view.resources]
+    ours = [view for view in here.view.applications() if view.resources]
+    assert theirs
+    assert ours
+    for view in theirs:
+        world.application(view.key.partition("/")[2], destination={"namespace": "shop"}, sync={"interval": "1h"})
+    time.sleep(1.5)  # a poll that was due before has been made
+    second = commit(world, "2")
+    here.requests.look_at_git([view.key for view in theirs])
+    until(lambda: are_synced(world, second, tuple(view.key.partition("/")[2] for view in theirs)), 5)
+    assert here.requests.request_sync(theirs[0].key, "ada")
+    name = theirs[0].key.partition("/")[2]
+    until(lambda: world.status(name).get("requestedSync"), 5)
+
+
+def test_replicas_without_a_shared_database_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"GITSYNC_DATABASE: replicas share one history.*postgresql://"):
+        build_controller(Settings(data=tmp_path / "data", replicas=True))
+    assert not (tmp_path / "data").exists()
