@@ -27,6 +27,8 @@ Path = tuple[str, ...]
 
 _UNOWNED: Final = frozenset({"f:apiVersion", "f:kind"})
 _UNOWNED_METADATA: Final = frozenset({"f:name", "f:namespace", "f:uid", "f:resourceVersion", "f:generation"})
+_SWITCHES: Final = frozenset({"f:externalTrafficPolicy", "f:ipFamilyPolicy", "f:sessionAffinity", "f:type"})
+"""Fields that decide which others there are: with one of them the API server fills in or drops its dependants."""
 _SKIPPED: Final = frozenset({"apiVersion", "kind", "status"})
 _NOT_COMPARED: Final = frozenset(
     {"name", "namespace", "managedFields", "creationTimestamp", "resourceVersion", "generation", "uid"}
@@ -188,7 +190,9 @@ class _Walk:
             below = schema.fields[name] or DEDUCED
             if live.get(name) is not None:
                 self.value(below, value, live[name], here, there)
-            elif not is_empty(below, value) and not (name in live and same_value(below, value, None)):
+            elif not (
+                is_empty(below, value) or (name in live and same_value(below, value, None)) or self.unsaid(value, here)
+            ):
                 self.differ(Difference.GONE, here, there, value, ABSENT)
         node = dict.fromkeys(f"f:{name}" for name in live) if self.whole else node_at(self.owners.ours, path) or MEMBER
         for element in node:
@@ -196,6 +200,10 @@ class _Walk:
             if element[:2] == "f:" and name not in desired and name in live:
                 below = schema.fields[name] or DEDUCED
                 self.given_up(below, live[name], (*path, element), f"{pointer}/{_escape(name)}")
+
+    def unsaid(self, value: Any, path: Path) -> bool:
+        """Tell whether a zero was applied that the API server does not store; whoever removes it takes it from us."""
+        return not self.whole and value in (False, 0, "") and node_at(self.owners.ours, path) is not None
 
     def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
         """Compare two keyed lists or sets item by item, and the order of the items that both have."""
@@ -233,24 +241,26 @@ class _Walk:
         elif type(live) is list and schema.list_type != "atomic":
             self.list(schema, [], live, path, pointer)
 
+    def is_remade(self, desired: Any, path: Path) -> bool:
+        """
+        Tell whether the API server may make something else of a value, or change others with it.
+
+        What only we wrote may be stored in another spelling, what is replaced as a whole may get defaults inside.
+        """
+        return node_at(self.owners.others, path) is None or isinstance(desired, dict | list) or path[-1] in _SWITCHES
+
     def differ(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
         """Record one difference with its owners."""
         owners = self.owners.of(path) if live is not ABSENT else ()
         if (
             kind is Difference.EXTRA
-            or (kind is Difference.CHANGED and (node_at(self.owners.others, path) is None or _is_whole(desired)))
+            or (kind is Difference.CHANGED and self.is_remade(desired, path))
             or (kind is Difference.GONE and not desired)
         ):
-            # What we give up may get its default back, what only we wrote or what is replaced as a whole may be stored
-            # in another spelling or with defaults inside, and what is empty may not be stored at all.
+            # What we give up may get its default back, and what is empty may not be stored at all.
             self.certain = False
         self.found.append(FieldDifference(human(path), pointer, kind, desired, live, owners))
         self.paths.append(path)
-
-
-def _is_whole(desired: Any) -> bool:
-    """Tell whether a differing value has parts of its own: a list or map that is replaced as a whole."""
-    return isinstance(desired, dict | list)
 
 
 def _is_all_ours(node: Node, live: Any) -> bool:

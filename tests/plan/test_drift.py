@@ -171,6 +171,21 @@ def test_an_edit_by_another_manager_is_certain_and_one_of_git_is_not():
     assert find_drift(config(key="old"), theirs, schema_of(live)).certain
 
 
+def test_the_type_of_a_service_brings_other_fields_with_it():
+    live = applied(SERVICE | {"spec": {**SERVICE["spec"], "type": "ClusterIP"}}, applied(SERVICE), manager="kubectl")
+    want = SERVICE | {"spec": {**SERVICE["spec"], "type": "NodePort"}}
+    assert found(want, live) == [(Difference.CHANGED, ".spec.type")]
+    assert not find_drift(want, live, schema_of(want)).certain
+
+
+def test_a_zero_that_is_ours_but_not_stored_is_in_sync():
+    want = deployment(paused=False)
+    live = edited(applied(want), ("spec", "paused"), ABSENT)
+    assert find_drift(want, live, schema_of(want)).in_sync
+    theirs = edited(applied(deployment()), ("spec", "replicas"), 2)
+    assert found(want, theirs) == [(Difference.GONE, ".spec.paused")]
+
+
 def test_a_list_that_is_replaced_as_a_whole_may_hold_defaults_unknown_here():
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
     mine = {**role, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
