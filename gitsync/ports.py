@@ -137,7 +137,11 @@ class Live(Protocol):
         ...
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
-        """Return the object as last seen, None when it is absent; the kind must be followed."""
+        """
+        Return the object as last seen, None when it is absent; the kind must be followed.
+
+        Raise Refused for one of a namespace that is not watched: whether it is there cannot be told.
+        """
         ...
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:

@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     prometheus: str = Field("", description="URL of the Prometheus server that Applications may ask after a sync")
     prometheus_token: Path | None = Field(None, description="file with the bearer token for Prometheus")
     namespace: str = Field("gitsync", description="namespace of the controller's own Leases")
+    namespaces: str = Field("", description="namespaces to watch, divided by commas; empty: all")
     replicas: bool = Field(False, description="divide Applications with other replicas by Leases; wants PostgreSQL")
     lease_seconds: float = Field(15.0, ge=1, description="a replica silent for so long has its Applications taken over")
     install_crds: bool = Field(True, description="install the custom resource definitions at start, if allowed")

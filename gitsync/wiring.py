@@ -117,7 +117,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
     members = Members(ClusterMembers(client, settings.namespace), _identity(), duration=settings.lease_seconds)
     share: Share = members if settings.replicas else Alone()
-    cluster, live = Fenced(client, share), LiveView(client)
+    cluster, live = Fenced(client, share), LiveView(client, _listed(settings.namespaces))
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock)
     metrics = Prometheus(settings.prometheus, clock, token=settings.prometheus_token) if settings.prometheus else None
@@ -205,6 +205,11 @@ class _Closing:
 def _identity() -> str:
     """Return a name that no other process has, also not the next one on this machine."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the members of a list divided by commas."""
+    return tuple(sorted({part.strip() for part in text.split(",")} - {""}))
 
 
 def _check_replicas(settings: Settings) -> None:

@@ -22,7 +22,13 @@ def run(
     data: Data = DATA,
     host: Host = "127.0.0.1",
     port: Port = 8080,
-    install_crds: Annotated[bool, typer.Option(help="Install the CustomResourceDefinitions first.")] = True,
+    install_crds: Annotated[
+        bool, typer.Option(envvar="GITSYNC_INSTALL_CRDS", help="Install the CustomResourceDefinitions first.")
+    ] = True,
+    namespaces: Annotated[
+        str,
+        typer.Option(envvar="GITSYNC_NAMESPACES", help="Watch these namespaces, divided by commas; by default all."),
+    ] = "",
     prometheus: Annotated[
         str, typer.Option(envvar="GITSYNC_PROMETHEUS", help="The Prometheus server that is asked after a sync.")
     ] = "",
@@ -36,6 +42,7 @@ def run(
         web_host=host,
         web_port=port,
         install_crds=install_crds,
+        namespaces=namespaces,
         prometheus=prometheus,
     )
     return run(application or [], settings)

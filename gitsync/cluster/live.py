@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gitsync.cluster.client import Client
 from gitsync.cluster.watch import KindCollection
-from gitsync.errors import ClusterUnavailable
+from gitsync.errors import ClusterUnavailable, Refused, Rejected
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind
 from gitsync.ports import Resource
@@ -19,6 +19,8 @@ from gitsync.runtime.informer import Reflector
 OnChange = Callable[[Manifest | None, Manifest | None], None]
 """Called with an object before and after a change; None stands for absent. Must return at once."""
 
+_Place = tuple[Resource, str]
+"""A kind, and the one namespace in which it is followed; empty for all."""
 
 _REMEMBERED = 8192
 """So many deleted objects of a kind are remembered: more than there are writes under way."""
@@ -28,16 +30,19 @@ class LiveView:
     """
     Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
 
-    Subscribers are called outside the lock, from the thread of the kind's reflector or of the writer.
+    With ``namespaces``, namespaced kinds are followed in each of these instead, for a controller that may not list
+    all; what lies elsewhere cannot be told, and asking for it is refused. Subscribers are called outside the lock,
+    from the thread of the kind's reflector or of the writer.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, namespaces: Sequence[str] = ()) -> None:
         self._client = client
+        self._namespaces = tuple(namespaces)
         self._on_change: OnChange = lambda before, after: None
         self._on_state: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
-        self._kinds: dict[Resource, _Copy] = {}
-        self._reflectors: dict[Resource, Reflector] = {}
+        self._kinds: dict[_Place, _Copy] = {}
+        self._reflectors: dict[_Place, Reflector] = {}
         self._by_uid: dict[str, Manifest] = {}
         self._dependents: dict[str, dict[str, Manifest]] = {}
 
@@ -47,8 +52,7 @@ class LiveView:
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
         """Follow these kinds too; wait until each has been listed completely and none is behind."""
-        wanted = list(resources)
-        reflectors = [self._reflector(resource) for resource in wanted]
+        reflectors = [self._reflector(place) for resource in resources for place in self._places(resource)]
         give_up = time.monotonic() + timeout
         for reflector in reflectors:
             if not reflector.wait_synced(max(give_up - time.monotonic(), 0)):
@@ -60,25 +64,26 @@ class LiveView:
     def forget(self, of: GroupKind) -> None:
         """Stop following a kind that the cluster does not serve any more."""
         with self._lock:
-            gone = [resource for resource in self._reflectors if (resource.group, resource.kind) == (of.group, of.kind)]
-            reflectors = [self._reflectors.pop(resource) for resource in gone]
-            copies = [self._kinds.pop(resource) for resource in gone]
+            gone = [place for place in self._reflectors if (place[0].group, place[0].kind) == (of.group, of.kind)]
+            reflectors = [self._reflectors.pop(place) for place in gone]
+            copies = [self._kinds.pop(place) for place in gone]
         for reflector in reflectors:
             reflector.stop()
         for copy in copies:
             copy.replace({})
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
-        """Return the object as last seen, None when it is absent."""
+        """Return the object as last seen, None when it is absent; raise Refused for a namespace that is not watched."""
+        place = self._place(resource, namespace)
         with self._lock:
-            copy = self._kinds.get(resource)
+            copy = self._kinds.get(place)
             return copy.items.get(f"{namespace}/{name}") if copy is not None else None
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         """Return every object of a kind that is followed."""
         with self._lock:
-            copy = self._kinds.get(resource)
-            return tuple(copy.items.values()) if copy is not None else ()
+            copies = [self._kinds.get(place) for place in self._places(resource)]
+            return tuple(item for copy in copies if copy is not None for item in copy.items.values())
 
     def dependents(self, uid: str) -> tuple[Manifest, ...]:
         """Return the objects of the followed kinds that name this uid as an owner."""
@@ -101,8 +106,9 @@ class LiveView:
 
     def saw(self, resource: Resource, manifest: Manifest) -> None:
         """Take the answer to our own write, so that the next look does not come before its watch event."""
+        place = self._place(resource, str(metadata_of(manifest).get("namespace") or ""))
         with self._lock:
-            copy = self._kinds.get(resource)
+            copy = self._kinds.get(place)
         if copy is not None and resource_version_of(manifest):
             copy.put(_key(manifest), manifest)
 
@@ -115,13 +121,33 @@ class LiveView:
         for reflector in reflectors:
             reflector.join(2.0)
 
-    def _reflector(self, resource: Resource) -> Reflector:
+    def _places(self, resource: Resource) -> tuple[_Place, ...]:
+        """Return what is listed and watched to follow a kind."""
+        return tuple((resource, name) for name in (resource.namespaced and self._namespaces) or ("",))
+
+    def _place(self, resource: Resource, namespace: str) -> _Place:
+        """Return by what an object is followed; raise Refused when it is by nothing, so that nobody can tell."""
+        if not resource.namespaced or not self._namespaces:
+            return resource, ""
+        if namespace not in self._namespaces:
+            raise Refused(
+                f"the controller watches only the namespaces {', '.join(self._namespaces)}",
+                subject=f"{resource.kind} in namespace {namespace}",
+                cure="add the namespace to GITSYNC_NAMESPACES",
+            )
+        return resource, namespace
+
+    def _reflector(self, place: _Place) -> Reflector:
+        resource, namespace = place
         with self._lock:
-            found = self._reflectors.get(resource)
+            found = self._reflectors.get(place)
             if found is None:
-                copy = self._kinds[resource] = _Copy(self)
-                found = self._reflectors[resource] = Reflector(
-                    str(resource), KindCollection(self._client, resource), copy, on_state=self._on_state
+                copy = self._kinds[place] = _Copy(self)
+                found = self._reflectors[place] = Reflector(
+                    f"{resource} in {namespace}" if namespace else str(resource),
+                    KindCollection(self._client, resource, namespace),
+                    copy,
+                    on_state=self._on_state,
                 )
                 found.start()
             return found
@@ -219,5 +245,7 @@ def _key(manifest: Manifest) -> str:
 
 
 def _behind(reflector: Reflector, state: str) -> ClusterUnavailable:
-    why = f": {reflector.error}" if reflector.error else ""
-    return ClusterUnavailable(f"{reflector.name} {state}{why}")
+    error = reflector.error
+    is_forbidden = isinstance(error, Rejected) and error.code == 403
+    cure = "let the controller list and watch it, or only some namespaces by GITSYNC_NAMESPACES" if is_forbidden else ""
+    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), cure=cure)

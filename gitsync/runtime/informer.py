@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import random
 from typing import Any, Protocol
 
-from gitsync.errors import GitsyncError, TransientError
+from gitsync.errors import GitsyncError, TerminalError, TransientError
 from gitsync.runtime.backoff import Backoff
 
 _log = logging.getLogger(__name__)
@@ -114,6 +114,7 @@ class Reflector:
         self._version = ""
         self._stop = threading.Event()
         self._synced = threading.Event()
+        self._answered = threading.Event()
         self._open: Watch | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
 
@@ -123,8 +124,9 @@ class Reflector:
         return self._synced.is_set()
 
     def wait_synced(self, timeout: float) -> bool:
-        """Wait for the first complete list."""
-        return self._synced.wait(timeout)
+        """Wait for the first complete list, or for an answer that waiting will not change."""
+        self._answered.wait(timeout)
+        return self.is_synced
 
     def start(self) -> None:
         """Start following."""
@@ -170,6 +172,7 @@ class Reflector:
         self._succeed()
         if not self._synced.is_set():
             self._synced.set()
+            self._answered.set()
             self._on_state()
 
     def _follow(self) -> None:
@@ -202,6 +205,8 @@ class Reflector:
             return  # watches break now and then; only one that cannot be taken up again leaves the copy in doubt
         changed = self.error is None and not self._stop.is_set()
         self.error = error
+        if isinstance(error, TerminalError):
+            self._answered.set()
         if changed:
             _log.info("watch of %s: %s", self.name, error)
             self._on_state()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from gitsync.errors import Refused
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, at, uid_of
@@ -188,7 +190,9 @@ class State:
 
     def _look(self, ref: ObjectRef, version: str) -> Manifest | None:
         resource = self._cluster.resource(ref.group, version, ref.kind)
-        return self._live.get(resource, ref.namespace, ref.name) if resource is not None else None
+        with suppress(Refused):  # its namespace is not watched
+            return self._live.get(resource, ref.namespace, ref.name) if resource is not None else None
+        return None
 
     def _parts(self, manifest: Manifest) -> Iterator[Manifest]:
         for part in self._live.dependents(uid_of(manifest)):

@@ -1,0 +1,88 @@
+"""A controller whose rights end at some namespaces watches these, and says so of all others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.live import LiveView
+from gitsync.errors import ClusterUnavailable, Refused
+from gitsync.objects.manifest import Manifest
+from gitsync.ports import Resource
+from gitsync.sandbox.server import Sandbox
+from tests.cluster.rights import kubeconfig_of
+from tests.cluster.test_live import until
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False)
+
+Watch = Callable[..., LiveView]
+
+
+def config_map(namespace: str, x: str) -> Manifest:
+    metadata = {"name": "a", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": x}}
+
+
+@pytest.fixture
+def watch(server: Sandbox, cluster: Kubernetes, tmp_path: Path) -> Iterator[Watch]:
+    """Return views with the rights of a service account that may do everything in one and two, and nothing in three."""
+    for name in ("one", "two", "three"):
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, manager="m")
+        cluster.apply(config_map(name, "1"), manager="m")
+    config = kubeconfig_of(server, cluster, tmp_path / "limited", {"one", "two"})
+    with ExitStack() as stack:
+        client = Client(Connection(str(config)))
+        stack.callback(client.close)
+
+        def made(*namespaces: str) -> LiveView:
+            view = LiveView(client, namespaces)
+            stack.callback(view.stop)
+            return view
+
+        yield made
+
+
+def test_what_may_not_be_listed_everywhere_is_said_at_once_with_the_cure(watch: Watch) -> None:
+    view, began = watch(), time.monotonic()
+    with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1 has not been listed.*forbidden.*GITSYNC_NAMESPACES"):
+        view.follow([CONFIG_MAP], 20)
+    assert time.monotonic() - began < 5
+
+
+def test_named_namespaces_are_followed_together(cluster: Kubernetes, watch: Watch) -> None:
+    view = watch("one", "two")
+    view.follow([CONFIG_MAP], 10)
+    names = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in view.all(CONFIG_MAP)}
+    assert {("one", "a"), ("two", "a")} <= names
+    assert {namespace for namespace, _ in names} == {"one", "two"}
+    cluster.apply(config_map("two", "2"), manager="m")
+    until(lambda: (view.get(CONFIG_MAP, "two", "a") or {}).get("data") == {"x": "2"})
+    assert view.get(CONFIG_MAP, "one", "absent") is None
+    view.saw(CONFIG_MAP, cluster.apply(config_map("one", "3"), manager="m"))
+    assert (view.get(CONFIG_MAP, "one", "a") or {})["data"] == {"x": "3"}
+
+
+def test_an_object_elsewhere_is_not_taken_for_absent(watch: Watch) -> None:
+    view = watch("one", "two")
+    view.follow([CONFIG_MAP], 10)
+    with pytest.raises(Refused, match=r"ConfigMap in namespace three: the controller watches only .* one, two; add"):
+        view.get(CONFIG_MAP, "three", "a")
+
+
+def test_a_namespace_without_the_right_is_named(watch: Watch) -> None:
+    with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1 in three has not been listed yet: .*forbidden"):
+        watch("one", "three").follow([CONFIG_MAP], 20)
+
+
+def test_kinds_without_namespaces_are_followed_whole(server: Sandbox, client: Client) -> None:
+    view = LiveView(client, ("default",))
+    view.follow([NAMESPACE], 10)
+    assert view.get(NAMESPACE, "", "kube-system") is not None
+    view.stop()
