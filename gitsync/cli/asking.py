@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.guard import guarded
-from gitsync.cli.options import DATA, NAMESPACE, By, Data, FileUrls, Kubeconfig, Name, Namespace, site
+from gitsync.cli.options import DATA, NAMESPACE, AgeKey, By, Data, FileUrls, Kubeconfig, Name, Namespace, site
 from gitsync.cli.output import Exit
 
 app = typer.Typer(rich_markup_mode=None)
@@ -41,11 +41,12 @@ def approve(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    age_key: AgeKey = None,
 ) -> Exit:
     """Let the plan that waits run, once, exactly as it is."""
     from gitsync.cli.commands.approve import approve
 
-    return approve(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls))
+    return approve(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls, age_key=age_key))
 
 
 @app.command()
@@ -58,11 +59,12 @@ def reject(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    age_key: AgeKey = None,
 ) -> Exit:
     """Turn down the plan that waits; another plan asks again."""
     from gitsync.cli.commands.approve import reject
 
-    return reject(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls))
+    return reject(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls, age_key=age_key))
 
 
 @app.command()

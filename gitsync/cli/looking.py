@@ -11,6 +11,7 @@ from gitsync.cli.guard import guarded
 from gitsync.cli.options import (
     DATA,
     NAMESPACE,
+    AgeKey,
     AuditFormat,
     Data,
     FileUrls,
@@ -18,6 +19,7 @@ from gitsync.cli.options import (
     Name,
     Namespace,
     Output,
+    Policies,
     site,
 )
 from gitsync.cli.output import Exit, Format
@@ -53,11 +55,12 @@ def diff(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    age_key: AgeKey = None,
 ) -> Exit:
     """Show field by field where the cluster differs from Git. Exit code 1: it differs."""
     from gitsync.cli.commands.diff import diff
 
-    return diff(name, namespace, local, output, site(kubeconfig, data, allow_file_urls))
+    return diff(name, namespace, local, output, site(kubeconfig, data, allow_file_urls, age_key=age_key))
 
 
 @app.command()
@@ -69,11 +72,13 @@ def plan(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    policies: Policies = None,
+    age_key: AgeKey = None,
 ) -> Exit:
     """Show what a sync would do, each step with its class, rule and reason. Exit code 1: it would do something."""
     from gitsync.cli.commands.plan import plan
 
-    return plan(name, namespace, output, site(kubeconfig, data, allow_file_urls))
+    return plan(name, namespace, output, site(kubeconfig, data, allow_file_urls, policies, age_key))
 
 
 @app.command()
@@ -85,11 +90,12 @@ def drift(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    age_key: AgeKey = None,
 ) -> Exit:
     """Show what was changed in the cluster since it was applied, by whom and when. Exit code 1: something was."""
     from gitsync.cli.commands.drift import drift
 
-    return drift(name, namespace, output, site(kubeconfig, data, allow_file_urls))
+    return drift(name, namespace, output, site(kubeconfig, data, allow_file_urls, age_key=age_key))
 
 
 @app.command()

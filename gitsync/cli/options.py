@@ -26,6 +26,16 @@ Data = Annotated[Path, typer.Option(envvar="GITSYNC_DATA", help="The folder of m
 FileUrls = Annotated[
     bool, typer.Option(envvar="GITSYNC_ALLOW_FILE_URLS", help="Allow file:// repositories, as the demo's is.")
 ]
+Policies = Annotated[
+    Path | None,
+    typer.Option(envvar="GITSYNC_POLICIES", help="The controller's folder of policies, to judge as it does."),
+]
+AgeKey = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SOPS_AGE_KEY_FILE", help="Open secrets with this file of age keys, not with the Application's Secret."
+    ),
+]
 By = Annotated[str, typer.Option(help="Who says so; by default the name you are signed in with.")]
 
 
@@ -64,14 +74,22 @@ NAMESPACE = "gitsync"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a command works: the cluster, the folder of data, and whether repositories may be folders."""
+    """
+    Where a command works: the cluster, the folder of data, and whether repositories may be folders.
+
+    ``policies`` and ``age_key`` are what the controller has too: the operator's rules, and the keys of secrets in Git.
+    """
 
     kubeconfig: str
     data: Path
     file_urls: bool = False
+    policies: Path | None = None
+    age_key: Path | None = None
 
 
-def site(kubeconfig: str, data: Path, file_urls: bool = False) -> Site:
+def site(
+    kubeconfig: str, data: Path, file_urls: bool = False, policies: Path | None = None, age_key: Path | None = None
+) -> Site:
     """
     Return where to work: the kubeconfig given, else KUBECONFIG's, else the demo's where it runs.
 
@@ -79,7 +97,8 @@ def site(kubeconfig: str, data: Path, file_urls: bool = False) -> Site:
     """
     demo = data / "kubeconfig"
     config = kubeconfig or ("" if os.environ.get("KUBECONFIG") or not demo.exists() else str(demo))
-    return Site(config, data, file_urls or (bool(config) and Path(config).resolve() == demo.resolve()))
+    is_demo = bool(config) and Path(config).resolve() == demo.resolve()
+    return Site(config, data, file_urls or is_demo, policies, age_key)
 
 
 def load_settings(**given: Any) -> Settings:

@@ -9,7 +9,11 @@ from typing import Any
 
 import orjson
 
-from gitsync.objects.change import ABSENT
+from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.objects.change import ABSENT, Difference, FieldDifference
+from gitsync.objects.manifest import Manifest, group_of
+from gitsync.plan.values import is_default
 
 _LIMIT = 40
 _LARGEST = 2000
@@ -36,19 +40,28 @@ class Line:
     text: str
 
 
-def inner_changes(live: Any, desired: Any) -> tuple[InnerChange, ...]:
+def changes_in(difference: FieldDifference, live: Manifest | None) -> tuple[InnerChange, ...]:
+    """Return where the two sides of a difference differ inside; empty where only the order does."""
+    if difference.kind is Difference.ORDER or difference.live is ABSENT or difference.desired is ABSENT:
+        return ()
+    return inner_changes(difference.live, difference.desired, _schema_at(live or {}, difference.pointer))
+
+
+def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[InnerChange, ...]:
     """
     Return where two containers differ inside, at most 40 places; texts of JSON count as what they hold.
 
     Empty unless both are mappings or both lists, and of a size that a person may want to read. Items of lists are
-    matched by likeness, so one that was put in front does not show all others as changed.
+    matched by likeness, so one that was put in front does not show all others as changed. What the API server puts in
+    by itself, as the schema says, is no change.
     """
     live, desired = _container(live), _container(desired)
     if type(live) is not type(desired) or not isinstance(live, dict | list):
         return ()
     if max(_size(live), _size(desired)) > _LARGEST:
         return ()
-    return tuple(sorted(_changes(live, desired), key=lambda change: change.path))[:_LIMIT]
+    changes = _changes(_without_defaults(schema, live), _without_defaults(schema, desired))
+    return tuple(sorted(changes, key=lambda change: change.path))[:_LIMIT]
 
 
 def inner_lines(live: Any, desired: Any) -> tuple[Line, ...]:
@@ -69,6 +82,29 @@ def _container(value: Any) -> Any:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
+
+
+def _schema_at(live: Manifest, pointer: str) -> Schema:
+    """Return what Kubernetes says of the field that a JSON Pointer names; nothing for kinds of others."""
+    api_version = str(live.get("apiVersion") or "")
+    found = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
+    for part in pointer.split("/")[1:]:
+        if found is None:
+            break
+        found = found.items if found.is_list else found.fields[part.replace("~1", "/").replace("~0", "~")]
+    return found or DEDUCED
+
+
+def _without_defaults(schema: Schema, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_defaults(schema.items or DEDUCED, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_defaults(schema.fields[name] or DEDUCED, item)
+        for name, item in value.items()
+        if not is_default(schema, name, item, value)
+    }
 
 
 def _size(value: Any) -> int:

@@ -117,7 +117,7 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
                 return False
         elif not same_value(below, value, None):
             return False
-    return all(name in desired or _is_default(schema, name, value, desired) for name, value in live.items())
+    return all(name in desired or is_default(schema, name, value, desired) for name, value in live.items())
 
 
 def _limits(item: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,8 @@ def _limits(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "default": default, "defaultRequest": request}
 
 
-def _is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
+def is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
+    """Tell whether a value is what the API server puts in for a member that was not declared."""
     if name == "apiGroup" and schema.name == "io.k8s.api.rbac.v1.Subject":
         return desired.get("kind") in ("User", "Group") and value == "rbac.authorization.k8s.io"
     below = schema.fields[name] or DEDUCED

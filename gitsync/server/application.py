@@ -76,7 +76,10 @@ def router(pages: Pages, decisions: Decisions) -> APIRouter:
         return [
             {
                 "row": resource_row(item),
-                "fields": [field_row(found, places_of(item.ref, found.path)) for found in _drift(item)[:FIELDS]],
+                "fields": [
+                    field_row(found, places_of(item.ref, found.path), item.change.live)
+                    for found in _drift(item)[:FIELDS]
+                ],
                 "more": max(len(_drift(item)) - FIELDS, 0),
                 "quiet": quiet_counts(item),
                 "origin": next(iter(places_of(item.ref, "")), None),

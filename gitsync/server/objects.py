@@ -10,7 +10,8 @@ from typing import Any
 from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
-from gitsync.plan.inner import Line, inner_changes, inner_lines
+from gitsync.objects.manifest import Manifest
+from gitsync.plan.inner import InnerChange, Line, changes_in, inner_changes, inner_lines
 from gitsync.ports import ResourceView
 from gitsync.render.provenance import BUILD, Setter
 from gitsync.server.hosts import file_url
@@ -107,8 +108,8 @@ class FieldRow:
     steps: tuple[Place, ...] = ()
 
 
-def field_row(difference: FieldDifference, places: Sequence[Place] = ()) -> FieldRow:
-    """Return the row of a difference; its values are masked already."""
+def field_row(difference: FieldDifference, places: Sequence[Place] = (), live: Manifest | None = None) -> FieldRow:
+    """Return the row of a difference of an object; its values are masked already."""
     owner = difference.owners[0] if difference.owners else None
     return FieldRow(
         path=visible(difference.path),
@@ -119,7 +120,8 @@ def field_row(difference: FieldDifference, places: Sequence[Place] = ()) -> Fiel
         is_drift=difference.kind in DRIFT,
         origin=next((place for place in reversed(places) if place.where), None),
         steps=tuple(places) if len(places) > 1 else (),
-        **_sides(difference.live, difference.desired, difference.kind is not Difference.ORDER),
+        inside=tuple(_inside(change) for change in changes_in(difference, live)),
+        **_sides(difference.live, difference.desired),
     )
 
 
@@ -128,6 +130,7 @@ def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
     owner: Mapping[str, Any] = next(iter(difference.get("owners") or ()), {})
     live, desired = (ABSENT if difference.get(side) is None else difference[side] for side in ("live", "desired"))
     kind = str(difference.get("kind", ""))
+    inside = inner_changes(live, desired) if kind != Difference.ORDER.value else ()
     return FieldRow(
         path=visible(difference.get("path", "")),
         kind=kind,
@@ -135,7 +138,8 @@ def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
         operation=visible(owner.get("operation", "")),
         time=visible(owner.get("time", "")),
         is_drift=kind in {item.value for item in DRIFT},
-        **_sides(live, desired, kind != Difference.ORDER.value),
+        inside=tuple(map(_inside, inside)),
+        **_sides(live, desired),
     )
 
 
@@ -149,15 +153,15 @@ def places(steps: Iterable[Setter], source: GitSource, commit: str) -> tuple[Pla
     )
 
 
-def _sides(live: Any, desired: Any, has_inside: bool) -> dict[str, Any]:
+def _inside(change: InnerChange) -> Inside:
+    return Inside(visible(change.path), _short(change.live), _short(change.desired))
+
+
+def _sides(live: Any, desired: Any) -> dict[str, Any]:
     return {
         "live": _short(live),
         "desired": _short(desired),
         "lines": tuple(Line(line.mark, visible(line.text)) for line in inner_lines(live, desired)),
-        "inside": tuple(
-            Inside(visible(change.path), _short(change.live), _short(change.desired))
-            for change in (inner_changes(live, desired) if has_inside else ())
-        ),
     }
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gitsync.objects.change import ABSENT
-from gitsync.plan.inner import inner_changes, inner_lines
+from gitsync.objects.change import ABSENT, Difference, FieldDifference
+from gitsync.plan.inner import changes_in, inner_changes, inner_lines
 
 
 def rule(port: int, *names: str) -> dict[str, Any]:
@@ -46,6 +46,24 @@ def test_a_text_of_json_is_compared_as_what_it_holds() -> None:
 
 def test_what_is_too_large_for_a_person_is_not_taken_apart() -> None:
     assert inner_changes(list(range(3000)), [0]) == ()
+
+
+def difference(live: Any, desired: Any, kind: Difference = Difference.CHANGED) -> FieldDifference:
+    return FieldDifference(".spec.ingress", "/spec/ingress", kind, desired, live)
+
+
+def test_what_the_api_server_puts_in_is_no_change() -> None:
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    live, desired = [{"ports": [{"port": 80, "protocol": "TCP"}]}], [{"ports": [{"port": 81}]}]
+    (change,) = changes_in(difference(live, desired), policy)
+    assert (change.path, change.live, change.desired) == ("[0].ports[0].port", 80, 81)
+    assert len(changes_in(difference(live, desired), {"apiVersion": "example.com/v1", "kind": "Own"})) == 2
+    assert len(changes_in(difference(live, desired), None)) == 2
+
+
+def test_order_and_absence_have_no_inside() -> None:
+    assert changes_in(difference(["a", "b"], ["b", "a"], Difference.ORDER), None) == ()
+    assert changes_in(difference(ABSENT, [1], Difference.GONE), None) == ()
 
 
 def test_a_text_is_compared_line_by_line() -> None:

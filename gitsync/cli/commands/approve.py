@@ -28,7 +28,7 @@ def approve(name: str, namespace: str, reason: str, by: str, site: Site) -> Exit
         records.approve(app.key, plan.digest, approver=approver, reason=reason, until=until)
         records.audit([_decision(found, "approve", approver, reason, now)])
         request_sync(desk.client, namespace, name)
-    print_steps(plan.writes)
+    print_steps(plan.writes, found.traces)
     say(f"plan {plan.digest[:12]} of {app.key} approved by {approver} until {until:%Y-%m-%d %H:%M} UTC", "green")
     return Exit.DONE
 

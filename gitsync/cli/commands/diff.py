@@ -15,9 +15,9 @@ def diff(name: str, namespace: str, local: Path | None, output: Format, site: Si
     found = Desk(site).look(namespace, name, local)
     steps = found.plan.writes
     if output is not Format.TABLE:
-        show([row for step in steps for row in rows_of(step)], COLUMNS, output)
+        show([row for step in steps for row in rows_of(step, found.traces)], COLUMNS, output)
     elif steps:
-        print_steps(steps)
+        print_steps(steps, found.traces)
     else:
         say(f"in sync with {found.revision[:12] or 'the folder'}", "green")
     return Exit.DIFFERS if steps else Exit.DONE

@@ -9,11 +9,10 @@ from gitsync.cli.oneshot import Desk
 from gitsync.cli.options import NAMESPACE, Site
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.steps import rows_of
-from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
 
-_COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time")
+_COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
 
@@ -37,9 +36,9 @@ def _drift(desk: Desk, manifest: Manifest) -> list[dict[str, Any]]:
     applied = str(at(manifest, "status", "revision", "applied", default=""))
     if not applied:
         return []
-    app = parse_application(manifest)
+    found = desk.look_at(manifest, applied)
     return [
-        {"application": app.key, "revision": applied, "what": _WHAT.get(step.action, "changed"), **row}
-        for step in desk.look_at(app, manifest, applied).plan.writes
-        for row in rows_of(step)
+        {"application": found.application.key, "revision": applied, "what": _WHAT.get(step.action, "changed"), **row}
+        for step in found.plan.writes
+        for row in rows_of(step, found.traces)
     ]

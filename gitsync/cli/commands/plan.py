@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.cli.oneshot import Desk, Look
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, Format, say, show_one
 from gitsync.cli.steps import drifted, field_row, print_steps
-from gitsync.objects.change import Change
+from gitsync.objects.change import Change, Decision
 from gitsync.objects.manifest import at
+from gitsync.render.provenance import Setter
+from gitsync.render.trace import place
 
 
 def plan(name: str, namespace: str, output: Format, site: Site) -> Exit:
@@ -26,17 +29,30 @@ def _print(found: Look) -> None:
     plan = found.plan
     say(f"plan {plan.digest[:12]} of {plan.application} at {plan.revision[:12]}")
     say(plan.explanation)
-    for refusal in plan.refusals:
+    for refusal in _refusals(found):
         say(f"refused: {refusal}", "red")
     for reason in _held(found):
         say(f"held: {reason}", "yellow")
-    print_steps(plan.writes)
+    for note in found.notes:
+        say(f"note: {note}", "yellow")
+    print_steps(plan.writes, found.traces)
+
+
+def _refusals(found: Look) -> list[str]:
+    """Return why the controller would refuse the plan."""
+    return list(found.verdict.reasons) if found.verdict.decision is Decision.REFUSED else []
 
 
 def _held(found: Look) -> list[str]:
-    """Return why the controller holds this very plan."""
-    held = at(found.manifest, "status", "plan", default={})
-    return list(held.get("reasons") or ()) if held.get("id") == found.plan.digest[:12] else []
+    """Return what the plan waits for: as the controller says where it holds this very plan, else as it would."""
+    known = _known(found).get("reasons")
+    return list(known or found.verdict.reasons) if found.verdict.decision is Decision.HELD else []
+
+
+def _known(found: Look) -> dict[str, Any]:
+    """Return what the status says of this very plan; a reasoner may have raised its class there."""
+    status = at(found.manifest, "status", "plan", default={})
+    return status if status.get("id") == found.plan.digest[:12] else {}
 
 
 def _members(found: Look) -> dict[str, Any]:
@@ -45,15 +61,16 @@ def _members(found: Look) -> dict[str, Any]:
         "application": plan.application,
         "revision": plan.revision,
         "digest": plan.digest,
-        "class": plan.risk.value,
+        "class": _known(found).get("class", plan.risk.value),
         "explanation": plan.explanation,
-        "refusals": list(plan.refusals),
+        "refusals": _refusals(found),
         "held": _held(found),
-        "steps": [_step(step) for step in plan.writes],
+        "notes": list(found.notes),
+        "steps": [_step(step, found.traces.get(step.ref, {})) for step in plan.writes],
     }
 
 
-def _step(step: Change) -> dict[str, Any]:
+def _step(step: Change, setters: Mapping[str, Sequence[Setter]]) -> dict[str, Any]:
     return {
         "object": str(step.ref),
         "action": step.action.value,
@@ -63,5 +80,6 @@ def _step(step: Change) -> dict[str, Any]:
         "stage": step.stage,
         "wave": step.wave,
         "problem": step.problem,
-        "differences": [field_row(difference) for difference in drifted(step)],
+        "where": place(setters.get("", ())),
+        "differences": [field_row(step, item, setters.get(item.path, ())) for item in drifted(step)],
     }
