@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.health import applications, argo, batch, by_condition, flux, gateway, operators, platform, workloads
+from gitsync.health import (
+    applications,
+    argo,
+    batch,
+    by_condition,
+    by_phase,
+    flux,
+    gateway,
+    operators,
+    platform,
+    workloads,
+)
 from gitsync.health.passive import PASSIVE
 from gitsync.health.rules import Rule, progressing
 from gitsync.health.signs import by_signs
@@ -37,6 +48,7 @@ _RULES: dict[GroupKind, Rule] = {
     **dict.fromkeys(PASSIVE, platform.exists),
     **_BUILT_IN,
     **by_condition.RULES,
+    **by_phase.RULES,
     **applications.RULES,
     **argo.RULES,
     **flux.RULES,

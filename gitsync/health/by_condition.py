@@ -17,7 +17,8 @@ class ByCondition:
     Judge by the first of some conditions that speaks.
 
     A condition of ``good`` that is True means Healthy, one of ``bad`` that is True, or one of ``good`` that is False,
-    means Degraded; ``first`` that is True means Progressing, whatever the others say. Until then: ``waiting``.
+    means Degraded; ``first`` that is True means Progressing, whatever the others say. A failure for
+    ``tolerated_reason`` is none yet. Until then: ``waiting``.
     """
 
     waiting: str
@@ -37,7 +38,9 @@ class ByCondition:
             return progressing(message(busy))
         for each in found:
             status = each.get("status")
-            if each.get("type") in self.bad and status == "True" and not self._tolerates(each):
+            if self.tolerated_reason and each.get("reason") == self.tolerated_reason:
+                continue
+            if each.get("type") in self.bad and status == "True":
                 return degraded(message(each))
             if each.get("type") in self.good and status == "True":
                 return healthy(_said(each) if self.ready_message is None else self.ready_message)
@@ -47,9 +50,6 @@ class ByCondition:
             if each.get("type") in self.failing and each.get("status") == "False":
                 return degraded(message(each))
         return progressing(self.waiting)
-
-    def _tolerates(self, each: dict[str, object]) -> bool:
-        return bool(self.tolerated_reason) and each.get("reason") == self.tolerated_reason
 
 
 def _said(each: dict[str, object]) -> str:
@@ -71,11 +71,26 @@ def _strimzi(waiting: str, tolerated_reason: str = "") -> ByCondition:
 
 
 RULES: dict[GroupKind, Rule] = {
+    GroupKind("argoproj.io", "ApplicationSet"): ByCondition(
+        "Waiting for the status to be reported",
+        good=("ResourcesUpToDate",),
+        bad=("ErrorOccurred",),
+        first="RolloutProgressing",
+    ),
     GroupKind("argoproj.io", "EventBus"): ByCondition("Waiting for initialization", good=("Deployed",)),
+    GroupKind("autoscaling.k8s.io", "VerticalPodAutoscaler"): ByCondition(
+        "Waiting for VPA recommendation",
+        good=("RecommendationProvided",),
+        bad=("NoPodsMatched",),
+        false_is_degraded=False,
+    ),
     GroupKind("bitnami.com", "SealedSecret"): ByCondition(
         "Waiting for Sealed Secret to be decrypted", good=("Synced",)
     ),
     GroupKind("cert-manager.io", "Certificate"): ByCondition("Waiting for certificate", first="Issuing"),
+    GroupKind("cert-manager.io", "CertificateRequest"): ByCondition(
+        "Waiting for certificate request", bad=("Denied", "InvalidRequest"), tolerated_reason="Pending"
+    ),
     GroupKind("cert-manager.io", "ClusterIssuer"): ByCondition("Initializing ClusterIssuer"),
     GroupKind("cert-manager.io", "Issuer"): ByCondition("Initializing issuer"),
     GroupKind("external-secrets.io", "ClusterSecretStore"): _plain("ClusterSecretStore"),
@@ -94,4 +109,5 @@ RULES: dict[GroupKind, Rule] = {
     GroupKind("kafka.strimzi.io", "KafkaMirrorMaker2"): _strimzi("Waiting for Kafka Mirror Maker 2"),
     GroupKind("kafka.strimzi.io", "KafkaTopic"): _strimzi("Waiting for Kafka Topic"),
     GroupKind("kafka.strimzi.io", "KafkaUser"): _strimzi("Waiting for Kafka User"),
+    GroupKind("trust.cert-manager.io", "Bundle"): ByCondition("Waiting for Bundle to be synced", good=("Synced",)),
 }

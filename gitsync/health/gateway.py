@@ -99,8 +99,7 @@ def _saw_newest(live: Manifest, parent: dict[str, Any]) -> bool:
 
 RULES: dict[GroupKind, Rule] = {
     GroupKind(_GROUP, "BackendTLSPolicy"): backend_tls_policy,
-    GroupKind(_GROUP, "GRPCRoute"): route,
     GroupKind(_GROUP, "Gateway"): gateway,
     GroupKind(_GROUP, "GatewayClass"): gateway_class,
-    GroupKind(_GROUP, "HTTPRoute"): route,
+    **{GroupKind(_GROUP, kind): route for kind in ("GRPCRoute", "HTTPRoute", "TCPRoute", "TLSRoute", "UDPRoute")},
 }

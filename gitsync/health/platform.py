@@ -6,7 +6,8 @@ import orjson
 
 from gitsync.health.reading import conditions, items, message, text
 from gitsync.health.rules import degraded, healthy, progressing, unknown
-from gitsync.objects.health import HealthStatus
+from gitsync.health.signs import by_signs
+from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 
 
@@ -82,24 +83,20 @@ def crd(live: Manifest) -> HealthStatus:
     """Judge a CustomResourceDefinition by whether its names and schema are accepted."""
     if metadata_of(live).get("deletionTimestamp"):
         return progressing("CRD is terminating")
-    found = conditions(live)
-    if not found:
+    if not conditions(live):
         return progressing("Status conditions not found")
-    established = False
-    for each in found:
-        sign = (each.get("type"), each.get("status"))
-        if sign == ("Terminating", "True"):
-            return progressing(f"CRD is terminating: {message(each)}")
-        if sign == ("NamesAccepted", "False"):
-            return degraded(f"CRD names have not been accepted: {message(each)}")
-        if sign == ("NonStructuralSchema", "True"):
-            return degraded(f"Schema violations found: {message(each)}")
-        if sign == ("Established", "True"):
-            established = True
-        elif each.get("type") == "Established" and each.get("reason") == "Installing":
+    found = {(text(each, "type"), text(each, "status")): each for each in conditions(live)}
+    if ("Terminating", "True") in found:
+        return progressing(f"CRD is terminating: {message(found['Terminating', 'True'])}")
+    if ("NamesAccepted", "False") in found:
+        return degraded(f"CRD names have not been accepted: {message(found['NamesAccepted', 'False'])}")
+    if ("Established", "True") not in found:
+        pending = found.get(("Established", "False"), {})
+        if pending.get("reason") == "Installing":
             return progressing("CRD is being installed")
-    if not established:
         return degraded("CRD is not established")
+    if ("NonStructuralSchema", "True") in found:
+        return degraded(f"Schema violations found: {message(found['NonStructuralSchema', 'True'])}")
     return healthy("CRD is healthy")
 
 
@@ -109,5 +106,6 @@ def namespace(live: Manifest) -> HealthStatus:
 
 
 def exists(live: Manifest) -> HealthStatus:
-    """Judge a kind that has no work of its own: it is healthy by being there."""
-    return healthy()
+    """Judge a kind that has no work of its own: it is healthy by being there, unless it says otherwise."""
+    said = by_signs(live) if "status" in live else healthy()
+    return healthy() if said.health is Health.UNKNOWN else said

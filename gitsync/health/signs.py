@@ -10,7 +10,9 @@ from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 
 _GOOD_PHASES = frozenset({"active", "available", "bound", "healthy", "ready", "running", "succeeded", "completed"})
-_BAD_PHASES = frozenset({"degraded", "error", "failed", "invalid", "lost"})
+_BAD_PHASES = frozenset({"degraded", "invalid", "lost", "unhealthy"})
+_FAILURES = ("error", "errored", "failed")
+"""How words for a failure begin or end: ``FailedValidation``, ``PartiallyFailed``."""
 
 
 def by_signs(live: Manifest) -> HealthStatus:
@@ -48,6 +50,6 @@ def _by_phase(live: Manifest) -> HealthStatus:
     word = text(live, "status", "phase")
     if word.lower() in _GOOD_PHASES:
         return healthy(word)
-    if word.lower() in _BAD_PHASES:
+    if word.lower() in _BAD_PHASES or word.lower().startswith(_FAILURES) or word.lower().endswith(_FAILURES):
         return degraded(text(live, "status", "message") or word)
     return progressing(word) if word else unknown("nothing in it says how it is")

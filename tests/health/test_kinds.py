@@ -32,6 +32,8 @@ HPA_NOTE = "autoscaling.alpha.kubernetes.io/conditions"
 CANARY = {"replicas": 1, "strategy": {"canary": {}}}
 GREEN = {"replicas": 1, "strategy": {"blueGreen": {}}}
 ROLLED = {"observedGeneration": 1, "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
+READY_CATALOG = {"connectionState": {"lastObservedState": "READY"}}
+VPA = "autoscaling.k8s.io/v1/VerticalPodAutoscaler"
 KNATIVE_SERVING = ("InstallSucceeded=True", "DependenciesInstalled=True", "DeploymentsAvailable=True")
 
 
@@ -106,6 +108,10 @@ CASES = [
     (live(CRD, {}, said("Established=False:Other")), D, "not established"),
     (live(CRD, {}, said("Established=True", "NonStructuralSchema=True::odd")), D, "odd"),
     (live(CRD, {}, said("NamesAccepted=True", "Established=True")), H, ""),
+    (live(CRD, {}, said("NonStructuralSchema=True::odd", "Terminating=True::bye")), P, "terminating: bye"),
+    (live("security.istio.io/v1/AuthorizationPolicy", {}), H, ""),
+    (live("networking.istio.io/v1/VirtualService", {}, {"validationMessages": []}), H, ""),
+    (live("notification.toolkit.fluxcd.io/v1beta2/Provider", {}, said("Ready=False:No")), P, "No"),
     (live(f"{ARGO}/AnalysisRun", {}, {"phase": "Running"}), P, "running"),
     (live(f"{ARGO}/AnalysisRun", {}, {"phase": "Successful"}), H, "completed"),
     (live(f"{ARGO}/AnalysisRun", {}, {"phase": "Failed", "message": "bad"}), D, "bad"),
@@ -147,6 +153,26 @@ CASES = [
     (live("cert-manager.io/v1/Certificate", {}, said("Ready=False::no", "Issuing=True::busy")), P, "busy"),
     (live("cert-manager.io/v1/Certificate", {}, said("Ready=True::up")), H, "up"),
     (live("cert-manager.io/v1/Issuer", {}, said("Ready=False::no")), D, "no"),
+    (live("cert-manager.io/v1/CertificateRequest", {}, said("Approved=True", "Ready=False:Pending")), P, "Waiting"),
+    (live("cert-manager.io/v1/CertificateRequest", {}, said("Ready=False:Failed:no")), D, "no"),
+    (live("cert-manager.io/v1/CertificateRequest", {}, said("Denied=True::policy")), D, "policy"),
+    (live("trust.cert-manager.io/v1alpha1/Bundle", {}, said("Synced=True::ok")), H, "ok"),
+    (live(f"{ARGO}/ApplicationSet", {}, said("ErrorOccurred=False", "ResourcesUpToDate=True::ok")), H, "ok"),
+    (live(f"{ARGO}/ApplicationSet", {}, said("ErrorOccurred=True::bad", "ResourcesUpToDate=True")), D, "bad"),
+    (live(f"{ARGO}/ApplicationSet", {}, said("ResourcesUpToDate=True", "RolloutProgressing=True::on")), P, "on"),
+    (live(VPA, {}, said("RecommendationProvided=False")), P, "Waiting"),
+    (live(VPA, {}, said("RecommendationProvided=True")), H, ""),
+    (live(VPA, {}, said("NoPodsMatched=True::none")), D, "none"),
+    (live("flagger.app/v1beta1/Canary", {}, {"phase": "Initialized"}), H, "Initialized"),
+    (live("flagger.app/v1beta1/Canary", {}, {"phase": "Finalising"}), P, "Finalising"),
+    (live("cluster.x-k8s.io/v1beta1/Cluster", {"paused": True}, {"phase": "Provisioned"}), S, "paused"),
+    (live("cluster.x-k8s.io/v1beta1/Machine", {}, {"phase": "Failed"}), D, "Failed"),
+    (live("acme.cert-manager.io/v1/Order", {}, {"state": "errored", "reason": "limit"}), D, "limit"),
+    (live("acme.cert-manager.io/v1/Order", {}, {"state": "valid"}), H, "valid"),
+    (live("projectcontour.io/v1/HTTPProxy", {}, {"currentStatus": "invalid", "description": "tls"}), D, "tls"),
+    (live("projectcontour.io/v1/HTTPProxy", {}), P, "Waiting for HTTPProxy"),
+    (live("kubevirt.io/v1/VirtualMachine", {}, said("Ready=False", printableStatus="Stopped")), S, "Stopped"),
+    (live("operators.coreos.com/v1alpha1/CatalogSource", {}, READY_CATALOG), H, "READY"),
     (live("cert-manager.io/v1/Issuer", {}), P, "Initializing"),
     (live("bitnami.com/v1alpha1/SealedSecret", {}, said("Synced=False::no")), D, "no"),
     (live(f"{ARGO}/EventBus", {}, said("Deployed=True:Up")), H, "Up"),
@@ -188,6 +214,7 @@ CASES = [
     (live(f"{GATEWAY}/HTTPRoute", {}, parents("Accepted=True")), H, "HTTPRoute is healthy"),
     (live(f"{GATEWAY}/HTTPRoute", {}, parents("Accepted=False::no")), D, "Parent gw: no"),
     (live(f"{GATEWAY}/HTTPRoute", {}, parents("Accepted=False", generation=1), generation=2), P, "Waiting"),
+    (live(f"{GATEWAY}/TLSRoute", {}, parents("Accepted=True")), H, "TLSRoute is healthy"),
     (live(f"{GATEWAY}/GRPCRoute", {}, parents("Programmed=Unknown", generation=2), generation=2), P, "Parent gw"),
     (live(TLS_POLICY, {}, ancestors("Accepted=True")), H, "healthy"),
     (live(TLS_POLICY, {}, ancestors("Accepted=False:TargetNotFound")), P, "Waiting"),
