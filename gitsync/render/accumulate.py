@@ -7,7 +7,6 @@ Resources and bases, generators, components, then the transformers, validators a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from gitsync.errors import InvalidInput
@@ -29,13 +28,13 @@ from gitsync.render.stages import Stage, Stages
 from gitsync.render.variables import Variable, add_variables, join_variables, variable_from
 
 
-@dataclass(slots=True)
 class Accumulator:
     """What a kustomization has gathered so far."""
 
-    resources: list[Resource] = field(default_factory=list)
-    config: TransformerConfig = EMPTY
-    variables: dict[str, Variable] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.resources: list[Resource] = []
+        self.config: TransformerConfig = EMPTY
+        self.variables: dict[str, Variable] = {}
 
     def drop_deleted(self) -> None:
         """Forget the resources that a patch deleted."""

@@ -7,8 +7,7 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -52,8 +51,7 @@ _NOTES: Final = frozenset(
 _ABSENT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(NamedTuple):
     """
     What a folder renders to.
 

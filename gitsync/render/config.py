@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitsync.render.fieldspec import FieldSpec, NameReference, gvk_order, merge_specs
 from gitsync.render.resource import Gvk
 
 
-@dataclass(frozen=True, slots=True)
-class TransformerConfig:
+class TransformerConfig(NamedTuple):
     """The field specs of each transformer, ordered by kind as Kustomize orders them."""
 
     name_prefix: tuple[FieldSpec, ...] = ()
@@ -31,12 +29,12 @@ class TransformerConfig:
         if other is self or other == EMPTY:
             return self
         merged: dict[str, Any] = {
-            member.name: _sorted_specs(merge_specs(getattr(self, member.name), getattr(other, member.name)))
-            for member in fields(self)
-            if member.name != "name_reference"
+            member: _sorted_specs(merge_specs(getattr(self, member), getattr(other, member)))
+            for member in self._fields
+            if member != "name_reference"
         }
         references = _merge_references(self.name_reference, other.name_reference)
-        return replace(self, **merged, name_reference=references)
+        return self._replace(**merged, name_reference=references)
 
 
 EMPTY: Final = TransformerConfig()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
+import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -89,6 +87,8 @@ def name_hash(manifest: Manifest) -> str:
         content, optional = manifest, ""
     if isinstance(manifest.get(optional), dict):
         content[optional] = manifest[optional]
+    import hashlib  # late: it loads OpenSSL
+
     digest = hashlib.sha256(_go_json(content)).hexdigest()[:10]
     return digest.translate(str.maketrans("013ae", "ghkmt"))
 
@@ -100,6 +100,8 @@ def _hashed(manifest: Manifest, member: str) -> Any:
 
 def _go_json(value: Any) -> bytes:
     """Return the value as Go's encoder writes it: sorted, compact, and safe inside HTML."""
+    import json  # late: only names with a hash need it
+
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -182,7 +184,7 @@ def _env_lines(content: bytes, path: str) -> Iterator[tuple[str, bytes]]:
 
 def _base64(content: bytes) -> str:
     """Return base64 in lines of 70 letters where it does not fit one line."""
-    text = base64.b64encode(content).decode()
+    text = binascii.b2a_base64(content, newline=False).decode()
     if len(text) < _BASE64_LINE:
         return text
     lines = (text[start : start + _BASE64_LINE] for start in range(0, len(text), _BASE64_LINE))

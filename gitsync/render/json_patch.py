@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -31,6 +30,8 @@ def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[st
     if not source.startswith(b"["):
         return [_as_written(item) for item in with_old_flags(document, source)]
     try:
+        import json  # late: most patches are YAML
+
         operations: list[dict[str, Any]] = json.loads(source, parse_constant=_refuse_constant)
     except ValueError as error:
         line = getattr(error, "lineno", 1)

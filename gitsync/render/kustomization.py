@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.keys import REGEX_SELECTS
@@ -159,8 +158,7 @@ _LENIENT: Final = Limits(duplicates=True)
 BUILD_METADATA: Final = ("originAnnotations", "transformerAnnotations", "managedByLabel")
 
 
-@dataclass(frozen=True, slots=True)
-class Kustomization:
+class Kustomization(NamedTuple):
     """
     One kustomization file: its folder, its checked fields, and how to find the line of any of them.
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -42,8 +41,7 @@ _FUNCTION: Final = ("config.kubernetes.io/function", "config.k8s.io/function")
 _SPECS: Final[dict[str, Shape]] = {"fieldSpecs": ListOf(FIELD_SPEC)}
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(NamedTuple):
     """What a transformer works on."""
 
     resources: list[Resource]
@@ -208,8 +206,7 @@ def _add_hashes(config: Mapping[str, Any], scene: Scene) -> None:
     transformers.add_hashes(scene.resources, scene.scopes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Transformer:
+class _Transformer(NamedTuple):
     shape: dict[str, Shape]
     act: Callable[[Mapping[str, Any], Scene], None]
 

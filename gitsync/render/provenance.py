@@ -8,7 +8,6 @@ that is not asked for provenance pays nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
@@ -72,15 +71,15 @@ class Told(NamedTuple):
         return self.place
 
 
-@dataclass(slots=True)
 class History:
     """What is known of one object: where it comes from, and the steps that changed its fields."""
 
-    step: str
-    source: Text
-    changes: dict[FieldPath, list[tuple[str, Told]]] = field(default_factory=dict)
-    leaves: dict[FieldPath, Any] = field(default_factory=dict)
-    original: frozenset[FieldPath] = frozenset()
+    def __init__(self, step: str, source: Text, leaves: dict[FieldPath, Any]) -> None:
+        self.step = step
+        self.source = source
+        self.changes: dict[FieldPath, list[tuple[str, Told]]] = {}
+        self.leaves = leaves
+        self.original = frozenset(leaves)
 
     def of(self, path: str) -> tuple[Setter, ...]:
         """Return the steps that set a field, such as ``spec.template.spec.containers.[name=web].image``, in order."""
@@ -107,7 +106,7 @@ class Recorder:
     def start(self, resource: Resource, step: str, source: Text) -> None:
         """Begin the history of an object that was just read or made."""
         leaves = dict(_leaves(resource.manifest))
-        self._histories[id(resource)] = History(step, source, leaves=leaves, original=frozenset(leaves))
+        self._histories[id(resource)] = History(step, source, leaves)
         self._seen[id(resource)] = resource.edits
 
     def absorb(self, made: Resource, old: Resource, step: str, where: str) -> None:

@@ -11,7 +11,6 @@ from gitsync.render.fieldpath import Slot, lookup, slots, split
 from gitsync.render.resource import Resource, copy_value
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import has_labels, is_selected, matches_id
-from gitsync.render.structured import with_value
 from gitsync.render.styles import text_of
 from gitsync.render.yaml_scalars import resolve
 
@@ -129,6 +128,8 @@ def _put_inside(manifest: Manifest, path: Sequence[str], value: str) -> bool:
             return False
         if len(found) == 1 and isinstance(found[0].holder[found[0].key], str):
             holder, key, _ = found[0]
+            from gitsync.render.structured import with_value  # late: it loads PyYAML
+
             changed = with_value(holder[key], path[end:], value)
             if changed is not None:
                 holder[key] = changed

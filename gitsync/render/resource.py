@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -91,7 +90,6 @@ class Previous(NamedTuple):
     name: str
 
 
-@dataclass(slots=True, eq=False)
 class Resource:
     """
     One manifest of a build and what the build knows of it.
@@ -99,20 +97,35 @@ class Resource:
     The manifest may be shared with the cache of parsed files until ``editable`` is asked for.
     """
 
-    manifest: Manifest
-    origin: Origin
-    shared: bool = False
-    previous: list[Previous] = field(default_factory=list)
-    prefixes: list[str] = field(default_factory=list)
-    suffixes: list[str] = field(default_factory=list)
-    behavior: str = ""
-    needs_hash: bool = False
-    variables: list[str] = field(default_factory=list)
-    edits: int = 0
-    source: Step | None = None
-    """Where ``buildMetadata`` says it comes from."""
-    steps: list[Step] = field(default_factory=list)
-    """The transformers it went through, for ``buildMetadata``."""
+    __slots__ = (
+        *("manifest", "origin", "shared", "previous", "prefixes", "suffixes"),
+        *("behavior", "needs_hash", "variables", "edits", "source", "steps"),
+    )
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        origin: Origin,
+        shared: bool = False,
+        *,
+        behavior: str = "",
+        needs_hash: bool = False,
+        source: Step | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self.origin = origin
+        self.shared = shared
+        self.previous: list[Previous] = []
+        self.prefixes: list[str] = []
+        self.suffixes: list[str] = []
+        self.behavior = behavior
+        self.needs_hash = needs_hash
+        self.variables: list[str] = []
+        self.edits = 0
+        self.source = source
+        """Where ``buildMetadata`` says it comes from."""
+        self.steps: list[Step] = []
+        """The transformers it went through, for ``buildMetadata``."""
 
     @property
     def editable(self) -> Manifest:

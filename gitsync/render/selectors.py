@@ -14,7 +14,7 @@ from gitsync.render.scopes import Scopes
 Match: TypeAlias = Callable[[str], bool]
 
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_/-]*")
-_REQUIREMENT: Final = re.compile(
+_REQUIREMENT: Final = (
     r"\s*(?:(?P<absent>!)\s*(?P<not_key>[^\s,!=<>()]+)"
     r"|(?P<key>[^\s,!=<>()]+)\s*(?:(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s,!=<>()]*)"
     r"|\s(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
@@ -50,7 +50,7 @@ def requirements(text: str) -> tuple[Callable[[Mapping[str, str]], bool], ...]:
     found: list[Callable[[Mapping[str, str]], bool]] = []
     position = 0
     while position < len(text):
-        match = _REQUIREMENT.match(text, position)
+        match = re.compile(_REQUIREMENT).match(text, position)
         if match is None or match.end() == position:
             raise InvalidInput(
                 f"{text!r} is not a label selector", cure="write requirements such as app=web,tier in (a, b)"

@@ -6,10 +6,8 @@ What is wrong is said with the path to it, so that the caller can give file and 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.render.styles import text_of
@@ -25,30 +23,26 @@ class Mismatch(InvalidInput):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A plain value of one type, or of any where ``kind`` is object."""
 
     kind: type
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(NamedTuple):
     """A list of values of one shape."""
 
     item: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(NamedTuple):
     """A mapping from any names to values of one shape."""
 
     item: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(NamedTuple):
     """A mapping with known members; unknown ones are refused unless ``is_open``."""
 
     members: Mapping[str, Shape]
@@ -121,6 +115,8 @@ def _same_letters(key: str, members: Mapping[str, Shape]) -> str | None:
 
 
 def _unknown(key: str, members: Mapping[str, Shape], path: Path) -> Mismatch:
+    import difflib  # late: few files have mistakes
+
     near = difflib.get_close_matches(key, members, n=1)
     cure = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(members))}"
     return Mismatch(f"unknown field {key!r}", path, cure)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldpath import lookup, split
@@ -17,8 +16,7 @@ _MISSING: Final = object()
 Scalar: TypeAlias = "str | int | float | bool"
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """A name, the object it reads, the field of it, and where it was declared."""
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.errors import GitsyncError, InvalidInput, one_line
@@ -16,8 +16,7 @@ from gitsync.render.yaml_writer import write_all
 from gitsync.source.local import Place, open_path
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """How to render: of which revision (empty: the files on disk), by which renderer, how strictly."""
 
     revision: str = ""
