@@ -147,7 +147,7 @@ class Desk:
             turn.plan,
             turn.app,
             policy_for(self._policies, turn.app),
-            "",
+            None,
             turn.now,
             manual=turn.is_requested,
             violations=violations_of(turn.app, turn.plan, self._policies, self._rules),
