@@ -6,7 +6,9 @@ Resources and bases, generators, components, then the transformers, validators a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from gitsync.errors import InvalidInput
@@ -76,9 +78,9 @@ class _Target:
             with self._noting:
                 self._enter(path, file.where("components", index), is_component=True)
         stages = Stages(file, self._loader, into.resources, into.config, self._session)
-        for stage in [*stages.all(), *self._plugin_stages("transformers")]:
+        for together in self._grouped([*stages.all(), *self._plugin_stages("transformers")]):
             with self._noting:
-                self._run(stage)
+                self._run(together)
         with self._noting:
             self._validate()
         for index, item in file.rows("vars"):
@@ -211,27 +213,54 @@ class _Target:
 
     # transformers
 
-    def _run(self, stage: Stage) -> None:
-        """Run one transformer, and say where it is configured when it is refused."""
+    def _grouped(self, stages: Iterable[Stage]) -> Iterator[list[Stage]]:
+        """Yield stages one by one, but together where all treat each resource by itself, and a memo has it."""
+        together: list[Stage] = []
+        for stage in stages:
+            if together and stage.key is None:
+                yield together
+                together = []
+            together.append(stage)
+            if stage.key is None or stage.check is not None or not self._session.steps.is_remembered:
+                yield together
+                together = []
+        if together:
+            yield together
+
+    def _run(self, stages: Sequence[Stage]) -> None:
+        """Run transformers."""
         self._session.uses_built_in = True
-        try:
-            stage.act()
-        except InvalidInput as error:
-            where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
-            raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
+        key = tuple(stage.key for stage in stages)
+        if None in key:
+            self._act(self._into.resources, stages)
+        else:
+            self._session.steps.run(key, self._into.resources, partial(self._act, stages=stages))
         self._into.drop_deleted()
-        if self._session.recorder:
-            self._session.recorder.after(stage.kind, stage.told or Told(stage.where), self._into.resources)
-        if self._session.build_metadata:
-            step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
-            for resource in self._into.resources:
-                resource.steps += [step] * stage.times
+        for stage in stages:
+            if stage.check is not None:
+                with _configured(stage):
+                    stage.check()
+            if self._session.recorder:
+                self._session.recorder.after(stage.kind, stage.told or Told(stage.where), self._into.resources)
+            if self._session.build_metadata:
+                step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
+                for resource in self._into.resources:
+                    resource.steps += (step,) * stage.times
+
+    @staticmethod
+    def _act(resources: Sequence[Resource], stages: Sequence[Stage]) -> None:
+        """Let the stages act on resources, one after the other; what one deletes is nothing to the next."""
+        for stage in stages:
+            with _configured(stage):
+                stage.act(resources)
+            if stage is not stages[-1]:
+                resources = [resource for resource in resources if resource.manifest]
 
     def _validate(self) -> None:
         """Run validators, which may look at the resources but not change them."""
         for stage in list(self._plugin_stages("validators")):
             before = [copy_value(resource.manifest) for resource in self._into.resources]
-            stage.act()
+            stage.act(self._into.resources)
             if before != [resource.manifest for resource in self._into.resources]:
                 raise InvalidInput(
                     f"the validator {stage.kind} changes the resources",
@@ -247,10 +276,10 @@ class _Target:
             yield Stage(
                 plugin.gvk.kind,
                 where,
-                lambda plugin=plugin, where=where: plugins.transform(plugin, self._scene(where)),  # type: ignore[misc]
-                step.name,
-                step.namespace,
-                step.configured_in,
+                lambda _, plugin=plugin, where=where: plugins.transform(plugin, self._scene(where)),  # type: ignore[misc]
+                name=step.name,
+                namespace=step.namespace,
+                configured_in=step.configured_in,
             )
 
     def _plugins(self, field_name: str) -> list[tuple[Resource, str]]:
@@ -270,7 +299,8 @@ class _Target:
         return found + [(plugin, place_of(plugin)) for plugin in gathered.resources]
 
     def _scene(self, where: str) -> plugins.Scene:
-        return plugins.Scene(self._into.resources, self._scopes, self._session.schema, self._loader, where)
+        session = self._session
+        return plugins.Scene(self._into.resources, session.scopes, session.schema, self._loader, session.steps, where)
 
     @property
     def _seen_file(self) -> str:
@@ -280,6 +310,16 @@ class _Target:
     def _step(plugin: Resource) -> Step:
         source = plugin.source.path if plugin.source else ""
         return Step("", source, plugin.gvk.kind, plugin.name, plugin.namespace)
+
+
+@contextmanager
+def _configured(stage: Stage) -> Iterator[None]:
+    """Say where a stage is configured, where it is refused."""
+    try:
+        yield
+    except InvalidInput as error:
+        where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
+        raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
 
 
 def place_of(resource: Resource) -> str:

@@ -6,7 +6,7 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
@@ -18,6 +18,7 @@ from gitsync.render.faults import Noting
 from gitsync.render.files import Files, ParseCache
 from gitsync.render.kustomization import FILE_NAMES
 from gitsync.render.loader import Loader
+from gitsync.render.memo import Memo, Steps
 from gitsync.render.order import in_order
 from gitsync.render.origins import MANAGED_BY, ORIGIN, TRANSFORMATIONS, annotate
 from gitsync.render.plain import plain_resources
@@ -73,6 +74,7 @@ def build(
     path: str,
     *,
     cache: ParseCache | None = None,
+    memo: Memo | None = None,
     renderer: str = "Auto",
     load_restrictions: bool = True,
     provenance: bool = False,
@@ -104,7 +106,7 @@ def build(
                 file, document = resource.origin
                 recorder.start(resource, "manifest", Text(file, files.read(file), document))
         return _result(files, resources, recorder=recorder)
-    session = Session(kustomization, recorder, Noting(faults))
+    session = Session(kustomization, recorder, Noting(faults), memo)
     session.use_schema(loader, kustomization)
     made = Accumulator()
     try:
@@ -115,8 +117,10 @@ def build(
     if faults:
         return _result(files, resources, recorder=recorder)
     finish = _Finish(resources, recorder)
-    finish("name hash", lambda: transformers.add_hashes(resources, session.scopes))
-    finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes))
+    finish("name hash", lambda: transformers.add_hashes(resources, session.scopes, session.steps))
+    finish(
+        "name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes, session.steps)
+    )
     unused: list[str] = []
     finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, made.config.var_reference)))
     _refuse_nameless(resources)
@@ -126,7 +130,11 @@ def build(
     if "managedByLabel" in session.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
-    return _result(files, resources, session.build_metadata, (*session.warnings, *unused), recorder)
+    if session.build_metadata:
+        session.steps.forget()  # where a resource comes from is no part of what is known of it
+    result = _result(files, resources, session.build_metadata, (*session.warnings, *unused), recorder, session.steps)
+    session.steps.keep()
+    return result
 
 
 class _Finish:
@@ -148,9 +156,15 @@ def _result(
     build_metadata: frozenset[str] = frozenset(),
     warnings: tuple[str, ...] = (),
     recorder: Recorder | None = None,
+    steps: Steps | None = None,
 ) -> Build:
+    def finish(unfinished: Iterable[Resource]) -> None:
+        for resource in unfinished:
+            _finish(resource, build_metadata)
+
+    (steps or Steps(None)).run("finish", resources, finish)
     return Build(
-        tuple(_finish(resource, build_metadata) for resource in resources),
+        tuple(resource.manifest for resource in resources),
         files.looked_at,
         warnings,
         tuple(resource.origin for resource in resources),
@@ -187,8 +201,8 @@ def _is_local(resource: Resource) -> bool:
     return resource.labels("annotations").get(_LOCAL_CONFIG, "false") != "false"
 
 
-def _finish(resource: Resource, wanted: frozenset[str]) -> Manifest:
-    """Return the manifest with the annotations that Kustomize leaves: no notes of its own, and no empty mapping."""
+def _finish(resource: Resource, wanted: frozenset[str]) -> None:
+    """Leave the annotations that Kustomize leaves: no notes of its own, and no empty mapping."""
     annotations = (resource.manifest.get("metadata") or {}).get("annotations", _ABSENT)
     if annotations is not _ABSENT:
         kept = {key: value for key, value in resource.labels("annotations").items() if key not in _NOTES}
@@ -198,5 +212,4 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> Manifest:
             del resource.editable["metadata"]["annotations"]
     annotate(resource, wanted)
     if not is_plain(resource.manifest):
-        resource.manifest = plain(resource.manifest)
-    return resource.manifest
+        resource.put(plain(resource.manifest))

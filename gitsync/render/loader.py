@@ -12,7 +12,7 @@ from gitsync.objects.tree import Entry
 from gitsync.render.faults import refuse
 from gitsync.render.files import Files, is_below, join
 from gitsync.render.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
-from gitsync.render.resource import Origin, Resource
+from gitsync.render.resource import Known, Origin, Resource
 from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_reader import read_all
 
@@ -105,9 +105,17 @@ class Loader:
 
     def resources(self, path: str) -> list[Resource]:
         """Return the resources of the file at a real path, one for each object in it."""
-        objects = self.files.parsed(path, f"objects {path}", lambda: objects_in(self.files.read(path), path))
-        shared = self.files.is_cached
-        return [Resource(manifest, Origin(path, index), shared) for index, manifest in objects]
+        if not self.files.is_cached:
+            return [Resource(manifest, Origin(path, index)) for index, manifest in self._objects(path)]
+        known = self.files.parsed(
+            path,
+            f"objects {path}",
+            lambda: [(Known(manifest), Origin(path, index)) for index, manifest in self._objects(path)],
+        )
+        return [Resource(one.manifest, origin, one) for one, origin in known]
+
+    def _objects(self, path: str) -> list[tuple[int, Manifest]]:
+        return objects_in(self.files.read(path), path)
 
 
 def _remote(path: str, where: str) -> InvalidInput:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render import json_patch, strategic
 from gitsync.render.loader import objects_in
+from gitsync.render.memo import Steps, told
 from gitsync.render.merge_keys import Schema
 from gitsync.render.provenance import Text, Told
 from gitsync.render.resource import Id, Resource, gvk_of
@@ -19,8 +20,7 @@ from gitsync.render.styles import text_of
 from gitsync.render.yaml_reader import read_all
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """What one entry of ``patches`` holds: merge patches, or the operations of one JSON patch."""
 
     merges: tuple[Manifest, ...]
@@ -29,6 +29,8 @@ class Patch:
     may_rename: bool
     may_change_kind: bool
     where: str
+    key: Hashable
+    """What it says, for a memo."""
     is_legacy: bool = False
     texts: tuple[tuple[Text, Manifest], ...] = ()
     """The merge patches with the file each stands in, where it is a file."""
@@ -71,6 +73,7 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
         bool(options.get("allowNameChange")),
         bool(options.get("allowKindChange")),
         where,
+        (text, told(target), told(options), is_legacy),
         is_legacy,
         tuple((Text(file, text, document), manifest) for document, manifest in objects)
         if isinstance(text, bytes)
@@ -81,26 +84,31 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
 class Patcher:
     """Apply patches to the resources of one kustomization, finding targets by index."""
 
-    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema) -> None:
+    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema, steps: Steps) -> None:
         self._resources = resources
         self._scopes = scopes
         self._schema = schema
+        self._steps = steps
         self._by_id: dict[Id, list[Resource]] | None = None
 
-    def apply(self, patch: Patch) -> None:
-        """Apply one patch to all it means; raise InvalidInput, with its place, where it does not fit."""
+    def apply(self, patch: Patch, resources: Sequence[Resource]) -> None:
+        """
+        Apply one patch to those it means; raise InvalidInput, with its place, where it does not fit.
+
+        Those that it names are looked for among all resources, those that it selects among the given ones.
+        """
         try:
-            if patch.merges:
-                for merge in patch.merges:
-                    targets = (
-                        [self._named(merge)]
-                        if patch.target is None
-                        else select(self._resources, patch.target, self._scopes)
-                    )
-                    for target in targets:
-                        self._merge(target, merge, patch)
-            elif patch.target is not None:
-                for target in select(self._resources, patch.target, self._scopes):
+            if patch.target is None:
+                for position, merge in enumerate(patch.merges):
+                    act = partial(self._merge_all, merge=merge, patch=patch)
+                    self._steps.run((patch.key, position), [self._named(merge)], act)
+                    if patch.may_rename or patch.may_change_kind:
+                        self._by_id = None
+                return
+            for merge in patch.merges:
+                self._merge_all(select(resources, patch.target, self._scopes), merge, patch)
+            if not patch.merges:
+                for target in select(resources, patch.target, self._scopes):
                     self._scopes.remember(target)
                     self.operate(target, patch.operations)
         except InvalidInput as error:
@@ -115,7 +123,7 @@ class Patcher:
             if isinstance(meta, dict) and meta.get("annotations") is None:
                 meta["annotations"] = {}
         try:
-            target.manifest = json_patch.apply(target.editable, operations)
+            target.put(json_patch.apply(target.editable, operations))
         except InvalidInput as error:
             raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
 
@@ -139,6 +147,10 @@ class Patcher:
             )
         return found[0]
 
+    def _merge_all(self, targets: Sequence[Resource], merge: Manifest, patch: Patch) -> None:
+        for target in targets:
+            self._merge(target, merge, patch)
+
     def _merge(self, target: Resource, merge: Manifest, patch: Patch) -> None:
         if not target.manifest:
             return
@@ -151,7 +163,7 @@ class Patcher:
             merged = strategic.merge(target.editable, merge, self._schema)
         except InvalidInput as error:
             raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
-        target.manifest = merged or {}
+        target.put(merged or {})
         if merged is None:
             return
         if not patch.may_change_kind:
@@ -159,8 +171,6 @@ class Patcher:
         if not patch.may_rename:
             target.set_meta("name", name)
         target.set_meta("namespace", namespace)
-        if patch.may_rename or patch.may_change_kind:
-            self._by_id = None
 
 
 def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:

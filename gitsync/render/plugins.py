@@ -27,6 +27,7 @@ from gitsync.render.kustomization import (
     SELECTOR,
 )
 from gitsync.render.loader import Loader
+from gitsync.render.memo import Steps
 from gitsync.render.merge_keys import Schema
 from gitsync.render.old_flags import read_flagged
 from gitsync.render.patches import Patcher, read_patch
@@ -48,6 +49,7 @@ class Scene(NamedTuple):
     scopes: Scopes
     schema: Schema
     loader: Loader
+    steps: Steps
     where: str
 
     def read(self, path: str) -> bytes:
@@ -83,6 +85,7 @@ def _namespace(config: Mapping[str, Any], scene: Scene) -> None:
             only_unset=bool(config.get("unsetOnly")),
             subjects=subjects,
         )
+        transformers.refuse_twins(scene.resources, namespace, scene.scopes)
 
 
 def _affix(member: str) -> Callable[[Mapping[str, Any], Scene], None]:
@@ -106,7 +109,12 @@ def _affixes(config: Mapping[str, Any], scene: Scene) -> None:
 def _replicas(config: Mapping[str, Any], scene: Scene) -> None:
     replica = config.get("replica") or {}
     transformers.set_replicas(
-        scene.resources, replica.get("name") or "", replica.get("count") or 0, _field_specs(config), scene.scopes
+        scene.resources,
+        replica.get("name") or "",
+        replica.get("count") or 0,
+        _field_specs(config),
+        scene.scopes,
+        scene.steps,
     )
 
 
@@ -134,20 +142,21 @@ def _merge_patches(config: Mapping[str, Any], scene: Scene) -> None:
 
 
 def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene, *, is_legacy: bool = False) -> None:
-    patcher = Patcher(scene.resources, scene.scopes, scene.schema)
+    patcher = Patcher(scene.resources, scene.scopes, scene.schema, scene.steps)
     for entry in entries:
         path, inline = entry.get("path"), (entry.get("patch") or "").strip()
         if bool(path) is bool(inline):
             what = "path and patch are both set" if path else "neither path nor patch is set"
             raise InvalidInput(what, cure="set one of them")
         text: bytes | str = scene.read(path) if path else inline
-        patcher.apply(read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy))
+        patch = read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy)
+        patcher.apply(patch, scene.resources)
 
 
 def _replacements(config: Mapping[str, Any], scene: Scene) -> None:
     for item in config.get("replacements") or ():
         for one in read_replacement(item, scene.read, scene.where):
-            replacements.replace(scene.resources, one, scene.scopes)
+            replacements.replace(scene.resources, one, scene.scopes, scene.steps)
 
 
 def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> list[Mapping[str, Any]]:
@@ -203,7 +212,7 @@ def _in_path(path: str, value: str, position: int) -> str:
 
 
 def _add_hashes(config: Mapping[str, Any], scene: Scene) -> None:
-    transformers.add_hashes(scene.resources, scene.scopes)
+    transformers.add_hashes(scene.resources, scene.scopes, scene.steps)
 
 
 class _Transformer(NamedTuple):

@@ -8,25 +8,38 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.render.fieldspec import FieldSpec, NameReference, visit
-from gitsync.render.resource import NOT_NAMESPACED, Gvk, Id, Resource
+from gitsync.render.fieldspec import FieldSpec, NameReference, split_path, visit
+from gitsync.render.memo import Steps
+from gitsync.render.resource import NOT_NAMESPACED, Gvk, Id, Known, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.styles import text_of
 
+_META: Final = ("metadata",)
 _ROLE_REF: Final = "roleRef/name"
 
 
-def fix_references(resources: Sequence[Resource], references: Sequence[NameReference], scopes: Scopes) -> None:
-    """Give each field that names an object the object's present name, and namespace where it holds one."""
+def fix_references(
+    resources: Sequence[Resource], references: Sequence[NameReference], scopes: Scopes, steps: Steps
+) -> None:
+    """
+    Give each field that names an object the object's present name, and namespace where it holds one.
+
+    What this makes of a resource depends on nothing but the objects that bore the names it looks up, and on which
+    kinds and namespaces have any: that is what a memo has of it, and looks at again.
+    """
     index = _Index(resources, scopes)
     if index.is_empty:
         return
+    if any(_moves(spec) for _, referrers in references for spec in referrers):
+        steps.forget()
+    key = ("references", tuple(references), frozenset(index.kinds), frozenset(index.original_namespaces))
+    last, now = steps.tables(key)
     by_gvk: dict[Gvk, list[tuple[Gvk, FieldSpec]]] = {}
     for resource in resources:
-        original = scopes.original_id(resource).gvk
+        original = index.face(resource).original.gvk
         if original not in by_gvk:
             by_gvk[original] = [
                 (target, spec)
@@ -35,58 +48,129 @@ def fix_references(resources: Sequence[Resource], references: Sequence[NameRefer
                 for spec in referrers
                 if spec.gvk.selects(original)
             ]
-        if by_gvk[original]:
-            _Referrer(resource, index, scopes).fix(by_gvk[original])
+        if not by_gvk[original]:
+            continue
+        known = resource.known
+        if known is None:
+            _Referrer(resource, index).fix(by_gvk[original])
+            continue
+        fixed = last.get(known)
+        if fixed is None or not all(index.faces(name) == faces for name, faces in fixed.asked):
+            referrer = _Referrer(resource, index)
+            referrer.fix(by_gvk[original])
+            fixed = _Fixed(tuple((name, index.faces(name)) for name in referrer.asked), resource.freeze())
+        else:
+            resource.become(fixed.known)
+        now[known] = fixed
+
+
+def _moves(spec: FieldSpec) -> bool:
+    """Return whether the field is part of what an object is called, so that fixing one changes what others find."""
+    parts = split_path(spec.path)
+    return parts[0] in ("apiVersion", "kind") or parts[:2] in (_META, (*_META, "name"), (*_META, "namespace"))
+
+
+class _Face(NamedTuple):
+    """All that others see of a resource when they refer to it."""
+
+    id: Id
+    namespace: str
+    previous: tuple[Id, ...]
+    prefixes: tuple[str, ...]
+    suffixes: tuple[str, ...]
+
+    @property
+    def original(self) -> Id:
+        """The id that it was read with."""
+        return self.previous[0] if self.previous else self.id
+
+
+class _Fixed(NamedTuple):
+    """What a resource became, and whom it found behind the names it looked up."""
+
+    asked: tuple[tuple[str, tuple[_Face, ...]], ...]
+    known: Known
 
 
 class _Index:
     """The resources by each name they had, with the namespace they are in now."""
 
     def __init__(self, resources: Sequence[Resource], scopes: Scopes) -> None:
-        self._scopes = scopes
         self._by_name: dict[str, list[Resource]] = defaultdict(list)
-        self._by_place: dict[tuple[str, str], list[Resource]] = defaultdict(list)
-        self._position = {id(resource): position for position, resource in enumerate(resources)}
-        self._kinds: set[Gvk] = set()
-        self.ids: dict[int, Id] = {}
-        self.previous: dict[int, list[Id]] = {}
+        self._by_place: dict[str, dict[str, list[Resource]]] = {}
+        self._position: dict[int, int] = {}
+        self._faces: dict[int, _Face] = {}
+        self._faces_of: dict[str, tuple[_Face, ...]] = {}
+        self.kinds: set[Gvk] = set()
         self.original_namespaces: set[str] = set()
-        for resource in resources:
-            now = self.ids[id(resource)] = scopes.id_of(resource)
-            previous = self.previous[id(resource)] = scopes.previous_ids(resource)
-            self.original_namespaces.add((previous[0] if previous else now).namespace)
-            if not previous:
+        for position, resource in enumerate(resources):
+            face = _face(resource, scopes)
+            self._faces[id(resource)] = face
+            self.original_namespaces.add(face.original.namespace)
+            if not face.previous:
                 continue
-            self._kinds.update(one.gvk for one in previous)
-            for name in {one.name for one in previous}:
+            self._position[id(resource)] = position
+            self.kinds.update([one.gvk for one in face.previous])
+            for name in {one.name for one in face.previous}:
                 self._by_name[name].append(resource)
-                self._by_place[name, now.namespace].append(resource)
 
     @property
     def is_empty(self) -> bool:
         """Whether no name ever changed."""
         return not self._by_name
 
+    def face(self, resource: Resource) -> _Face:
+        """Return how a resource looked before any reference was fixed."""
+        return self._faces[id(resource)]
+
+    def faces(self, name: str) -> tuple[_Face, ...]:
+        """Return the resources that had a name, as others see them, in order."""
+        if name not in self._faces_of:
+            self._faces_of[name] = tuple(self._faces[id(resource)] for resource in self._by_name.get(name) or ())
+        return self._faces_of[name]
+
     def has_kind(self, target: Gvk) -> bool:
         """Return whether any object that was renamed is of the kind."""
-        return any(target.selects(gvk) for gvk in self._kinds)
+        return any(target.selects(gvk) for gvk in self.kinds)
 
     def named(self, name: str, namespaces: Iterable[str] | None) -> list[Resource]:
         """Return the resources that had a name and are in one of the namespaces, in order."""
-        if namespaces is None:
+        if namespaces is None or name not in self._by_name:
             return self._by_name.get(name) or []
-        places = dict.fromkeys(namespaces)
-        found = [resource for place in places for resource in self._by_place.get((name, place)) or ()]
+        if name not in self._by_place:
+            places = self._by_place[name] = {}
+            for resource in self._by_name[name]:
+                places.setdefault(self.face(resource).id.namespace, []).append(resource)
+        places = self._by_place[name]
+        found = [resource for place in dict.fromkeys(namespaces) for resource in places.get(place) or ()]
         return sorted(found, key=lambda resource: self._position[id(resource)]) if len(found) > 1 else found
+
+
+def _face(resource: Resource, scopes: Scopes) -> _Face:
+    known = resource.known if scopes.is_built_in else None
+    if known is not None and known.face is not None:
+        face: _Face = known.face
+        return face
+    face = _Face(
+        scopes.id_of(resource),
+        resource.namespace,
+        tuple(scopes.previous_ids(resource)),
+        resource.prefixes,
+        resource.suffixes,
+    )
+    if known is not None:
+        known.face = face
+    return face
 
 
 class _Referrer:
     """One resource whose fields may name others."""
 
-    def __init__(self, resource: Resource, index: _Index, scopes: Scopes) -> None:
+    def __init__(self, resource: Resource, index: _Index) -> None:
         self._resource = resource
         self._index = index
-        self._id = index.ids[id(resource)]
+        self._id = index.face(resource).id
+        self.asked: dict[str, None] = {}
         self._is_cluster_scoped = self._id.namespace == NOT_NAMESPACED
         self._subject_namespaces = _subject_namespaces(resource)
 
@@ -138,6 +222,7 @@ class _Referrer:
 
     def _candidates(self, name: str) -> list[Resource]:
         """Return what had the name and may be referred to from here."""
+        self.asked[name] = None
         if self._is_cluster_scoped:
             return self._index.named(name, None)
         return self._index.named(name, (self._id.namespace, NOT_NAMESPACED, *self._subject_namespaces))
@@ -145,12 +230,8 @@ class _Referrer:
     def _in_namespace(self, candidates: list[Resource], namespace: str) -> list[Resource]:
         """Return those that were in a namespace at first, or are now where nothing was in it at first."""
         if namespace in self._index.original_namespaces and namespace != NOT_NAMESPACED:
-            return [
-                one
-                for one in candidates
-                if (self._index.previous[id(one)] or [self._index.ids[id(one)]])[0].namespace == namespace
-            ]
-        return [one for one in candidates if self._index.ids[id(one)].namespace == namespace]
+            return [one for one in candidates if self._index.face(one).original.namespace == namespace]
+        return [one for one in candidates if self._index.face(one).id.namespace == namespace]
 
     def _select(
         self, candidates: list[Resource], target: Gvk, spec: FieldSpec, *, with_namespace: bool
@@ -160,8 +241,8 @@ class _Referrer:
         found = [
             one
             for one in candidates
-            if any(target.selects(previous.gvk) for previous in self._index.previous[id(one)])
-            and (role is None or any(role.selects(previous.gvk) for previous in self._index.previous[id(one)]))
+            if any(target.selects(previous.gvk) for previous in self._index.face(one).previous)
+            and (role is None or any(role.selects(previous.gvk) for previous in self._index.face(one).previous))
             and self._may_see(one)
         ]
         for allow_empty in (True, False):
@@ -169,7 +250,7 @@ class _Referrer:
                 found = [one for one in found if _same_affixes(one, self._resource, allow_empty)]
         if len({(one.name, one.namespace if with_namespace else "") for one in found}) > 1:
             raise InvalidInput(
-                f"{spec.path} could refer to any of {', '.join(str(self._index.ids[id(one)]) for one in found)}",
+                f"{spec.path} could refer to any of {', '.join(str(self._index.face(one).id) for one in found)}",
                 where=self._resource.origin.file,
                 subject=str(self._id),
                 cure="give them different names, or name the namespace",
@@ -177,7 +258,7 @@ class _Referrer:
         return found[0] if found else None
 
     def _may_see(self, one: Resource) -> bool:
-        now = self._index.ids[id(one)]
+        now = self._index.face(one).id
         return (
             self._is_cluster_scoped
             or now.namespace in (NOT_NAMESPACED, self._id.namespace)
@@ -209,8 +290,8 @@ def _same_affixes(one: Resource, other: Resource, allow_empty: bool) -> bool:
     return _same_end(one.prefixes, other.prefixes, allow_empty) and _same_end(one.suffixes, other.suffixes, allow_empty)
 
 
-def _same_end(one: list[str], other: list[str], allow_empty: bool) -> bool:
-    """Return whether the shorter list ends the longer one; two that are empty are the same."""
+def _same_end(one: tuple[str, ...], other: tuple[str, ...], allow_empty: bool) -> bool:
+    """Return whether the shorter one ends the longer; two that are empty are the same."""
     if not one or not other:
         return allow_empty or one == other
     length = min(len(one), len(other))

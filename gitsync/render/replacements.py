@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldpath import Slot, lookup, slots, split
+from gitsync.render.memo import Steps, told
 from gitsync.render.resource import Resource, copy_value
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import has_labels, is_selected, matches_id
@@ -19,7 +21,12 @@ _ID_MEMBERS: Final = ("group", "version", "kind", "name", "namespace")
 
 
 def replace(
-    resources: Sequence[Resource], replacement: Mapping[str, Any], scopes: Scopes, *, by_regex: bool = False
+    resources: Sequence[Resource],
+    replacement: Mapping[str, Any],
+    scopes: Scopes,
+    steps: Steps,
+    *,
+    by_regex: bool = False,
 ) -> None:
     """
     Apply one replacement; raise InvalidInput where source or target cannot be found.
@@ -33,10 +40,17 @@ def replace(
     for target in targets:
         if target.get("select") is None:
             raise InvalidInput("a target of a replacement has no select", cure="say which resources it means")
-        for resource in resources:
-            if _is_target(resource, target, scopes, by_regex):
-                for path in target.get("fieldPaths") or (_NAME,):
-                    _put(resource, path, value, target.get("options") or {})
+        act = partial(_put_all, value=value, target=target, scopes=scopes, by_regex=by_regex)
+        steps.run(("replacement", told(value), told(target), by_regex), resources, act)
+
+
+def _put_all(
+    resources: Sequence[Resource], value: Any, target: Mapping[str, Any], scopes: Scopes, by_regex: bool
+) -> None:
+    for resource in resources:
+        if _is_target(resource, target, scopes, by_regex):
+            for path in target.get("fieldPaths") or (_NAME,):
+                _put(resource, path, value, target.get("options") or {})
 
 
 def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:

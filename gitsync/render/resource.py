@@ -90,15 +90,41 @@ class Previous(NamedTuple):
     name: str
 
 
+class Known:
+    """
+    A resource as it was at one point of a build: nothing of it ever changes, so builds share it.
+
+    Two resources with the same one have become what they are in the same way.
+    """
+
+    __slots__ = ("face", "id", "manifest", "prefixes", "previous", "suffixes")
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        previous: tuple[Previous, ...] = (),
+        prefixes: tuple[str, ...] = (),
+        suffixes: tuple[str, ...] = (),
+    ) -> None:
+        self.manifest = manifest
+        self.previous = previous
+        self.prefixes = prefixes
+        self.suffixes = suffixes
+        self.id: Id | None = None
+        """Its id, once somebody asked, where only the built-in kinds are cluster-scoped."""
+        self.face: Any = None
+        """How references see it, likewise."""
+
+
 class Resource:
     """
     One manifest of a build and what the build knows of it.
 
-    The manifest may be shared with the cache of parsed files until ``editable`` is asked for.
+    The manifest may be shared with other builds until ``editable`` is asked for.
     """
 
     __slots__ = (
-        *("manifest", "origin", "shared", "previous", "prefixes", "suffixes"),
+        *("manifest", "origin", "shared", "known", "previous", "prefixes", "suffixes"),
         *("behavior", "needs_hash", "variables", "edits", "source", "steps"),
     )
 
@@ -106,7 +132,7 @@ class Resource:
         self,
         manifest: Manifest,
         origin: Origin,
-        shared: bool = False,
+        known: Known | None = None,
         *,
         behavior: str = "",
         needs_hash: bool = False,
@@ -114,18 +140,38 @@ class Resource:
     ) -> None:
         self.manifest = manifest
         self.origin = origin
-        self.shared = shared
-        self.previous: list[Previous] = []
-        self.prefixes: list[str] = []
-        self.suffixes: list[str] = []
+        self.shared = known is not None
+        self.known = known
+        """What it is, where that may be the same as in another build; whatever changes it forgets this."""
+        self.previous: tuple[Previous, ...] = ()
+        self.prefixes: tuple[str, ...] = ()
+        self.suffixes: tuple[str, ...] = ()
         self.behavior = behavior
         self.needs_hash = needs_hash
-        self.variables: list[str] = []
+        self.variables: tuple[str, ...] = ()
         self.edits = 0
         self.source = source
         """Where ``buildMetadata`` says it comes from."""
-        self.steps: list[Step] = []
+        self.steps: tuple[Step, ...] = ()
         """The transformers it went through, for ``buildMetadata``."""
+
+    def become(self, known: Known) -> None:
+        """Take over what another build made of it."""
+        self.known, self.shared = known, True
+        self.manifest, self.previous = known.manifest, known.previous
+        self.prefixes, self.suffixes = known.prefixes, known.suffixes
+
+    def freeze(self) -> Known:
+        """Return what the resource is now, for other builds; from now on they share it."""
+        if self.known is None:
+            self.shared = True
+            self.known = Known(self.manifest, self.previous, self.prefixes, self.suffixes)
+        return self.known
+
+    def put(self, manifest: Manifest) -> None:
+        """Take another manifest, that is nobody else's."""
+        self.manifest, self.shared, self.known = manifest, False, None
+        self.edits += 1
 
     @property
     def editable(self) -> Manifest:
@@ -133,6 +179,7 @@ class Resource:
         if self.shared:
             self.manifest = copy_value(self.manifest)
             self.shared = False
+        self.known = None
         self.edits += 1
         return self.manifest
 
@@ -150,6 +197,11 @@ class Resource:
     def namespace(self) -> str:
         """The namespace as it is now, empty where none is set."""
         return text_of((self.manifest.get("metadata") or {}).get("namespace"))
+
+    def remember(self, now: Id) -> None:
+        """Add an id to the previous ones, because a transformer is about to change it."""
+        self.previous += (Previous(now.gvk.kind, now.namespace, now.name),)
+        self.known = None
 
     def set_meta(self, key: str, value: str) -> None:
         """Set a member of metadata; an empty value removes it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gitsync.render.resource import DEFAULT_NAMESPACE, NOT_NAMESPACED, Gvk, Id, Previous, Resource
+from gitsync.render.resource import DEFAULT_NAMESPACE, NOT_NAMESPACED, Gvk, Id, Resource
 from gitsync.render.styles import text_of
 
 _CLUSTER_SCOPED: Final = """
@@ -58,6 +58,11 @@ class Scopes:
         """Take over what a schema says: True for namespaced. Built-in kinds keep their scope."""
         self._cluster_scoped = _BUILT_IN | {gvk for gvk, is_namespaced in scopes.items() if not is_namespaced}
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether no schema has added anything."""
+        return self._cluster_scoped is _BUILT_IN
+
     def is_cluster_scoped(self, gvk: Gvk) -> bool:
         """Return whether the kind is known to be cluster-scoped."""
         return gvk in self._cluster_scoped
@@ -68,6 +73,14 @@ class Scopes:
 
     def id_of(self, resource: Resource) -> Id:
         """Return the id that a resource has now."""
+        known = resource.known
+        if known is None or not self.is_built_in:
+            return self._id_of(resource)
+        if known.id is None:
+            known.id = self._id_of(resource)
+        return known.id
+
+    def _id_of(self, resource: Resource) -> Id:
         gvk = resource.gvk
         meta = resource.manifest.get("metadata") or {}
         space = NOT_NAMESPACED if gvk in self._cluster_scoped else text_of(meta.get("namespace")) or DEFAULT_NAMESPACE
@@ -91,10 +104,13 @@ class Scopes:
         """Return the ids that a resource had, oldest first, and the one it has."""
         return [*self.previous_ids(resource), self.id_of(resource)]
 
+    def was_named(self, resource: Resource, name: str) -> bool:
+        """Return whether a resource has a name, or had it."""
+        return self.id_of(resource).name == name or any(one.name == name for one in resource.previous)
+
     def remember(self, resource: Resource) -> None:
         """Add the id of now to the resource's previous ones, because a transformer is about to change it."""
-        now = self.id_of(resource)
-        resource.previous.append(Previous(now.gvk.kind, now.namespace, now.name))
+        resource.remember(self.id_of(resource))
 
 
 def _of_kind(gvk: Gvk, kind: str) -> Gvk:

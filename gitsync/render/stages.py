@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from gitsync.render.fieldspec import FieldSpec, merge_specs
 from gitsync.render.files import join
 from gitsync.render.kustomization import Kustomization
 from gitsync.render.loader import Loader
+from gitsync.render.memo import Act, told
 from gitsync.render.patches import Patch, Patcher, read_patch
 from gitsync.render.provenance import Told
 from gitsync.render.resource import Gvk, Resource
@@ -26,7 +27,11 @@ class Stage(NamedTuple):
 
     kind: str
     where: str
-    act: Callable[[], None]
+    act: Act
+    key: Hashable = None
+    """All that it is told, where it treats each resource by itself; None for one that looks at all of them."""
+    check: Callable[[], None] | None = None
+    """What all resources must meet afterwards."""
     name: str = ""
     namespace: str = ""
     configured_in: str = ""
@@ -52,7 +57,7 @@ class Stages:
         self._resources = resources
         self._config = config
         self._session = session
-        self._patcher = Patcher(resources, session.scopes, session.schema)
+        self._patcher = Patcher(resources, session.scopes, session.schema, session.steps)
 
     def all(self) -> list[Stage]:
         """Return the transformers in the order of Kustomize; their files have been read."""
@@ -95,13 +100,17 @@ class Stages:
         return self._loader.read(path, where), join(self._file.folder, path)
 
     def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
-        return Stage(kind, patch.where, partial(self._patcher.apply, patch), times=times, told=patch.told)
+        key = ("patch", patch.key) if patch.target is not None else None
+        return Stage(kind, patch.where, partial(self._patcher.apply, patch), key, times=times, told=patch.told)
 
     def _names(self) -> Iterator[Stage]:
         fields, config, scopes = self._file.fields, self._config, self._session.scopes
         if fields.get("namespace"):
-            act = partial(transformers.set_namespace, self._resources, fields["namespace"], config.namespace, scopes)
-            yield Stage("NamespaceTransformer", self._file.where("namespace"), act)
+            namespace = fields["namespace"]
+            act = partial(transformers.set_namespace, namespace=namespace, specs=config.namespace, scopes=scopes)
+            check = partial(transformers.refuse_twins, self._resources, namespace, scopes)
+            key = ("namespace", told(namespace), config.namespace)
+            yield Stage("NamespaceTransformer", self._file.where("namespace"), act, key, check)
         for field, kind, specs in (
             ("namePrefix", "PrefixTransformer", config.name_prefix),
             ("nameSuffix", "SuffixTransformer", config.name_suffix),
@@ -109,40 +118,44 @@ class Stages:
             if fields.get(field):
                 is_prefix = field == "namePrefix"
                 act = partial(
-                    transformers.add_affix, self._resources, fields[field], specs, scopes, is_prefix=is_prefix
+                    transformers.add_affix, affix=fields[field], specs=specs, scopes=scopes, is_prefix=is_prefix
                 )
-                yield Stage(kind, self._file.where(field), act)
+                yield Stage(kind, self._file.where(field), act, (field, told(fields[field]), specs))
 
     def _labels(self) -> Iterator[Stage]:
         for index, label in self._file.rows("labels"):
             specs = _label_specs(label, self._config)
-            act = partial(transformers.set_entries, self._resources, label.get("pairs") or {}, specs)
-            yield Stage("LabelTransformer", self._file.where("labels", index), act)
+            yield self._entries("LabelTransformer", self._file.where("labels", index), label.get("pairs") or {}, specs)
         for field, kind, specs in (
             ("commonLabels", "LabelTransformer", self._config.common_labels),
             ("commonAnnotations", "AnnotationsTransformer", self._config.common_annotations),
         ):
             if self._file.fields.get(field):
-                act = partial(transformers.set_entries, self._resources, self._file.fields[field], specs)
-                yield Stage(kind, self._file.where(field), act)
+                yield self._entries(kind, self._file.where(field), self._file.fields[field], specs)
+
+    @staticmethod
+    def _entries(kind: str, where: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...]) -> Stage:
+        act = partial(transformers.set_entries, entries=entries, specs=specs)
+        return Stage(kind, where, act, ("entries", told(entries), specs))
 
     def _replicas(self) -> Iterator[Stage]:
         for index, replica in self._file.rows("replicas"):
             act = partial(
                 transformers.set_replicas,
-                self._resources,
-                replica.get("name") or "",
-                replica.get("count") or 0,
-                self._config.replicas,
-                self._session.scopes,
+                name=replica.get("name") or "",
+                count=replica.get("count") or 0,
+                specs=self._config.replicas,
+                scopes=self._session.scopes,
+                steps=self._session.steps,
             )
             yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
 
     def _images(self) -> Iterator[Stage]:
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
         if images:
-            act = partial(transformers.set_images, self._resources, images)
-            yield Stage("ImageTagTransformer", self._file.where("images"), act, times=len(images))
+            act = partial(transformers.set_images, images=images)
+            key = ("images", told([image for image, _ in images]), self._config.images)
+            yield Stage("ImageTagTransformer", self._file.where("images"), act, key, times=len(images))
 
     def _replacements(self) -> Iterator[Stage]:
         for index, item in self._file.rows("replacements"):
@@ -151,9 +164,10 @@ class Stages:
                 found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
                 yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
 
-    def _replace(self, found: Sequence[Mapping[str, Any]]) -> None:
+    def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
+        session, by_regex = self._session, self._file.selects_by_regex
         for one in found:
-            replacements.replace(self._resources, one, self._session.scopes, by_regex=self._file.selects_by_regex)
+            replacements.replace(resources, one, session.scopes, session.steps, by_regex=by_regex)
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:

@@ -11,6 +11,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldspec import FieldSpec, visit
 from gitsync.render.generators import name_hash
+from gitsync.render.memo import Steps, told
 from gitsync.render.resource import Gvk, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
@@ -30,7 +31,7 @@ _PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
 
 
 def set_namespace(
-    resources: Sequence[Resource],
+    resources: Iterable[Resource],
     namespace: str,
     specs: Sequence[FieldSpec],
     scopes: Scopes,
@@ -42,6 +43,10 @@ def set_namespace(
     for resource in resources:
         scopes.remember(resource)
         put_namespace(resource, namespace, specs, scopes, only_unset=only_unset, subjects=subjects)
+
+
+def refuse_twins(resources: Iterable[Resource], namespace: str, scopes: Scopes) -> None:
+    """Refuse resources that have become the same in their namespace."""
     seen: dict[object, Resource] = {}
     for resource in resources:
         other = seen.setdefault(scopes.id_of(resource), resource)
@@ -119,8 +124,11 @@ def add_affix(
             by_gvk[original] = [] if is_kept else [spec for spec in specs if spec.gvk.selects(original)]
         for spec in by_gvk[original]:
             if spec.path == "metadata/name":
-                (resource.prefixes if is_prefix else resource.suffixes).append(affix)
                 scopes.remember(resource)
+                if is_prefix:
+                    resource.prefixes += (affix,)
+                else:
+                    resource.suffixes += (affix,)
             visit(resource.editable, spec, put)
 
 
@@ -171,33 +179,40 @@ def _placed(resource: Resource) -> Iterator[None]:
         raise InvalidInput(error.what, where=resource.origin.file, subject=subject, cure=error.cure) from None
 
 
-def add_hashes(resources: Iterable[Resource], scopes: Scopes) -> None:
+def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: Steps) -> None:
     """Give generated resources the names that stand for their content."""
-    for resource in resources:
-        if resource.needs_hash:
+
+    def add(generated: Iterable[Resource]) -> None:
+        for resource in generated:
             scopes.remember(resource)
             resource.set_meta("name", f"{resource.name}-{name_hash(resource.manifest)}")
 
+    steps.run("hash", [resource for resource in resources if resource.needs_hash], add)
+
 
 def set_replicas(
-    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes
+    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes, steps: Steps
 ) -> None:
     """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
-    is_found = False
 
     def put(holder: Any, key: Any) -> None:
         holder[key] = count
 
-    for resource in resources:
-        ids = [one for one in scopes.all_ids(resource) if one.name == name]
-        if not ids:
-            continue
-        for spec in specs:
-            if any(spec.gvk.selects(one.gvk) for one in ids):
-                is_found = True
+    def fitting(resource: Resource) -> list[FieldSpec]:
+        if not scopes.was_named(resource, name):
+            return []
+        kinds = [one.gvk for one in scopes.all_ids(resource) if one.name == name]
+        return [spec for spec in specs if any(spec.gvk.selects(gvk) for gvk in kinds)]
+
+    def put_all(found: Iterable[Resource]) -> None:
+        for resource in found:
+            for spec in fitting(resource):
                 if spec.gvk.selects(resource.gvk):
                     visit(resource.editable, spec, put, int)
-    if not is_found:
+
+    found = [resource for resource in resources if fitting(resource)]
+    steps.run(("replicas", told([name, count]), tuple(specs)), found, put_all)
+    if not found:
         kinds = ", ".join(spec.gvk.kind or "any kind" for spec in specs)
         raise InvalidInput(
             f"no resource with the name {name} has replicas (looked for {kinds})", cure="correct the name"

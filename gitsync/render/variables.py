@@ -57,7 +57,7 @@ def add_variables(
                 cure="name the object's namespace in objref",
             )
         for resource in matching:
-            resource.variables.append(variable.name)
+            resource.variables += (variable.name,)
         join_variables(known, (variable,))
 
 
