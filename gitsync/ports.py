@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
-from gitsync.objects.change import Change, Plan, Risk, Verdict
+from gitsync.objects.change import Change, Plan, Review, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, SyncRecord
@@ -302,24 +302,21 @@ class Records(Protocol):
         """Return intents that no outcome follows: what a crash interrupted."""
         ...
 
-    def approve(self, application: str, digest: str, *, approver: str, reason: str, until: datetime) -> None:
-        """Store an approval of exactly this plan."""
+    def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
+        """Store what a person says of exactly this plan instead of what was said before, and its audit link with it."""
         ...
 
-    def approval(self, application: str, digest: str, now: datetime) -> str:
-        """Return who approved this plan, empty when nobody did or it lapsed or was used."""
+    def review(self, application: str, digest: str, now: datetime, *, sync: str = "") -> Review | None:
+        """
+        Return what was last said of this plan; an approval only while it may be used.
+
+        It lapses, and it is for one sync: the first intent that names its approver uses it, in one transaction. A
+        sync that was interrupted before anything of it was done, and ``sync`` itself, may go on with it.
+        """
         ...
 
-    def use_approval(self, application: str, digest: str) -> None:
-        """Mark the approval used; it never counts again."""
-        ...
-
-    def reject(self, application: str, digest: str, *, by: str, reason: str) -> None:
-        """Store that a person turned exactly this plan down; an approval of it does not count any more."""
-        ...
-
-    def rejection(self, application: str, digest: str) -> tuple[str, str] | None:
-        """Return who turned this plan down and why, None when nobody did; a later approval takes it back."""
+    def end_approval(self, application: str, digest: str) -> None:
+        """Drop the approval of a plan: its sync is over."""
         ...
 
     def verify(self) -> tuple[str, ...]:
@@ -328,6 +325,27 @@ class Records(Protocol):
 
     def forget(self, application: str, *, keep: int) -> None:
         """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
+        ...
+
+    def trim(self, before: datetime, now: datetime) -> int:
+        """
+        Drop the audit records older than a time, and return how many.
+
+        The chain stays whole: its newest link then says up to which one it was cut, and that one's hash. A write
+        without an outcome, and what follows it, stays.
+        """
+        ...
+
+
+class Answers(Protocol):
+    """What reasoners answered, kept so that nobody is asked, and paid, twice for one plan; only the newest are."""
+
+    def advice(self, digest: str, asked: str) -> Advice | None:
+        """Return the answer about a plan by whoever ``asked`` names, None when there is none."""
+        ...
+
+    def keep_advice(self, digest: str, asked: str, advice: Advice) -> None:
+        """Keep an answer."""
         ...
 
 

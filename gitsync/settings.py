@@ -21,6 +21,7 @@ class Settings(BaseSettings):
     context: str = Field("", description="context of the kubeconfig")
     data: Path = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
     database: str = Field("", description="history database URL; empty: SQLite in the data folder")
+    audit_days: int = Field(0, ge=0, description="days after which audit records are dropped; 0: never")
     workers: int = Field(4, ge=1, le=64, description="applications synced at a time")
     writes: int = Field(16, ge=1, le=64, description="writes to the cluster at a time")
     render_workers: int = Field(2, ge=1, le=32, description="isolated processes that render")
@@ -39,7 +40,10 @@ class Settings(BaseSettings):
     web_host: str = Field("127.0.0.1", description="address of the dashboard")
     web_port: int = Field(8080, ge=0, le=65535, description="port of the dashboard")
 
+    users: Path | None = Field(None, description="file of the people who sign in with a token of their own")
     web_token: SecretStr = Field(SecretStr(""), description="token that the dashboard asks for; needed off loopback")
+    web_proxy: str = Field("", description="addresses or networks, divided by commas, of the proxy in front")
+    web_proxy_users: bool = Field(False, description="let that proxy say who asks: X-Forwarded-User and -Groups")
     web_read_only: bool = Field(False, description="a dashboard without buttons")
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are refused")
 

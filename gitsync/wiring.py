@@ -29,6 +29,7 @@ from gitsync.prometheus.client import Prometheus
 from gitsync.reasoner.advisor import Advisor
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.record.retention import Retention
 from gitsync.render.yaml_reader import read_all
 from gitsync.runtime.manager import Manager, Part
 from gitsync.runtime.members import Members
@@ -119,7 +120,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     share: Share = members if settings.replicas else Alone()
     cluster, live = Fenced(client, share), LiveView(client, _listed(settings.namespaces))
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
-    reasoner = Advisor(settings.reasoner_hosts.split(","), clock)
+    reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = Prometheus(settings.prometheus, clock, token=settings.prometheus_token) if settings.prometheus else None
     policies, rules = read_policies(settings.policies)
     applications, state = join(
@@ -133,6 +134,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     live.subscribe(applications.saw, applications.look_at_all)
     parts: list[Part] = [
         _Closing(records.close),
+        *([Retention(records, clock, settings.audit_days)] if settings.audit_days else []),
         _Closing(renderer.close),
         _Closing(reasoner.close),
         *([_Closing(metrics.close)] if metrics else []),

@@ -60,7 +60,8 @@ def serve(app: FastAPI) -> Iterator[Served]:
             await super().startup(sockets)  # type: ignore[arg-type]
             started.set()
 
-    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", timeout_graceful_shutdown=1))
+    options = {"log_level": "critical", "proxy_headers": False, "timeout_graceful_shutdown": 1}
+    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, **options))  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert started.wait(10)

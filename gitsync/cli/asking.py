@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.guard import guarded
-from gitsync.cli.options import DATA, NAMESPACE, AgeKey, By, Data, FileUrls, Kubeconfig, Name, Namespace, site
+from gitsync.cli.options import (
+    DATA,
+    NAMESPACE,
+    AgeKey,
+    By,
+    Data,
+    FileUrls,
+    Kubeconfig,
+    Name,
+    Namespace,
+    ServerUrl,
+    TokenFile,
+    site,
+)
 from gitsync.cli.output import Exit
 
 app = typer.Typer(rich_markup_mode=None)
@@ -38,6 +51,9 @@ def approve(
     namespace: Namespace = NAMESPACE,
     reason: Reason = "",
     by: By = "",
+    overrule: Annotated[bool, typer.Option("--overrule", help="Approve it although it was rejected.")] = False,
+    server: ServerUrl = "",
+    token_file: TokenFile = None,
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
@@ -45,8 +61,10 @@ def approve(
 ) -> Exit:
     """Let the plan that waits run, once, exactly as it is."""
     from gitsync.cli.commands.approve import approve
+    from gitsync.cli.dashboard_client import Server
 
-    return approve(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls, age_key=age_key))
+    where = site(kubeconfig, data, allow_file_urls, age_key=age_key)
+    return approve(name, namespace, reason, by, overrule, where, Server(server, token_file))
 
 
 @app.command()
@@ -56,6 +74,8 @@ def reject(
     namespace: Namespace = NAMESPACE,
     reason: Reason = "",
     by: By = "",
+    server: ServerUrl = "",
+    token_file: TokenFile = None,
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
@@ -63,8 +83,10 @@ def reject(
 ) -> Exit:
     """Turn down the plan that waits; another plan asks again."""
     from gitsync.cli.commands.approve import reject
+    from gitsync.cli.dashboard_client import Server
 
-    return reject(name, namespace, reason, by, site(kubeconfig, data, allow_file_urls, age_key=age_key))
+    where = site(kubeconfig, data, allow_file_urls, age_key=age_key)
+    return reject(name, namespace, reason, by, where, Server(server, token_file))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync import __version__
-from gitsync.cli import asking, looking, rendering, running
+from gitsync.cli import asking, looking, people, rendering, running
 
 app = typer.Typer(
     name="gitsync",
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (running, rendering, looking, asking):
+for group in (running, rendering, looking, asking, people):
     app.add_typer(group.app)
 
 

@@ -39,6 +39,24 @@ AgeKey = Annotated[
 By = Annotated[str, typer.Option(help="Who says so; by default the name you are signed in with.")]
 
 
+ServerUrl = Annotated[
+    str,
+    typer.Option(
+        "--server", envvar="GITSYNC_SERVER", help="Ask this dashboard; by default the one that runs on the data folder."
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", envvar="GITSYNC_TOKEN_FILE", help="The file with your token for the dashboard."),
+]
+UsersFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--users", envvar="GITSYNC_USERS", help="The file of the people who sign in with a token of their own."
+    ),
+]
+
+
 class RendererName(StrEnum):
     """How a folder is read."""
 

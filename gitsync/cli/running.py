@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.guard import guarded
-from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Port, load_settings
+from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Port, UsersFile, load_settings
 from gitsync.cli.output import Exit
 
 app = typer.Typer(rich_markup_mode=None)
@@ -32,6 +32,7 @@ def run(
     prometheus: Annotated[
         str, typer.Option(envvar="GITSYNC_PROMETHEUS", help="The Prometheus server that is asked after a sync.")
     ] = "",
+    users: UsersFile = None,
 ) -> Exit:
     """Run the controller and the dashboard against a cluster."""
     from gitsync.cli.commands.run import run
@@ -44,6 +45,7 @@ def run(
         install_crds=install_crds,
         namespaces=namespaces,
         prometheus=prometheus,
+        users=users,
     )
     return run(application or [], settings)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from gitsync.objects.application import Application
-from gitsync.objects.change import Plan, Risk
+from gitsync.objects.change import Plan, Review, Risk
+from gitsync.objects.person import Person
 
 
 def needs_approval(app: Application, risk: Risk) -> bool:
@@ -15,9 +15,22 @@ def needs_approval(app: Application, risk: Risk) -> bool:
     return lowest is not None and risk.level >= lowest.level
 
 
-def may_approve(app: Application, groups: Iterable[str]) -> bool:
-    """Tell whether a person of these groups may approve; with no approver groups named, everyone who is let in may."""
-    return not app.risk.approver_groups or not set(app.risk.approver_groups).isdisjoint(groups)
+def may_review(app: Application, person: Person) -> bool:
+    """Tell whether a person may approve and reject; where no approvers are named, everyone who is let in may."""
+    groups, users = app.risk.approver_groups, app.risk.approver_users
+    if not groups and not users:
+        return True
+    return person.is_known and (person.name in users or not set(groups).isdisjoint(person.groups))
+
+
+def approvers(app: Application) -> str:
+    """Return who may approve, in words."""
+    return ", ".join((*app.risk.approver_groups, *app.risk.approver_users)) or "an approver"
+
+
+def counts(app: Application, review: Review | None) -> bool:
+    """Tell whether a review is an approval by somebody who may give one, as the Application says now."""
+    return review is not None and review.approves and may_review(app, review.by)
 
 
 def expires(app: Application, given: datetime) -> datetime:
@@ -28,5 +41,4 @@ def expires(app: Application, given: datetime) -> datetime:
 def asks(app: Application, plan: Plan) -> str:
     """Return the line that says what waits for whom."""
     steps = sum(change.risk is plan.risk for change in plan.writes)
-    who = ", ".join(app.risk.approver_groups) or "an approver"
-    return f"{steps} {plan.risk.value.lower()} {'step waits' if steps == 1 else 'steps wait'} for {who}"
+    return f"{steps} {plan.risk.value.lower()} {'step waits' if steps == 1 else 'steps wait'} for {approvers(app)}"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
-from gitsync.gate.approvals import asks, needs_approval
+from gitsync.gate.approvals import approvers, asks, counts, needs_approval
 from gitsync.gate.guards import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
-from gitsync.objects.change import Decision, Plan, Verdict
+from gitsync.objects.change import Decision, Hold, Plan, Review, Verdict
 
 
 def decide(
     plan: Plan,
     app: Application,
     policy: Policy,
-    approver: str,
+    review: Review | None,
     now: datetime,
     *,
     manual: bool = False,
@@ -27,9 +27,9 @@ def decide(
     """
     Return whether a plan may run: refused, held (for a person or a window), or allowed.
 
-    ``approver`` is who approved exactly this plan, empty when nobody did. ``violations`` are what policy, schemas
-    and manifest checks said of the objects; any of them refuses the whole plan before its first write. ``manual``:
-    a person asked for this sync.
+    ``review`` is what a person said of exactly this plan. ``violations`` are what policy, schemas and manifest checks
+    said of the objects; any of them refuses the whole plan before its first write. ``manual``: a person asked for
+    this sync.
     """
     refusals = tuple(reason for reason in (*violations, *plan.refusals, too_many(plan, policy)) if reason)
     if refusals:
@@ -40,16 +40,43 @@ def decide(
         window = windows.state(app.sync.windows, now, manual=manual)
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
-    if not window.allowed:
-        return Verdict(Decision.HELD, (window.reason,))
-    waits = _waits(plan, app, policy)
-    if waits and not approver:
-        return Verdict(Decision.HELD, waits)
-    return Verdict(Decision.ALLOWED, waits, approver if waits else "")
-
-
-def _waits(plan: Plan, app: Application, policy: Policy) -> tuple[str, ...]:
-    """Return why a person has to approve, empty when nobody has to; the guard asks also where no class waits."""
-    guard = mass_deletion(plan, app, policy)
     asked = asks(app, plan) if needs_approval(app, plan.risk) else ""
-    return tuple(reason for reason in (guard, asked) if reason)
+    waits = tuple(reason for reason in (mass_deletion(plan, app, policy), asked) if reason)
+    return _verdict(app, review, waits, "" if window.allowed else window.reason)
+
+
+def decide_deletion(plan: Plan, app: Application, review: Review | None) -> Verdict:
+    """
+    Return whether everything that an application holds may be deleted, because it is being deleted itself.
+
+    That is a person's word, so neither guards nor windows ask again; steps of a class that the application wants
+    approved, such as deleting a volume, still wait.
+    """
+    return _verdict(app, review, (asks(app, plan),) if needs_approval(app, plan.risk) else ())
+
+
+def _verdict(app: Application, review: Review | None, waits: Sequence[str], closed: str = "") -> Verdict:
+    """
+    Return the verdict where ``waits`` says why a person has to approve, and ``closed`` which window is in the way.
+
+    A rejection holds the plan whatever it is, until somebody approves it after all.
+    """
+    held = []
+    if review is not None and not review.approves:
+        held.append((Hold.REJECTION, rejected(review)))
+    elif waits and not counts(app, review):
+        if review is not None:
+            held.append((Hold.APPROVAL, f"{review.by.name} approved it, who is not of {approvers(app)}"))
+        held += [(Hold.APPROVAL, reason) for reason in waits]
+    if closed:
+        held.append((Hold.WINDOW, closed))
+    if held:
+        return Verdict(
+            Decision.HELD, tuple(reason for _, reason in held), holds=tuple(dict.fromkeys(hold for hold, _ in held))
+        )
+    return Verdict(Decision.ALLOWED, tuple(waits), review.by.name if waits and review is not None else "")
+
+
+def rejected(review: Review) -> str:
+    """Return who rejected a plan and why, in words."""
+    return f"rejected by {review.by.name}" + (f": {review.reason}" if review.reason else "")

@@ -139,6 +139,7 @@ class RiskPolicy:
 
     approval: Risk | None = Risk.DANGEROUS
     approver_groups: tuple[str, ...] = ()
+    approver_users: tuple[str, ...] = ()
     approval_ttl: float = 86400.0
     max_deletes: int = 10
     rules: tuple[RiskRule, ...] = ()
@@ -296,6 +297,7 @@ def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
     return RiskPolicy(
         approval=None if approval == "Never" else Risk(approval),
         approver_groups=_strings(at(spec, "approvers", "groups", default=[]), f"{where}.approvers.groups"),
+        approver_users=_strings(at(spec, "approvers", "users", default=[]), f"{where}.approvers.users"),
         approval_ttl=parse_duration(spec.get("approvalTTL", "24h"), f"{where}.approvalTTL"),
         max_deletes=int(spec.get("maxDeletes", 10)),
         rules=tuple(_risk_rule(rule, f"{where}.rules[{index}]") for index, rule in enumerate(spec.get("rules") or [])),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.person import Person
 from gitsync.objects.ref import ObjectRef
 
 
@@ -145,6 +147,16 @@ class Plan:
         return tuple(change for change in self.changes if change.is_write)
 
 
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a person said of exactly one plan; an approval counts ``until`` then, a rejection as long as the plan."""
+
+    by: Person
+    approves: bool
+    reason: str = ""
+    until: datetime | None = None
+
+
 class Decision(Enum):
     """What the gate says of a plan."""
 
@@ -153,10 +165,19 @@ class Decision(Enum):
     REFUSED = "refused"
 
 
+class Hold(Enum):
+    """What a plan that is held waits for; the value is the reason in its condition."""
+
+    REJECTION = "Rejected"
+    APPROVAL = "AwaitingApproval"
+    WINDOW = "OutsideWindow"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gate's decision and its reasons, one line each."""
+    """The gate's decision and its reasons, one line each; ``holds`` are the kinds of those for which it is held."""
 
     decision: Decision
     reasons: tuple[str, ...] = ()
     approver: str = ""
+    holds: tuple[Hold, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Collection
@@ -9,10 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import orjson
 
+from gitsync.errors import RecordUnavailable
 from gitsync.objects.application import Application, OpenAI
 from gitsync.objects.change import Plan
 from gitsync.outbound import NoAnswer, host_of
-from gitsync.ports import Advice, Clock
+from gitsync.ports import Advice, Answers, Clock
 from gitsync.reasoner.answer import BadAnswer, read_answer
 from gitsync.reasoner.chat import complete
 from gitsync.reasoner.prompt import INSTRUCTIONS, question
@@ -26,12 +29,14 @@ class Advisor:
     """
     Implement the port Reasoner. ``hosts`` are those that the operator lets Applications ask.
 
-    Whatever fails ends in an Advice that raises nothing and says so; answers are kept by plan digest.
+    Whatever fails ends in an Advice that raises nothing and says so. ``answers`` keeps what was answered by plan
+    digest, so that nobody is asked again after a restart.
     """
 
-    def __init__(self, hosts: Collection[str], clock: Clock, *, threads: int = 4) -> None:
+    def __init__(self, hosts: Collection[str], clock: Clock, answers: Answers, *, threads: int = 4) -> None:
         self._hosts = frozenset(host.strip() for host in hosts if host.strip())
         self._clock = clock
+        self._answers = answers
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reasoner")
         self._lock = threading.Lock()
         self._asked: OrderedDict[tuple[str, OpenAI], Future[Advice]] = OrderedDict()
@@ -42,12 +47,17 @@ class Advisor:
         endpoint = app.openai
         if endpoint is None:
             return Advice()
+        host = host_of(endpoint.endpoint)
+        if host not in self._hosts:
+            return Advice(_note(f"the operator lets nobody ask {host or 'such an endpoint'}"))
         with self._lock:
             future = self._asked.get((plan.digest, endpoint))
             if future is None:
-                refusal = self._refusal(app.key, endpoint)
-                if refusal:
-                    return Advice(_note(refusal))
+                kept = self._kept(plan, endpoint)
+                if kept is not None:
+                    return kept
+                if self._is_spent(app.key, endpoint):
+                    return Advice(_note("its budget for this hour is spent"))
                 self._spend(app.key, 0)
                 future = self._pool.submit(self._ask, app.key, endpoint, plan, key)
                 self._asked[plan.digest, endpoint] = future
@@ -59,17 +69,23 @@ class Advisor:
         """Ask nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _refusal(self, application: str, endpoint: OpenAI) -> str:
-        host = host_of(endpoint.endpoint)
-        if host not in self._hosts:
-            return f"the operator lets nobody ask {host or 'such an endpoint'}"
+    def _kept(self, plan: Plan, endpoint: OpenAI) -> Advice | None:
+        try:
+            return self._answers.advice(plan.digest, _whom(endpoint))
+        except RecordUnavailable:
+            return None
+
+    def _keep(self, plan: Plan, endpoint: OpenAI, advice: Advice) -> None:
+        # an answer that cannot be kept still counts; it may have to be asked for again
+        with contextlib.suppress(RecordUnavailable):
+            self._answers.keep_advice(plan.digest, _whom(endpoint), advice)
+
+    def _is_spent(self, application: str, endpoint: OpenAI) -> bool:
         since = self._clock.monotonic() - _HOUR
         spent = [entry for entry in self._spent.get(application, ()) if entry[0] > since]
         self._spent[application] = deque(spent)
         calls, tokens = sum(not used for _, used in spent), sum(used for _, used in spent)
-        if calls >= endpoint.calls_per_hour or tokens >= endpoint.tokens_per_hour:
-            return "its budget for this hour is spent"
-        return ""
+        return calls >= endpoint.calls_per_hour or tokens >= endpoint.tokens_per_hour
 
     def _spend(self, application: str, tokens: int) -> None:
         self._spent.setdefault(application, deque()).append((self._clock.monotonic(), tokens))
@@ -92,8 +108,14 @@ class Advisor:
             else:
                 with self._lock:
                     self._spend(application, tokens)
+                self._keep(plan, endpoint, advice)
                 return advice
         return Advice(_note(failure))
+
+
+def _whom(endpoint: OpenAI) -> str:
+    """Return whom a question goes to."""
+    return hashlib.sha256(f"{endpoint.endpoint}\n{endpoint.model}".encode()).hexdigest()
 
 
 def _note(why: str) -> str:

@@ -6,56 +6,42 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Row, Table, and_, delete, exists, insert, select, update
+import orjson
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, select, update
 
+from gitsync.objects.change import Review, Risk
+from gitsync.objects.person import Person
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
+from gitsync.ports import Advice
+from gitsync.record.chain import LINK, append, broken, record_of, trim, unfinished
 from gitsync.record.database import Database
 from gitsync.record.metrics import count
-from gitsync.record.rows import (
-    GENESIS,
-    audit_body,
-    audit_record,
-    history_body,
-    history_record,
-    link,
-)
-from gitsync.record.tables import APPROVALS, AUDIT, CHAIN, HISTORY, REJECTIONS
+from gitsync.record.rows import history_body, history_record
+from gitsync.record.tables import ADVICE, AUDIT, HISTORY, REVIEWS
+
+_ANSWERS = 1000
+"""So many answers of reasoners are kept."""
 
 
 class SqlRecords:
-    """Implement ``gitsync.ports.Records``; safe from several threads."""
+    """Implement ``gitsync.ports.Records`` and ``Answers``; safe from several threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def audit(self, records: Iterable[AuditRecord]) -> None:
-        """Append links to the audit chain, durably, before returning."""
-        bodies = [(record, audit_body(record)) for record in records]
-        if not bodies:
+        """Append links to the audit chain, durably, before returning; an intent uses the approval that it names."""
+        links = tuple(records)
+        if not links:
             return
         with self._database.writing() as connection:
-            # taking the row first makes writers of several replicas follow each other
-            connection.execute(update(CHAIN).values(length=CHAIN.c.length))
-            length, head = connection.execute(select(CHAIN.c.length, CHAIN.c.head)).one()
-            rows = []
-            for record, body in bodies:
-                length += 1
-                previous, head = head, link(head, length, body)
-                rows.append(
-                    {
-                        "id": length,
-                        "application": record.application,
-                        "sync": record.sync,
-                        "action": record.action,
-                        "resource": record.resource,
-                        "outcome": record.outcome.value,
-                        "body": body,
-                        "previous": previous,
-                        "hash": head,
-                    }
-                )
-            connection.execute(insert(AUDIT), rows)
-            connection.execute(update(CHAIN).values(length=length, head=head))
+            append(connection, links)
+            for application, digest, sync in {
+                (link.application, link.digest, link.sync)
+                for link in links
+                if link.outcome is Outcome.INTENDED and link.approver
+            }:
+                connection.execute(update(REVIEWS).where(_plan(REVIEWS, application, digest)).values(sync=sync))
 
     def save(self, record: SyncRecord) -> SyncRecord:
         """Keep the record of a sync; return it with its id."""
@@ -93,7 +79,7 @@ class SqlRecords:
         before: int = 0,
     ) -> tuple[AuditRecord, ...]:
         """Return audit records, newest first; an empty filter lets all pass."""
-        query = select(*_LINK).order_by(AUDIT.c.id.desc()).limit(limit)
+        query = select(*LINK).order_by(AUDIT.c.id.desc()).limit(limit)
         for column, wanted in (
             (AUDIT.c.application, application),
             (AUDIT.c.sync, sync),
@@ -105,17 +91,17 @@ class SqlRecords:
         if before:
             query = query.where(AUDIT.c.id < before)
         with self._database.reading() as connection:
-            return tuple(_audit(row) for row in connection.execute(query))
+            return tuple(record_of(row) for row in connection.execute(query))
 
     def export(self, application: str = "", batch: int = 1000) -> Iterator[AuditRecord]:
         """Yield the chain of one application or of all, oldest first, a batch in memory at a time."""
         last = 0
         while True:
-            query = select(*_LINK).where(AUDIT.c.id > last).order_by(AUDIT.c.id).limit(batch)
+            query = select(*LINK).where(AUDIT.c.id > last).order_by(AUDIT.c.id).limit(batch)
             if application:
                 query = query.where(AUDIT.c.application == application)
             with self._database.reading() as connection:
-                records = [_audit(row) for row in connection.execute(query)]
+                records = [record_of(row) for row in connection.execute(query)]
             yield from records
             if len(records) < batch:
                 return
@@ -123,62 +109,58 @@ class SqlRecords:
 
     def unfinished(self) -> tuple[AuditRecord, ...]:
         """Return intents that no outcome follows: what a crash interrupted."""
-        done = AUDIT.alias()
-        followed = exists().where(
-            and_(
-                done.c.sync == AUDIT.c.sync,
-                done.c.resource == AUDIT.c.resource,
-                done.c.action == AUDIT.c.action,
-                done.c.id > AUDIT.c.id,
-                done.c.outcome != Outcome.INTENDED.value,
-            )
-        )
-        query = select(*_LINK).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~followed).order_by(AUDIT.c.id)
         with self._database.reading() as connection:
-            return tuple(_audit(row) for row in connection.execute(query))
+            return unfinished(connection)
 
-    def approve(self, application: str, digest: str, *, approver: str, reason: str, until: datetime) -> None:
-        """Store an approval of exactly this plan; a newer one replaces an older one."""
-        values = {"approver": approver, "reason": reason, "until": _stamp(until), "used": 0}
+    def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
+        """Store what a person says of exactly this plan instead of what was said before, and its audit link with it."""
         with self._database.writing() as connection:
-            for table in (APPROVALS, REJECTIONS):
-                connection.execute(delete(table).where(_plan(table, application, digest)))
-            connection.execute(insert(APPROVALS).values(application=application, digest=digest, **values))
+            connection.execute(delete(REVIEWS).where(_plan(REVIEWS, application, digest)))
+            connection.execute(insert(REVIEWS).values(application=application, digest=digest, **_row(review)))
+            append(connection, [link])
 
-    def approval(self, application: str, digest: str, now: datetime) -> str:
-        """Return who approved this plan, empty when nobody did or it lapsed or was used."""
-        query = select(APPROVALS.c.approver).where(APPROVALS.c.used == 0, APPROVALS.c.until > _stamp(now))
+    def review(self, application: str, digest: str, now: datetime, *, sync: str = "") -> Review | None:
+        """Return what was last said of this plan; an approval only while it may be used, see the port."""
         with self._database.reading() as connection:
-            found = connection.execute(query.where(_plan(APPROVALS, application, digest))).scalar()
-        return str(found) if found else ""
+            row = connection.execute(select(REVIEWS).where(_plan(REVIEWS, application, digest))).first()
+            if row is None or (row.approves and (row.until <= _stamp(now) or _is_used(connection, row.sync, sync))):
+                return None
+        by = Person(row.reviewer, tuple(orjson.loads(row.groups)), bool(row.is_known))
+        return Review(by, bool(row.approves), row.reason, datetime.fromisoformat(row.until) if row.until else None)
 
-    def use_approval(self, application: str, digest: str) -> None:
-        """Mark the approval used; it never counts again."""
+    def end_approval(self, application: str, digest: str) -> None:
+        """Drop the approval of a plan: its sync is over."""
         with self._database.writing() as connection:
-            connection.execute(update(APPROVALS).where(_plan(APPROVALS, application, digest)).values(used=1))
+            connection.execute(delete(REVIEWS).where(_plan(REVIEWS, application, digest), REVIEWS.c.approves == 1))
 
-    def reject(self, application: str, digest: str, *, by: str, reason: str) -> None:
-        """Store that a person turned exactly this plan down; an approval of it does not count any more."""
-        with self._database.writing() as connection:
-            for table in (APPROVALS, REJECTIONS):
-                connection.execute(delete(table).where(_plan(table, application, digest)))
-            connection.execute(
-                insert(REJECTIONS).values(application=application, digest=digest, rejected_by=by, reason=reason)
-            )
-
-    def rejection(self, application: str, digest: str) -> tuple[str, str] | None:
-        """Return who turned this plan down and why; see the port."""
-        query = select(REJECTIONS.c.rejected_by, REJECTIONS.c.reason)
+    def advice(self, digest: str, asked: str) -> Advice | None:
+        """Return the answer about a plan by whoever ``asked`` names, None when there is none."""
+        query = select(ADVICE.c.body).where(ADVICE.c.digest == digest, ADVICE.c.asked == asked)
         with self._database.reading() as connection:
-            found = connection.execute(query.where(_plan(REJECTIONS, application, digest))).first()
-        return (str(found[0]), str(found[1])) if found else None
+            body = connection.execute(query).scalar()
+        if body is None:
+            return None
+        explanation, risk, reason = orjson.loads(body)
+        return Advice(explanation, Risk(risk), reason)
+
+    def keep_advice(self, digest: str, asked: str, advice: Advice) -> None:
+        """Keep an answer; the oldest beyond the limit are dropped."""
+        body = orjson.dumps([advice.explanation, advice.risk.value, advice.reason]).decode()
+        with self._database.writing() as connection:
+            connection.execute(delete(ADVICE).where(ADVICE.c.digest == digest, ADVICE.c.asked == asked))
+            connection.execute(insert(ADVICE).values(digest=digest, asked=asked, body=body))
+            newest = connection.execute(select(func.max(ADVICE.c.id))).scalar_one()
+            connection.execute(delete(ADVICE).where(ADVICE.c.id <= newest - _ANSWERS))
 
     def verify(self) -> tuple[str, ...]:
         """Return what is wrong with the audit chain, one line each; empty when it is whole."""
         with self._database.reading() as connection:
-            length, head = connection.execute(select(CHAIN.c.length, CHAIN.c.head)).one()
-            rows = connection.execution_options(yield_per=1000).execute(select(*_LINK).order_by(AUDIT.c.id))
-            return tuple(_broken(rows, int(length), str(head)))
+            return tuple(broken(connection))
+
+    def trim(self, before: datetime, now: datetime) -> int:
+        """Drop the audit records older than a time, and return how many; see the port."""
+        with self._database.writing() as connection:
+            return trim(connection, before, now)
 
     def forget(self, application: str, *, keep: int) -> None:
         """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
@@ -193,11 +175,24 @@ class SqlRecords:
         self._database.close()
 
 
-_LINK = (AUDIT.c.id, AUDIT.c.body, AUDIT.c.previous, AUDIT.c.hash)
+def _row(review: Review) -> dict[str, str | int]:
+    return {
+        "approves": int(review.approves),
+        "reviewer": review.by.name,
+        "groups": orjson.dumps(review.by.groups).decode(),
+        "is_known": int(review.by.is_known),
+        "reason": review.reason,
+        "until": _stamp(review.until) if review.until else "",
+        "sync": "",
+    }
 
 
-def _audit(row: Row[int, str, str, str]) -> AuditRecord:
-    return audit_record(*row)
+def _is_used(connection: Connection, by: str, sync: str) -> bool:
+    """Tell whether an approval was used by another sync than this one, which got something of the plan done."""
+    if by in ("", sync):
+        return False
+    done = exists().where(AUDIT.c.sync == by, AUDIT.c.outcome == Outcome.SUCCEEDED.value)
+    return bool(connection.execute(select(done)).scalar())
 
 
 def _plan(table: Table, application: str, digest: str) -> ColumnElement[bool]:
@@ -206,19 +201,3 @@ def _plan(table: Table, application: str, digest: str) -> ColumnElement[bool]:
 
 def _stamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat()
-
-
-def _broken(rows: Iterable[Row[int, str, str, str]], length: int, head: str) -> Iterator[str]:
-    expected, previous_hash = 1, GENESIS
-    for id, body, previous, hash in rows:
-        if id != expected:
-            yield f"audit record {expected} is missing" + (f" (up to {id - 1})" if id - expected > 1 else "")
-        elif previous != previous_hash:
-            yield f"audit record {id} does not follow the one before it"
-        if link(previous, id, body) != hash:
-            yield f"audit record {id} was changed"
-        expected, previous_hash = id + 1, hash
-    if expected - 1 != length:
-        yield f"the audit ends at record {expected - 1}, {length} were written"
-    elif previous_hash != head:
-        yield "the last audit record is not the one that was written last"

@@ -44,22 +44,28 @@ CHAIN = Table(
 )
 """One row: how long the audit chain is and the hash of its last link, so that a cut end shows."""
 
-APPROVALS = Table(
-    "approvals",
+REVIEWS = Table(
+    "reviews",
     METADATA,
     Column("application", String(512), primary_key=True),
     Column("digest", String(64), primary_key=True),
-    Column("approver", String(256), nullable=False),
+    Column("approves", Integer, nullable=False),
+    Column("reviewer", String(256), nullable=False),
+    Column("groups", Text, nullable=False),
+    Column("is_known", Integer, nullable=False),
     Column("reason", Text, nullable=False),
     Column("until", String(40), nullable=False),
-    Column("used", Integer, nullable=False),
+    Column("sync", String(64), nullable=False),
 )
+"""What a person last said of a plan; ``sync`` is the one that uses an approval, empty before its first intent."""
 
-REJECTIONS = Table(
-    "rejections",
+ADVICE = Table(
+    "advice",
     METADATA,
-    Column("application", String(512), primary_key=True),
-    Column("digest", String(64), primary_key=True),
-    Column("rejected_by", String(256), nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("digest", String(64), nullable=False),
+    Column("asked", String(64), nullable=False),
+    Column("body", Text, nullable=False),
+    Index("advice_of", "digest", "asked", unique=True),
 )
+"""What reasoners answered; ``asked`` tells endpoint and model."""

@@ -9,7 +9,8 @@ from fastapi.responses import HTMLResponse
 from gitsync.objects.change import ABSENT, DRIFT, FieldDifference
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView
-from gitsync.server.actions import Decisions, readable
+from gitsync.server.access import asker
+from gitsync.server.actions import readable
 from gitsync.server.held import is_held
 from gitsync.server.models import app_row, condition
 from gitsync.server.objects import (
@@ -24,6 +25,7 @@ from gitsync.server.objects import (
 )
 from gitsync.server.pages import Pages
 from gitsync.server.phases import phases
+from gitsync.server.reviews import Reviewing
 from gitsync.server.text import visible
 from gitsync.server.tree import tree
 
@@ -54,7 +56,7 @@ def finder(pages: Pages) -> Callable[[str, str], ApplicationView]:
     return found
 
 
-def router(pages: Pages, decisions: Decisions) -> APIRouter:
+def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
     """Return the pages of applications."""
     routes = APIRouter(prefix="/apps/{namespace}/{name}")
     engine = pages.engine
@@ -148,7 +150,7 @@ def router(pages: Pages, decisions: Decisions) -> APIRouter:
         riskiest = sorted(steps, key=lambda step: -step.risk.level)
         shown, following = _page(riskiest, start, _STEPS)
         rows = [(step, [field_row(item) for item in step.differences if item.kind in DRIFT]) for step in shown]
-        held = decisions.held(view) if is_held(view) else None
+        held = reviewing.held(view, asker(request)) if is_held(view) else None
         return show(request, view, "plan", steps=rows, total=len(steps), held=held, start=start, following=following)
 
     @routes.get("/history", response_class=HTMLResponse)

@@ -12,19 +12,20 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.record.rows import dump
-from gitsync.server.actions import Decisions
+from gitsync.server.access import asker
 from gitsync.server.held import waiting
 from gitsync.server.models import app_row
 from gitsync.server.pages import Pages
+from gitsync.server.reviews import Reviewing
 
 _PAGE = 100
 _HELD = 30
-ACTIONS = ("create", "update", "replace", "adopt", "prune", "hook", "approve", "reject")
+ACTIONS = ("create", "update", "replace", "adopt", "prune", "hook", "approve", "reject", "trim")
 
 Text = Annotated[str, Query(max_length=300)]
 
 
-def router(pages: Pages, decisions: Decisions) -> APIRouter:
+def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
     """Return ``/approvals``, ``/audit`` and ``/audit.jsonl``."""
     routes = APIRouter()
     engine = pages.engine
@@ -33,7 +34,7 @@ def router(pages: Pages, decisions: Decisions) -> APIRouter:
     def approvals(request: Request) -> HTMLResponse:
         views = waiting(engine.view.applications())
         now = engine.clock.now()
-        shown = [(app_row(view, now), decisions.held(view)) for view in views[:_HELD]]
+        shown = [(app_row(view, now), reviewing.held(view, asker(request))) for view in views[:_HELD]]
         shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
         return pages.show(request, "approvals.html", held=shown, total=len(views))
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.ports import ApplicationView
-from gitsync.server.held import undecided, waiting
+from gitsync.server.held import is_asked, undecided
 from gitsync.server.models import (
     HEALTH_STATES,
     SYNC_STATES,
@@ -39,7 +39,9 @@ def router(pages: Pages) -> APIRouter:
     def overview(request: Request) -> HTMLResponse:
         views = pages.engine.view.applications()
         found = sorted(rows(views), key=lambda row: (row.rank, row.key))
-        rejected = {view.key for view in waiting(views)} - {view.key for view in undecided(views, pages.engine.records)}
+        rejected = {view.key for view in views if is_asked(view)} - {
+            view.key for view in undecided(views, pages.engine)
+        }
         needy = [row for row in found if needs_somebody(row) and row.key not in rejected]
         return pages.show(
             request,

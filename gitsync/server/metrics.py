@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView
 from gitsync.server.engine import Engine
-from gitsync.server.held import waiting
+from gitsync.server.held import is_asked
 
 
 class Applications(Collector):
@@ -38,7 +38,7 @@ class Applications(Collector):
         looks = [max((now - view.seen).total_seconds(), 0.0) for view in views]
         for name, text, value in (
             ("queue_length", "Applications that wait for a worker", self._engine.requests.queue_length()),
-            ("applications_awaiting_approval", "Applications whose plan waits", len(waiting(views))),
+            ("applications_awaiting_approval", "Applications whose plan waits for a person", sum(map(is_asked, views))),
             ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
             ("oldest_look_seconds", "Since the application longest unseen was looked at", max(looks, default=0.0)),
         ):

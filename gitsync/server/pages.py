@@ -8,10 +8,11 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from gitsync.server.access import Access, asker
 from gitsync.server.assets import fingerprint, web_folder
 from gitsync.server.engine import Engine
 from gitsync.server.held import undecided
-from gitsync.server.security import Access, form_token, keep_token
+from gitsync.server.security import form_token, keep_token
 from gitsync.server.text import age, app_url, duration, visible
 
 
@@ -41,9 +42,10 @@ class Pages:
             token=form_token(request),
             read_only=self._access.is_read_only,
             has_sign_in=self._access.is_needed,
+            person=asker(request),
             path=request.url.path,
             last_event=newest,
-            waiting=len(undecided(self.engine.view.applications(), self.engine.records)),
+            waiting=len(undecided(self.engine.view.applications(), self.engine)),
             **context,
         )
         response = HTMLResponse(page, status)

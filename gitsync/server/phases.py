@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from gitsync.objects.change import Hold
 from gitsync.ports import ApplicationView
 from gitsync.server.models import condition
 from gitsync.server.text import visible
 
 PHASES = ("Observe", "Reason", "Classify", "Execute", "Record")
+_HELD = {"AwaitingApproval": "waits for a person", "Rejected": "rejected"}
 
 
 def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
@@ -23,8 +25,10 @@ def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
     )
     if failed is not None:
         return _strip(view, 0, "failed", str(failed.get("reason", "")))
-    if phase == "AwaitingApproval":
-        return _strip(view, 3, "waiting", "waits for a person")
+    if phase in _HELD:
+        return _strip(view, 3, "waiting", _HELD[phase])
+    if condition(status, "Ready").get("reason") == Hold.WINDOW.value:
+        return _strip(view, 3, "waiting", "waits for a window")
     if phase in ("Executing", "Deleting"):
         return _strip(view, 3, "now", str(condition(status, "Reconciling").get("message", "")))
     if phase == "Failed":

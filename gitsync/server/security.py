@@ -1,16 +1,12 @@
-"""
-Who may look and who may ask: headers on every answer, sign-in outside loopback, and the checks on every form.
-"""
+"""Headers on every answer, and the checks on every form."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request, Response
-from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -82,61 +78,10 @@ async def check_form(request: Request) -> None:
         raise HTTPException(403, "The form is out of date: load the page again.")
 
 
-class Access:
-    """
-    Sign-in by one shared token, and read-only operation.
-
-    With a ``token`` every page needs it, once, in a form; the browser then holds a cookie made from it by HMAC, so
-    that the token itself is not stored. Machines send it as a bearer token. Without one all may look: for loopback.
-    """
-
-    COOKIE = "gitsync-session"
-    OPEN = ("/healthz", "/readyz", "/metrics", "/sign-in", "/static/", "/webhook/")
-
-    def __init__(self, token: str, *, read_only: bool) -> None:
-        self._token = token
-        self.is_read_only = read_only
-        self.session = hmac.new(token.encode(), b"gitsync session", hashlib.sha256).hexdigest()
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether people have to sign in."""
-        return bool(self._token)
-
-    def is_token(self, given: str) -> bool:
-        """Tell whether this is the token, in constant time."""
-        return bool(self._token) and hmac.compare_digest(given.encode(), self._token.encode())
-
-    def refusal(self, request: Request) -> Response | None:
-        """Return the answer to a request that may not pass: a way to the sign-in for a browser, else a refusal."""
-        path = request.url.path
-        if path.startswith(self.OPEN):
-            return None
-        if self._token and not self._is_signed_in(request):
-            if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-                wanted = f"{path}?{request.url.query}" if request.url.query else path
-                return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
-            return PlainTextResponse("Sign in first.", 401, headers={"WWW-Authenticate": "Bearer"})
-        if self.is_read_only and request.method not in ("GET", "HEAD"):
-            return PlainTextResponse("This dashboard is read-only.", 403)
-        return None
-
-    def _is_signed_in(self, request: Request) -> bool:
-        cookie = request.cookies.get(self.COOKIE, "")
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        return hmac.compare_digest(cookie.encode(), self.session.encode()) or (
-            scheme.lower() == "bearer" and self.is_token(bearer)
-        )
-
-
-class Guard:
-    """Let through what ``Access`` does not refuse."""
-
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it."""
-        refusal = self._access.refusal(Request(scope)) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+def check_call(request: Request) -> None:
+    """Refuse a call of a machine that a page of another site could have made a browser send."""
+    origin = request.headers.get("origin")
+    if origin and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise HTTPException(403, "The call came from another site.")
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "Send application/json.")

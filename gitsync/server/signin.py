@@ -7,8 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from gitsync.server.access import Access
 from gitsync.server.pages import Pages
-from gitsync.server.security import Access, check_form
+from gitsync.server.security import check_form
+from gitsync.server.users import session_of
 
 _TRIES, _PERIOD = 20, 60.0
 """So many wrong tokens in so many seconds, by whomever, and the next are not looked at."""
@@ -28,12 +30,13 @@ def router(pages: Pages, access: Access) -> APIRouter:
         now = time.monotonic()
         if len(wrong) == _TRIES and now - wrong[0] < _PERIOD:
             raise HTTPException(429, "Too many wrong tokens: try again in a minute.")
-        if not access.is_token(secret):
+        session = session_of(secret)
+        if access.find(session) is None:
             wrong.append(now)
             return pages.show(request, "signin.html", 401, next=next, wrong=True)
         response = RedirectResponse(own_path(next), 303)
         secure = request.url.scheme == "https"
-        response.set_cookie(access.COOKIE, access.session, httponly=True, samesite="strict", secure=secure, path="/")
+        response.set_cookie(access.COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
         return response
 
     @routes.post("/sign-out", dependencies=[Depends(check_form)])

@@ -8,12 +8,11 @@ from datetime import datetime
 
 from gitsync.apply.hooks import is_hook
 from gitsync.errors import InvalidInput
-from gitsync.gate.approvals import asks, needs_approval
-from gitsync.gate.decide import decide
+from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policies import policy_for
 from gitsync.gate.policy import Policy
 from gitsync.gate.rules import ManifestRule
-from gitsync.objects.change import Action, Decision, Plan, Verdict
+from gitsync.objects.change import Action, Decision, Hold, Plan, Review, Verdict
 from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import GROUP, HOOK_RUN, VERSION
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
@@ -35,8 +34,9 @@ from gitsync.sync.resumption import kept
 from gitsync.sync.state import State
 from gitsync.sync.turn import Stage, Turn
 
-_APPROVAL_POLL = 5.0
-"""An approval may be given by another process, straight into the database."""
+_REVIEW_POLL = 5.0
+"""A review may be given by another process, straight into the database, and windows open by themselves."""
+_PHASES = {Hold.REJECTION: "Rejected", Hold.APPROVAL: "AwaitingApproval", Hold.WINDOW: "Pending"}
 _HEALS, _HEAL_PERIOD = 5, 60.0
 """So many heals in so many seconds are a fight with another controller, and pause healing."""
 
@@ -90,23 +90,19 @@ class Converger:
         """
         Delete everything that an application holds, because it is being deleted itself.
 
-        Deleting the application is a person's word, so the guards against mass deletion do not ask again; steps of a
-        class that the application wants approved, such as deleting a volume, still wait.
+        Only what the application wants approved still waits, see ``decide_deletion``.
         """
         self._observe(turn, {})
         self._planner.plan(turn, memory)
         self._settle_intents(turn, memory)
         plan = turn.plan
         assert plan is not None
-        approver = self._records.approval(turn.app.key, plan.digest, turn.now)
-        if needs_approval(turn.app, plan.risk) and not approver:
-            turn.verdict = Verdict(Decision.HELD, (asks(turn.app, plan),))
-        else:
-            turn.verdict = Verdict(Decision.ALLOWED, (), approver)
-            if not all(is_terminating(change) for change in plan.writes):
-                self._execution.run(turn, memory, "delete")
-                self._observe(turn, {})
-                self._planner.plan(turn, memory)
+        turn.verdict = decide_deletion(plan, turn.app, self._review(turn, memory, plan))
+        is_allowed = turn.verdict.decision is Decision.ALLOWED
+        if is_allowed and not all(is_terminating(change) for change in plan.writes):
+            self._execution.run(turn, memory, "delete")
+            self._observe(turn, {})
+            self._planner.plan(turn, memory)
         self._conclude(turn, memory)
 
     def _observe(self, turn: Turn, desired: Mapping[ObjectRef, Manifest]) -> None:
@@ -183,17 +179,16 @@ class Converger:
             plan,
             turn.app,
             policy_for(self._policies, turn.app),
-            self._records.approval(turn.app.key, plan.digest, turn.now),
+            self._review(turn, memory, plan),
             turn.now,
             manual=turn.is_requested,
             violations=violations_of(turn.app, plan, self._policies, self._rules),
         )
-        rejection = self._records.rejection(turn.app.key, plan.digest)
-        if turn.verdict.decision is Decision.HELD and rejection is not None:
-            who, why = rejection
-            said = f"turned down by {who}" + (f": {why}" if why else "")
-            turn.verdict = replace(turn.verdict, reasons=(said, *turn.verdict.reasons))
         return turn.verdict.decision is Decision.ALLOWED
+
+    def _review(self, turn: Turn, memory: Memory, plan: Plan) -> Review | None:
+        sync = memory.operation.id if memory.operation is not None else ""
+        return self._records.review(turn.app.key, plan.digest, turn.now, sync=sync)
 
     def _application(self, key: str) -> Manifest | None:
         resource = self._cluster.resource(GROUP, VERSION, "Application")
@@ -230,9 +225,9 @@ class Converger:
             turn.phase, turn.reason = "Executing", "Waiting"
             turn.message = f"waits for {operation.waiting}"
         elif turn.verdict is not None and turn.verdict.decision is Decision.HELD:
-            turn.phase, turn.reason = "AwaitingApproval", "AwaitingApproval"
+            turn.phase, turn.reason = _PHASES[turn.verdict.holds[0]], turn.verdict.holds[0].value
             turn.message = "; ".join(turn.verdict.reasons)
-            turn.wake_in(_APPROVAL_POLL)
+            turn.wake_in(_REVIEW_POLL)
         elif turn.verdict is not None and turn.verdict.decision is Decision.REFUSED:
             turn.phase, turn.reason = "Failed", "Refused"
             turn.message = "; ".join(turn.verdict.reasons)

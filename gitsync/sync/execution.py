@@ -74,7 +74,6 @@ class Execution:
         operation.plan = plan
         if turn.verdict.approver:
             operation.approver, operation.approved = turn.verdict.approver, plan
-            self._records.use_approval(turn.app.key, plan.digest)
         memory.has_open_intents = True  # also when the audit fails on the way
         hold = self._holding(turn, operation)
         job = self._job(turn, plan, operation.commit, hold, operation.id, operation.approver)
@@ -117,7 +116,9 @@ class Execution:
     def finish(
         self, turn: Turn, memory: Memory, operation: Operation, message: str = "", *, superseded: bool = False
     ) -> None:
-        """End an operation and keep its record; one that did nothing and ended well leaves none."""
+        """End an operation, its approval too, and keep its record; one that did nothing and ended well leaves none."""
+        if operation.approved is not None:
+            self._records.end_approval(turn.app.key, operation.approved.digest)
         memory.operation = None
         if operation.steps or message:
             took = round((self._clock.monotonic() - operation.began) * 1000)

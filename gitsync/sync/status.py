@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.errors import Refused, TransientError, one_line
-from gitsync.objects.change import Action, Risk
+from gitsync.objects.change import Action, Hold, Risk
 from gitsync.objects.conditions import Condition, set_conditions
 from gitsync.objects.health import Health
 from gitsync.sync.limits import CONDITION
@@ -157,15 +157,14 @@ def _render_condition(turn: Turn) -> list[Condition]:
 
 
 def _reconciling(turn: Turn) -> Condition:
-    if turn.phase in ("Executing", "AwaitingApproval", "Observing", "Planning") or (
-        isinstance(turn.error, TransientError)
-    ):
+    is_going_on = turn.phase in ("Executing", "AwaitingApproval", "Observing", "Planning")
+    if is_going_on or turn.reason == Hold.WINDOW.value or isinstance(turn.error, TransientError):
         return Condition("Reconciling", "True", turn.reason or turn.phase, _why(turn))
     return Condition("Reconciling", "False", "Done", "")
 
 
 def _stalled(turn: Turn) -> Condition:
-    if turn.phase == "Failed" and not isinstance(turn.error, TransientError):
+    if turn.phase in ("Failed", "Rejected") and not isinstance(turn.error, TransientError):
         return Condition("Stalled", "True", turn.reason or turn.stage.value, _why(turn))
     return Condition("Stalled", "False", "Progressing", "")
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from gitsync.cli.dashboard import access_of
+from gitsync.cli.dashboard_client import address_file
+from gitsync.cli.options import load_settings
+from gitsync.server.app import create_app
 from tests.cli.conftest import Shop
 from tests.flow.world import until
+from tests.served import serve
 
 
 def phase(shop: Shop, wanted: str) -> None:
@@ -70,13 +76,76 @@ def test_a_rejected_plan_does_not_run(shop: Shop) -> None:
 
     assert done.code == 0
     assert replicas(shop) == 2
-    rejected = shop.world.controller.records.rejection("gitsync/shop", _digest(shop))
-    assert rejected == ("grace", "not today")
+    phase(shop, "Rejected")
+    assert "held: rejected by grace: not today" in shop("plan", "shop").out
+    assert shop("sync", "shop").code == 1  # asking for a sync changes nothing of that
+    assert replicas(shop) == 2
+    refused = shop("approve", "shop", "--by", "linus")
+    assert (refused.code, "rejected by grace: not today" in refused.err, "--overrule" in refused.err) == (2, True, True)
+
+    assert shop("approve", "shop", "--by", "linus", "--overrule").code == 0
+    until(lambda: replicas(shop) == 0, 10)
 
 
-def _digest(shop: Shop) -> str:
-    digest: str = shop("plan", "shop", "-o", "json").json["digest"]
-    return digest
+def test_a_rejection_needs_a_reason(shop: Shop) -> None:
+    hold(shop)
+    assert "needs a reason" in shop("reject", "shop", "--by", "grace").err
+
+
+def name_approvers(shop: Shop) -> None:
+    """Let only the platform group approve."""
+    shop.world.application(risk={"approval": "Dangerous", "approvers": {"groups": ["platform"]}})
+    hold(shop)
+
+
+def test_the_database_alone_does_not_take_a_name_for_proven(shop: Shop) -> None:
+    name_approvers(shop)
+
+    done = shop("approve", "shop", "--by", "platform")
+
+    assert done.code == 2
+    assert "only platform may review this plan" in done.err
+    assert "--token-file" in done.err
+    assert replicas(shop) == 2
+
+
+def test_an_approval_at_the_dashboard_is_of_the_person_of_the_token(shop: Shop, tmp_path: Path) -> None:
+    users = tmp_path / "users.yaml"
+    for name, group in (("ada", "platform"), ("mallory", "sales")):
+        (tmp_path / name).write_text(shop.run("users", "add", name, "--group", group, "--users", users).out.split()[-1])
+    name_approvers(shop)
+    settings = load_settings(users=users)
+    with serve(create_app(shop.world.controller, access_of(settings))) as web:
+        at = ("--server", web.url)
+        assert "--token-file" in shop("approve", "shop", *at).err
+        refused = shop("approve", "shop", *at, "--token-file", tmp_path / "mallory", "--by", "ada")
+        assert (refused.code, "mallory is not of platform" in refused.err) == (2, True)
+        rejected = shop("reject", "shop", *at, "--token-file", tmp_path / "ada", "--reason", "wait")
+        assert "rejected by ada" in rejected.out
+        phase(shop, "Rejected")
+        done = shop("approve", "shop", *at, "--token-file", tmp_path / "ada", "--overrule", "--reason", "now")
+        assert (done.code, done.err) == (0, "")
+        assert "approved by ada" in done.out
+        assert "update Deployment shop/web  [Dangerous" in done.out
+        until(lambda: replicas(shop) == 0, 10)
+    link = shop.world.controller.records.audit_records("gitsync/shop", action="approve")[0]
+    assert (link.approver, link.details["groups"], link.message) == (
+        "ada",
+        ["platform"],
+        "overrules: rejected by ada: wait",
+    )
+
+
+def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
+    hold(shop)
+    data = shop.world.folder / "data"
+    with serve(create_app(shop.world.controller)) as web:
+        address_file(data).write_text(f"{web.url}\n")
+        assert "approved by grace" in shop("approve", "shop", "--by", "grace").out
+        until(lambda: replicas(shop) == 0, 10)
+    assert shop("approve", "shop").code == 2  # nobody answers there any more, so the database is asked
+    assert "no address" in shop("approve", "shop", "--server", "nonsense").err
+    assert shop("approve", "shop", "--server", "http://127.0.0.1:9").code == 3
 
 
 def test_a_rollback_is_a_real_commit_by_its_author(shop: Shop) -> None:

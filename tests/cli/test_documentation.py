@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -13,7 +14,12 @@ from gitsync.cli.output import Exit
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTIONS = dict(part.split("\n", 1) for part in PAGE.split("\n## ")[1:])
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+TREE: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = {
+    " ".join(filter(None, (name, inner))): command
+    for name, outer in TREE.items()
+    for inner, command in getattr(outer, "commands", {"": outer}).items()
+}
 
 
 def test_every_command_has_a_section_in_the_order_of_the_help() -> None:

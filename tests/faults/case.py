@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gitsync.errors import GitsyncError
@@ -15,6 +14,7 @@ from tests.faults.engine import Engine, Ticking, records_of
 from tests.faults.line import Call, Crashed, Line
 from tests.faults.scenarios import Scenario
 from tests.flow.world import World
+from tests.reviews import approval, keep
 
 FAILURES = {
     "api": ("crash-before", "crash-after", "lost-reply", "conflict", "throttled", "unavailable"),
@@ -42,6 +42,7 @@ class Case:
         self.scenario = scenario
         self.name = name
         self.writes: list[tuple[str, str, str]] = []
+        self.asked: list[str] = []
         self._world = world
         self._renderer = renderer
         self._commits = commits
@@ -54,6 +55,7 @@ class Case:
             self._point(self._commits[0])
             self._drive(Line(), self._commits[0], is_before=True)
             self.writes.clear()
+            self.asked.clear()
         self._point(self._commits[1])
         line = self._line(struck, failure, times)
         self._drive(line, self._commits[1])
@@ -118,8 +120,8 @@ class Case:
         view = engine.state.application(key)
         if view is not None and view.status.get("phase") == "AwaitingApproval" and view.plan is not None:
             assert self.scenario.needs_approval, view.status
-            until = datetime.now(UTC) + timedelta(hours=1)
-            engine.records.approve(key, view.plan.digest, approver="ada", reason="", until=until)
+            self.asked.append(view.plan.digest)
+            keep(engine.records, key, view.plan.digest, approval("ada"))
 
     def _is_done(self, engine: Engine, name: str, commit: str, is_before: bool) -> bool:
         status = self._status(engine, name)
@@ -148,6 +150,7 @@ class Case:
         deleted = {target.rpartition("/")[2] for method, target, _ in self.writes if method == "delete"}
         assert deleted <= scenario.deleted | (set() if is_crash else scenario.hooks), what
         if is_crash:
+            assert len(self.asked) == len(set(self.asked)), f"{what}: the same plan had to be approved twice"
             for hook in scenario.hooks:
                 uids = {uid for _, target, uid in self.writes if target.endswith(f"/{hook}") and uid}
                 assert len(uids) == 1, f"{what}: hook {hook} ran {len(uids)} times"

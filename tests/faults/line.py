@@ -113,6 +113,6 @@ def _target(method: str, arguments: tuple[Any, ...]) -> str:
 _ERRORS = {"api": ClusterUnavailable, "database": RecordUnavailable, "git": SourceUnavailable}
 EDGES = {
     "api": frozenset({"apply", "delete", "replace", "read"}),
-    "database": frozenset({"audit", "save", "use_approval", "forget"}),
+    "database": frozenset({"audit", "save", "end_approval", "forget"}),
     "git": frozenset({"resolve", "snapshot", "changed_paths", "is_forward"}),
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.flow.world import NAMESPACE, World, config_map, deployment, until
+from tests.reviews import approval, keep, rejection
 
 WIDGETS = """apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -117,20 +118,21 @@ def test_a_dangerous_plan_waits_for_an_approval_of_exactly_this_plan(world: Worl
     plan = world.view().plan
     assert plan is not None
     records = world.controller.records
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
-    records.approve(f"{NAMESPACE}/shop", "another-digest", approver="bob", reason="", until=tomorrow)
+    keep(records, f"{NAMESPACE}/shop", "another-digest", approval("bob"))
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "bob")
     until(lambda: not world.controller.requests.queue_length())
     assert world.get("PersistentVolumeClaim", "data") is not None
-    records.reject(f"{NAMESPACE}/shop", plan.digest, by="bob", reason="we need it")
+    keep(records, f"{NAMESPACE}/shop", plan.digest, rejection("bob", "we need it"))
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "bob")
-    until(lambda: "turned down by bob: we need it" in world.condition("Ready")["message"], 5, world.status)
-    records.approve(f"{NAMESPACE}/shop", plan.digest, approver="ada", reason="not needed", until=tomorrow)
+    until(lambda: world.status()["phase"] == "Rejected", 5, world.status)
+    assert world.condition("Ready")["message"] == "rejected by bob: we need it"
+    assert (world.condition("Ready")["reason"], world.condition("Stalled")["status"]) == ("Rejected", "True")
+    keep(records, f"{NAMESPACE}/shop", plan.digest, approval("ada"))
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
     world.synced(second)
     record = records.history(f"{NAMESPACE}/shop")[0]
     assert record.approver == "ada"
-    assert records.approval(f"{NAMESPACE}/shop", plan.digest, datetime.now(UTC)) == ""
+    assert records.review(f"{NAMESPACE}/shop", plan.digest, datetime.now(UTC)) is None
 
 
 CLAIM = """apiVersion: v1
@@ -222,8 +224,7 @@ def test_deleting_an_application_asks_before_it_deletes_a_volume(world: World) -
     assert world.get("PersistentVolumeClaim", "data") is not None
     plan = world.view().plan
     assert plan is not None
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
-    world.controller.records.approve(f"{NAMESPACE}/shop", plan.digest, approver="ada", reason="", until=tomorrow)
+    keep(world.controller.records, f"{NAMESPACE}/shop", plan.digest, approval("ada"))
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
     until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 10, world.status)
     assert world.get("PersistentVolumeClaim", "data") is None

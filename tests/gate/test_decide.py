@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitsync.gate.approvals import asks, expires, may_approve, needs_approval
-from gitsync.gate.decide import decide
+from gitsync.gate.approvals import asks, expires, may_review, needs_approval
+from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import parse_application
-from gitsync.objects.change import Action, Change, Decision, Plan, Risk
+from gitsync.objects.change import Action, Change, Decision, Hold, Plan, Review, Risk
+from gitsync.objects.person import Person
 from gitsync.objects.ref import ObjectRef
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -38,8 +39,16 @@ def plan(*steps, risk=Risk.MODERATE, refusals=()):
     return Plan("gitsync/demo", "commit", steps, "digest", risk, refusals=refusals)
 
 
-def verdict(a_plan, app=None, approver="", policy=None, **options):
-    return decide(a_plan, app or application(), policy or Policy(), approver, NOW, **options)
+def approved_by(name="jane", *groups, known=True):
+    return Review(Person(name, groups, is_known=known), True, until=NOW + timedelta(hours=1))
+
+
+def rejected_by(name="joe", reason=""):
+    return Review(Person(name), False, reason)
+
+
+def verdict(a_plan, app=None, review=None, policy=None, **options):
+    return decide(a_plan, app or application(), policy or Policy(), review, NOW, **options)
 
 
 UPDATE = step(0, Action.UPDATE)
@@ -59,8 +68,61 @@ def test_a_dangerous_plan_waits_for_its_approver():
     held = verdict(DANGEROUS, app)
     assert held.decision is Decision.HELD
     assert held.reasons == ("1 dangerous step waits for team",)
-    approved = verdict(DANGEROUS, app, approver="jane")
+    assert held.holds == (Hold.APPROVAL,)
+    approved = verdict(DANGEROUS, app, approved_by("jane", "team"))
     assert (approved.decision, approved.approver) == (Decision.ALLOWED, "jane")
+
+
+@pytest.mark.parametrize(
+    ("approvers", "review", "is_enough"),
+    [
+        ({"groups": ["team"]}, approved_by("jane", "others", "team"), True),
+        ({"groups": ["team"]}, approved_by("jane", "others"), False),
+        ({"groups": ["team"]}, approved_by("team"), False),
+        ({"groups": ["team"]}, approved_by("jane", "team", known=False), False),
+        ({"users": ["jane"]}, approved_by("jane"), True),
+        ({"users": ["jane"]}, approved_by("jane", known=False), False),
+        ({"users": ["jane"], "groups": ["team"]}, approved_by("joe", "team"), True),
+        ({"users": ["jane"], "groups": ["team"]}, approved_by("joe", "jane"), False),
+        ({}, approved_by("anybody", known=False), True),
+    ],
+)
+def test_an_approval_counts_only_by_somebody_known_who_may_give_one(approvers, review, is_enough):
+    app = application(risk={"approvers": approvers})
+    found = verdict(DANGEROUS, app, review)
+    assert may_review(app, review.by) is is_enough
+    assert (found.decision is Decision.ALLOWED) is is_enough
+    if not is_enough:
+        assert found.reasons[0].startswith(f"{review.by.name} approved it, who is not of ")
+    deletion = decide_deletion(DANGEROUS, app, review)
+    assert deletion.decision is found.decision
+
+
+def test_a_rejected_plan_is_held_even_where_nobody_had_to_approve():
+    for steps, app in (
+        (DANGEROUS, None),
+        (plan(UPDATE), None),
+        (plan(UPDATE), application(risk={"approval": "Never"})),
+    ):
+        held = verdict(steps, app, rejected_by("joe", "not on Friday"), manual=True)
+        assert (held.decision, held.holds) == (Decision.HELD, (Hold.REJECTION,))
+        assert held.reasons == ("rejected by joe: not on Friday",)
+        assert decide_deletion(steps, app or application(), rejected_by()).reasons == ("rejected by joe",)
+
+
+def test_a_plan_can_wait_for_a_person_and_a_window():
+    app = application(sync={"windows": DENIED})
+    assert verdict(DANGEROUS, app).holds == (Hold.APPROVAL, Hold.WINDOW)
+    assert verdict(DANGEROUS, app, approved_by()).holds == (Hold.WINDOW,)
+    assert verdict(plan(UPDATE), app).holds == (Hold.WINDOW,)
+    assert verdict(DANGEROUS, app, rejected_by()).holds == (Hold.REJECTION, Hold.WINDOW)
+
+
+def test_deleting_an_application_asks_only_for_what_it_wants_approved():
+    app = application(sync={"windows": DENIED}, risk={"maxDeletes": 0})
+    assert decide_deletion(plan(step(0, Action.PRUNE)), app, None).decision is Decision.ALLOWED
+    assert decide_deletion(DANGEROUS, app, None).holds == (Hold.APPROVAL,)
+    assert decide_deletion(DANGEROUS, app, approved_by()).approver == "jane"
 
 
 @pytest.mark.parametrize(
@@ -78,14 +140,14 @@ def test_the_application_says_which_class_waits(approval, risk, waits):
 
 
 def test_an_approver_who_was_not_needed_is_not_recorded():
-    assert verdict(plan(UPDATE), approver="jane").approver == ""
+    assert verdict(plan(UPDATE), review=approved_by()).approver == ""
 
 
-@pytest.mark.parametrize("approver", ["", "jane"])
-def test_what_is_refused_stays_refused_with_an_approval(approver):
-    result = verdict(plan(UPDATE), approver=approver, violations=["ConfigMap n/x: not allowed"])
+@pytest.mark.parametrize("review", [None, approved_by()])
+def test_what_is_refused_stays_refused_with_an_approval(review):
+    result = verdict(plan(UPDATE), review=review, violations=["ConfigMap n/x: not allowed"])
     assert (result.decision, result.reasons) == (Decision.REFUSED, ("ConfigMap n/x: not allowed",))
-    rivals = verdict(plan(UPDATE, refusals=("belongs to another",)), approver=approver)
+    rivals = verdict(plan(UPDATE, refusals=("belongs to another",)), review=review)
     assert rivals.decision is Decision.REFUSED
 
 
@@ -136,14 +198,7 @@ def test_deleting_much_waits_for_a_person_whatever_the_class(steps, says, approv
     result = verdict(plan(*steps), app)
     assert result.decision is (Decision.HELD if says else Decision.ALLOWED)
     assert says in "".join(result.reasons)
-    assert verdict(plan(*steps), app, approver="jane").decision is Decision.ALLOWED
-
-
-def test_only_the_groups_of_the_application_may_approve():
-    assert may_approve(application(), [])
-    app = application(risk={"approvers": {"groups": ["team", "leads"]}})
-    assert may_approve(app, ["leads"])
-    assert not may_approve(app, ["others"])
+    assert verdict(plan(*steps), app, approved_by()).decision is Decision.ALLOWED
 
 
 def test_an_approval_lapses():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Advice
 from gitsync.reasoner.advisor import Advisor
 from gitsync.reasoner.prompt import question
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
 from gitsync.sync.advice import with_advice
 from gitsync.wiring import SystemClock
 from tests.reasoner.endpoint import Endpoint, endpoint, said, wrapped
@@ -49,8 +52,15 @@ def server() -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def advisor(server: Endpoint) -> Iterator[Advisor]:
-    made = Advisor([server.host], SystemClock())
+def answers(tmp_path: Path) -> Iterator[SqlRecords]:
+    records = SqlRecords(Database(f"sqlite:///{tmp_path}/records.db"))
+    yield records
+    records.close()
+
+
+@pytest.fixture
+def advisor(server: Endpoint, answers: SqlRecords) -> Iterator[Advisor]:
+    made = Advisor([server.host], SystemClock(), answers)
     yield made
     made.close()
 
@@ -117,13 +127,51 @@ def test_a_failure_leaves_the_rules_and_a_note(
     assert with_advice(plan_of(), advice).explanation.startswith("Update 1 object. (Explained by rules alone")
 
 
-def test_an_endpoint_that_trickles_or_is_gone_is_given_up(server: Endpoint, advisor: Advisor) -> None:
+def test_an_answer_outlasts_a_restart(advisor: Advisor, server: Endpoint, answers: SqlRecords) -> None:
+    server.replies = [said("It is odd.", "Dangerous", "why now"), (500, b"")]
+    app = app_of(server, calls_per_hour=1)
+    first = heard(advisor, app, plan_of())
+    again = Advisor([server.host], SystemClock(), answers)
+    assert again.advise(app, plan_of(), "") == first
+    assert again.advise(replace(app, name="other"), plan_of(), "") == first  # it costs no budget
+    assert len(server.requests) == 1
+    other_model = replace(app, openai=OpenAI(server.url, "large", timeout=5.0))
+    assert "was not heard" in heard(again, other_model, plan_of()).explanation
+    moved = Advisor(["elsewhere.example"], SystemClock(), answers)
+    assert "lets nobody ask" in heard(moved, app, plan_of()).explanation
+    moved.close()
+    again.close()
+
+
+def test_what_was_not_answered_is_asked_again_after_a_restart(
+    advisor: Advisor, server: Endpoint, answers: SqlRecords
+) -> None:
+    server.replies = [(401, b""), said("It is fine.")]
+    assert "was not heard" in heard(advisor, app_of(server), plan_of()).explanation
+    again = Advisor([server.host], SystemClock(), answers)
+    assert heard(again, app_of(server), plan_of()).explanation == "tiny adds: It is fine."
+    again.close()
+
+
+def test_answers_that_cannot_be_kept_count_all_the_same(server: Endpoint, tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/broken.db")
+    with database.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE advice")
+    advisor = Advisor([server.host], SystemClock(), SqlRecords(database))
+    assert heard(advisor, app_of(server), plan_of()).explanation == "tiny adds: It grows."
+    advisor.close()
+    database.close()
+
+
+def test_an_endpoint_that_trickles_or_is_gone_is_given_up(
+    server: Endpoint, advisor: Advisor, answers: SqlRecords
+) -> None:
     server.trickles = True
     began = time.monotonic()
     advice = heard(advisor, app_of(server, timeout=0.3), plan_of())
     assert "within 0.3 s" in advice.explanation
     assert time.monotonic() - began < 3
-    gone = Advisor(["127.0.0.1:9"], SystemClock())
+    gone = Advisor(["127.0.0.1:9"], SystemClock(), answers)
     away = replace(app_of(server), openai=OpenAI("http://127.0.0.1:9/v1", "tiny", timeout=2.0))
     assert "cannot be reached" in heard(gone, away, plan_of()).explanation
     gone.close()
@@ -141,10 +189,12 @@ def test_a_budget_is_kept(advisor: Advisor, server: Endpoint) -> None:
 @pytest.mark.parametrize(
     "url", ["http://other.example/v1", "file:///etc/passwd", "http://me@127.0.0.1/v1", "http://[", ""]
 )
-def test_only_hosts_of_the_operator_are_asked(advisor: Advisor, server: Endpoint, url: str) -> None:
+def test_only_hosts_of_the_operator_are_asked(
+    advisor: Advisor, server: Endpoint, answers: SqlRecords, url: str
+) -> None:
     app = replace(app_of(server), openai=OpenAI(url, "tiny"))
     assert "lets nobody ask" in heard(advisor, app, plan_of()).explanation
-    closed = Advisor([""], SystemClock())
+    closed = Advisor([""], SystemClock(), answers)
     assert "lets nobody ask" in heard(closed, app, plan_of()).explanation
     closed.close()
     assert not server.requests

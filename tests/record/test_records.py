@@ -4,15 +4,21 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gitsync.errors import RecordUnavailable
+from gitsync.objects.change import Review, Risk
+from gitsync.objects.person import Person
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.record.retention import Retention
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
+GRACE = Person("Grace", ("platform", "on-call"), is_known=True)
 
 
 def sync_record(application: str = "gitsync/dev", commit: str = "a" * 40) -> SyncRecord:
@@ -111,16 +117,57 @@ def test_writers_do_not_break_the_chain(records: SqlRecords) -> None:
     assert records.audit_records(limit=1)[0].id == 40
 
 
-def test_an_approval_is_for_one_plan_once_and_for_a_time(records: SqlRecords) -> None:
-    records.approve("gitsync/dev", "d1", approver="Grace", reason="checked", until=NOW + timedelta(hours=1))
-    assert records.approval("gitsync/dev", "d1", NOW) == "Grace"
-    assert records.approval("gitsync/dev", "d2", NOW) == ""
-    assert records.approval("gitsync/prod", "d1", NOW) == ""
-    assert records.approval("gitsync/dev", "d1", NOW + timedelta(hours=2)) == ""
-    records.use_approval("gitsync/dev", "d1")
-    assert records.approval("gitsync/dev", "d1", NOW) == ""
-    records.approve("gitsync/dev", "d1", approver="Linus", reason="again", until=NOW + timedelta(hours=1))
-    assert records.approval("gitsync/dev", "d1", NOW) == "Linus"
+def approved(records: SqlRecords, digest: str = "d1", by: Person = GRACE, reason: str = "checked") -> Review:
+    """Store an approval for an hour."""
+    review = Review(by, True, reason, NOW + timedelta(hours=1))
+    records.keep_review("gitsync/dev", digest, review, audit_record("approve", Outcome.SUCCEEDED, ""))
+    return review
+
+
+def intent(sync: str, outcome: Outcome = Outcome.INTENDED) -> AuditRecord:
+    """Return a link of a sync that an approval of d1 allowed."""
+    return replace(audit_record(outcome=outcome, sync=sync), approver="Grace", digest="d1")
+
+
+def test_an_approval_is_for_one_plan_and_for_a_time(records: SqlRecords) -> None:
+    review = approved(records)
+    assert records.review("gitsync/dev", "d1", NOW) == review
+    assert records.review("gitsync/dev", "d2", NOW) is None
+    assert records.review("gitsync/prod", "d1", NOW) is None
+    assert records.review("gitsync/dev", "d1", NOW + timedelta(hours=2)) is None
+    assert [link.action for link in records.audit_records()] == ["approve"]
+
+
+def test_an_approval_is_for_one_sync(records: SqlRecords) -> None:
+    approved(records)
+    records.end_approval("gitsync/dev", "d1")
+    assert records.review("gitsync/dev", "d1", NOW) is None
+    again = approved(records, reason="again")
+    assert records.review("gitsync/dev", "d1", NOW) == again
+
+
+def test_a_sync_interrupted_before_anything_was_done_may_go_on_with_its_approval(records: SqlRecords) -> None:
+    review = approved(records)
+    records.audit([intent("s1")])
+    assert records.review("gitsync/dev", "d1", NOW) == review
+    records.audit([intent("s1", Outcome.FAILED)])
+    assert records.review("gitsync/dev", "d1", NOW) == review
+
+
+def test_an_approval_by_which_something_was_done_is_for_that_sync_alone(records: SqlRecords) -> None:
+    review = approved(records)
+    records.audit([intent("s1")])
+    records.audit([intent("s1", Outcome.SUCCEEDED)])
+    assert records.review("gitsync/dev", "d1", NOW) is None
+    assert records.review("gitsync/dev", "d1", NOW, sync="s2") is None
+    assert records.review("gitsync/dev", "d1", NOW, sync="s1") == review
+
+
+def test_an_intent_that_names_no_approver_uses_no_approval(records: SqlRecords) -> None:
+    review = approved(records)
+    records.audit([replace(intent("s1"), approver="")])
+    records.audit([intent("s1", Outcome.SUCCEEDED)])
+    assert records.review("gitsync/dev", "d1", NOW) == review
 
 
 def test_records_survive_a_reopening(url: str) -> None:
@@ -130,7 +177,7 @@ def test_records_survive_a_reopening(url: str) -> None:
     again = Database(url)
     assert SqlRecords(again).verify() == ()
     with again.writing() as connection:
-        for table in ("history", "audit", "approvals", "chain"):
+        for table in ("history", "audit", "reviews", "advice", "chain"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
     again.close()
 
@@ -140,15 +187,84 @@ def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
         Database(f"sqlite:///{tmp_path}/absent/records.db")
 
 
-def test_a_rejection_takes_an_approval_back_and_the_other_way_round(records: SqlRecords) -> None:
-    assert records.rejection("gitsync/dev", "d1") is None
-    records.approve("gitsync/dev", "d1", approver="Grace", reason="checked", until=NOW + timedelta(hours=1))
-    records.reject("gitsync/dev", "d1", by="Linus", reason="not on Friday")
-    assert records.approval("gitsync/dev", "d1", NOW) == ""
-    assert records.rejection("gitsync/dev", "d1") == ("Linus", "not on Friday")
-    assert records.rejection("gitsync/dev", "d2") is None
-    records.reject("gitsync/dev", "d1", by="Ada", reason="nor on Monday")
-    assert records.rejection("gitsync/dev", "d1") == ("Ada", "nor on Monday")
-    records.approve("gitsync/dev", "d1", approver="Grace", reason="well then", until=NOW + timedelta(hours=1))
-    assert records.rejection("gitsync/dev", "d1") is None
-    assert records.approval("gitsync/dev", "d1", NOW) == "Grace"
+def test_the_newest_review_of_a_plan_counts(records: SqlRecords) -> None:
+    approved(records)
+    rejection = Review(Person("Linus"), False, "not on Friday")
+    records.keep_review("gitsync/dev", "d1", rejection, audit_record("reject", Outcome.SUCCEEDED, ""))
+    assert records.review("gitsync/dev", "d1", NOW + timedelta(days=9)) == rejection
+    assert records.review("gitsync/dev", "d2", NOW) is None
+    records.end_approval("gitsync/dev", "d1")
+    assert records.review("gitsync/dev", "d1", NOW) == rejection
+    review = approved(records, reason="well then")
+    assert records.review("gitsync/dev", "d1", NOW) == review
+
+
+def test_answers_of_a_reasoner_are_kept_as_long_as_they_are_among_the_newest(
+    records: SqlRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitsync.record.records._ANSWERS", 2)
+    advice = Advice("It grows.", Risk.DANGEROUS, "too fast")
+    for digest in ("d1", "d2", "d3"):
+        records.keep_advice(digest, "who", advice)
+    assert records.advice("d1", "who") is None
+    assert records.advice("d3", "who") == advice
+    assert records.advice("d3", "another") is None
+    records.keep_advice("d3", "who", Advice("It shrinks."))
+    assert records.advice("d3", "who") == Advice("It shrinks.")
+
+
+def aged(days: int, **more: Any) -> AuditRecord:
+    """Return a link that is so many days old."""
+    return replace(audit_record(outcome=Outcome.SUCCEEDED), timestamp=NOW - timedelta(days=days), **more)
+
+
+def test_a_trimmed_audit_is_whole_and_says_what_is_gone(records: SqlRecords) -> None:
+    records.audit([aged(9), aged(8), aged(7), aged(1)])
+    assert records.trim(NOW - timedelta(days=7, hours=1), NOW) == 2
+    assert [(link.id, link.action) for link in records.export()] == [(3, "update"), (4, "update"), (5, "trim")]
+    assert records.verify() == ()
+    records.audit([audit_record()])
+    assert records.trim(NOW - timedelta(hours=1), NOW) == 2
+    assert [link.id for link in records.export()] == [5, 6, 7]
+    assert records.verify() == ()
+    assert records.trim(NOW - timedelta(hours=1), NOW) == 0
+    assert records.audit_records(limit=1)[0].id == 7
+
+
+def test_an_audit_that_is_all_old_is_trimmed_to_the_link_that_says_so(records: SqlRecords) -> None:
+    assert records.trim(NOW, NOW) == 0
+    records.audit([aged(9), aged(8)])
+    assert records.trim(NOW, NOW) == 2
+    assert [(link.id, link.action) for link in records.export()] == [(3, "trim")]
+    assert records.verify() == ()
+
+
+def test_a_write_without_an_outcome_is_never_trimmed(records: SqlRecords) -> None:
+    open_intent = replace(audit_record(), timestamp=NOW - timedelta(days=8), sync="s2")
+    records.audit([aged(9), open_intent, aged(7)])
+    assert records.trim(NOW, NOW) == 1
+    assert [link.id for link in records.export()] == [2, 3, 4]
+    assert [link.sync for link in records.unfinished()] == ["s2"]
+
+
+def test_cutting_off_more_than_the_chain_says_shows(records: SqlRecords, database: Database) -> None:
+    records.audit([aged(9), aged(8), aged(1)])
+    records.trim(NOW - timedelta(days=8, hours=1), NOW)
+    with database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM audit WHERE id = 2")
+    assert records.verify() == ("audit record 2 is missing",)
+
+
+def test_retention_trims_at_the_start_and_ends(records: SqlRecords) -> None:
+    class Stopped:
+        def now(self) -> datetime:
+            return NOW
+
+        def monotonic(self) -> float:
+            return 0.0
+
+    records.audit([aged(9), aged(1)])
+    retention = Retention(records, Stopped(), days=7)
+    retention.start()
+    retention.stop()
+    assert [link.id for link in records.export()] == [2, 3]

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from gitsync.ports import ApplicationView
+from gitsync.server.access import Access
 from gitsync.server.app import create_app
 from tests.served import Answer, Served, serve
 from tests.server.material import FORM, StillEngine, engine
@@ -48,9 +49,10 @@ def site(tmp_path: Path) -> Iterator[Open]:
     """Return what opens a dashboard over some views."""
     with ExitStack() as stack:
 
-        def opens(views: Iterable[ApplicationView] = (), **options: Any) -> Site:
+        def opens(views: Iterable[ApplicationView] = (), *, webhook_secret: str = "", **access: Any) -> Site:
             still = engine(tmp_path, views)
             stack.callback(still.records.close)
-            return Site(stack.enter_context(serve(create_app(still, **options))), still)
+            made = create_app(still, Access(**access), webhook_secret=webhook_secret)
+            return Site(stack.enter_context(serve(made)), still)
 
         yield opens

@@ -17,6 +17,7 @@ from gitsync.objects.change import (
     Difference,
     FieldDifference,
     FieldOwner,
+    Hold,
     Plan,
     Risk,
     Verdict,
@@ -167,6 +168,7 @@ def application(
     author: str = "Ada",
     ready: str = "",
     held: tuple[str, ...] = (),
+    holds: tuple[Hold, ...] = (Hold.APPROVAL,),
     spec: Manifest | None = None,
     digest: str = "d" * 64,
 ) -> ApplicationView:
@@ -195,7 +197,7 @@ def application(
         },
         resources=found,
         plan=plan,
-        verdict=Verdict(Decision.HELD, held) if held else None,
+        verdict=Verdict(Decision.HELD, held, holds=holds) if held else None,
         seen=NOW - timedelta(seconds=3),
     )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import orjson
 import pytest
 
-from gitsync.objects.change import Risk
+from gitsync.objects.change import Hold, Review, Risk
+from gitsync.objects.person import Person
 from tests.server.conftest import Open
 from tests.server.material import NOW, application, moved, resource
 
@@ -26,7 +29,9 @@ def test_sync_suspend_and_resume_are_asked_of_the_engine(site: Open) -> None:
 def test_an_approval_is_stored_audited_and_carried_out(site: Open) -> None:
     opened = site([HELD])
     assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "reason": "looked"}).status == 303
-    assert opened.engine.records.approval(KEY, DIGEST, NOW) == "Grace"
+    assert opened.engine.records.review(KEY, DIGEST, NOW) == Review(
+        Person("Grace"), True, "looked", NOW + timedelta(days=1)
+    )
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.action, link.approver, link.reasoning, link.digest) == ("approve", "Grace", "looked", DIGEST)
     assert opened.engine.requests.done == [("sync", KEY, "Grace")]
@@ -38,7 +43,7 @@ def test_an_approval_of_a_plan_that_moved_is_refused_and_says_so(site: Open) -> 
     answer = opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"})
     assert answer.status == 409
     assert "The plan changed since the page was shown" in answer.text
-    assert opened.engine.records.approval(KEY, DIGEST, NOW) == ""
+    assert opened.engine.records.review(KEY, DIGEST, NOW) is None
     assert opened.engine.records.audit_records() == ()
     assert opened.engine.requests.done == []
 
@@ -60,11 +65,11 @@ def test_a_rejected_plan_is_not_asked_about_again_and_shows_who_and_why(site: Op
     opened = site([HELD])
     assert 'class="badge"' in opened.get("/").text
     assert opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "not on Friday"}).status == 303
-    assert opened.engine.requests.done == []
+    assert opened.engine.requests.done == [("look", KEY)]
     for page in ("/approvals", f"{SHOP}/plan"):
         text = " ".join(opened.get(page).text.split())
         assert "<b>Rejected</b> by Linus: not on Friday" in text
-    assert "/reject" not in opened.get("/approvals").text
+        assert "/reject" not in opened.get(page).text
     overview = opened.get("/").text
     assert 'class="badge"' not in overview
     assert "Nothing. Every application" in overview
@@ -72,10 +77,34 @@ def test_a_rejected_plan_is_not_asked_about_again_and_shows_who_and_why(site: Op
 
 def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:
     closed = {"sync": {"windows": [{"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h"}]}}
-    view = application(resources=[resource("a", sync="OutOfSync")], held=("a window is closed",), spec=closed)
+    found = [resource("a", sync="OutOfSync")]
+    view = application(resources=found, held=("a window is closed",), holds=(Hold.WINDOW,), spec=closed)
     page = site([view]).get(f"{SHOP}/plan").text
     assert "a window is closed" in page
     assert "/approve" not in page
+
+
+def test_an_approval_in_a_closed_window_is_taken_but_opens_none(site: Open) -> None:
+    found = [resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)]
+    held = ("1 dangerous step waits for an approver", "no Allow window is open")
+    opened = site([application(resources=found, held=held, holds=(Hold.APPROVAL, Hold.WINDOW))])
+    assert "/approve" in opened.get(f"{SHOP}/plan").text
+    assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"}).status == 303
+    assert opened.engine.requests.done == [("look", KEY)]
+
+
+def test_a_rejected_plan_is_approved_only_by_overruling(site: Open) -> None:
+    opened = site([HELD])
+    opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "not on Friday"})
+    assert "Overrule Linus" in opened.get(f"{SHOP}/plan").text
+    refused = opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"})
+    assert (refused.status, "rejected by Linus: not on Friday" in refused.text) == (403, True)
+    assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "overrule": "yes"}).status == 303
+    review = opened.engine.records.review(KEY, DIGEST, NOW)
+    assert review is not None
+    assert review.approves
+    newest = opened.engine.records.audit_records(KEY)[0]
+    assert (newest.action, newest.message) == ("approve", "overrules: rejected by Linus: not on Friday")
 
 
 def test_the_audit_is_filtered_paged_and_exported(site: Open) -> None:

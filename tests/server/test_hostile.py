@@ -10,6 +10,7 @@ import pytest
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from tests.conformance import suite
+from tests.reviews import keep, rejection
 from tests.server.conftest import Open
 from tests.server.material import NOW, application, changed, resource
 
@@ -42,7 +43,7 @@ def check(open_site: Open, text: str) -> None:
     )
     opened.engine.records.audit([link])
     opened.engine.view.happen(view.key)
-    opened.engine.records.reject(view.key, "d" * 64, by=text, reason=text)
+    keep(opened.engine.records, view.key, "d" * 64, rejection(text, text))
     paths = ["/", "/apps", "/approvals", "/audit", *(f"/apps/gitsync/shop{page}" for page in PAGES)]
     for path in paths:
         answer = opened.get(path)

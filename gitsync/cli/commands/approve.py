@@ -1,10 +1,12 @@
-"""``gitsync approve`` and ``gitsync reject``."""
+"""``gitsync approve`` and ``gitsync reject``: at the dashboard, else straight into the database while none runs."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import Any
 
 from gitsync.cli.applications import request_sync
+from gitsync.cli.dashboard_client import Dashboard, Server
 from gitsync.cli.history_database import open_records
 from gitsync.cli.oneshot import Desk, Look
 from gitsync.cli.options import Site
@@ -12,63 +14,64 @@ from gitsync.cli.output import Exit, say
 from gitsync.cli.person import person
 from gitsync.cli.steps import print_steps
 from gitsync.errors import InvalidInput, Refused
-from gitsync.gate.approvals import expires
 from gitsync.objects.manifest import at
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.person import Person
+from gitsync.sync.reviews import Reviews
+from gitsync.wiring import SystemClock
 
 
-def approve(name: str, namespace: str, reason: str, by: str, site: Site) -> Exit:
-    """Store an approval of exactly the plan that is held, and ask for a sync."""
-    now, approver = datetime.now(UTC), person(by, "--by")
+def approve(name: str, namespace: str, reason: str, by: str, overrule: bool, site: Site, server: Server) -> Exit:
+    """Approve exactly the plan that is held, and ask for a sync."""
+    approver, dashboard = person(by, "--by"), server.find(site.data)
+    if dashboard is not None:
+        word = {"verdict": "approve", "reason": reason, "by": approver, "overrule": overrule}
+        done = _at(dashboard, namespace, name, word)
+        _say_approved(done["digest"], done["application"], done["by"], datetime.fromisoformat(done["until"]))
+        return Exit.DONE
     with open_records(site.data) as records:
         desk = Desk(site)
         found = _held(desk, namespace, name)
         app, plan = found.application, found.plan
-        until = expires(app, now)
-        records.approve(app.key, plan.digest, approver=approver, reason=reason, until=until)
-        records.audit([_decision(found, "approve", approver, reason, now)])
+        until = Reviews(records, SystemClock()).approve(app, plan, Person(approver), reason, overrule=overrule)
         request_sync(desk.client, namespace, name)
     print_steps(plan.writes, found.traces)
-    say(f"plan {plan.digest[:12]} of {app.key} approved by {approver} until {until:%Y-%m-%d %H:%M} UTC", "green")
+    _say_approved(plan.digest, app.key, approver, until)
     return Exit.DONE
 
 
-def reject(name: str, namespace: str, reason: str, by: str, site: Site) -> Exit:
-    """Store that exactly the plan that is held is not wanted; another plan asks again."""
-    rejecter = person(by, "--by")
+def reject(name: str, namespace: str, reason: str, by: str, site: Site, server: Server) -> Exit:
+    """Say that exactly the plan that is held is not wanted; another plan asks again."""
+    rejecter, dashboard = person(by, "--by"), server.find(site.data)
+    if dashboard is not None:
+        done = _at(dashboard, namespace, name, {"verdict": "reject", "reason": reason, "by": rejecter})
+        say(f"plan {done['digest'][:12]} of {done['application']} rejected by {done['by']}")
+        return Exit.DONE
     with open_records(site.data) as records:
         found = _held(Desk(site), namespace, name)
-        key, digest = found.application.key, found.plan.digest
-        records.reject(key, digest, by=rejecter, reason=reason)
-        records.audit([_decision(found, "reject", rejecter, reason, datetime.now(UTC))])
-    say(f"plan {digest[:12]} of {key} rejected by {rejecter}")
+        Reviews(records, SystemClock()).reject(found.application, found.plan, Person(rejecter), reason)
+    say(f"plan {found.plan.digest[:12]} of {found.application.key} rejected by {rejecter}")
     return Exit.DONE
+
+
+def _at(dashboard: Dashboard, namespace: str, name: str, word: dict[str, Any]) -> dict[str, Any]:
+    """Say a word on the plan that the dashboard shows now, after printing it."""
+    plan = dashboard.plan(namespace, name)
+    for step in plan["steps"]:
+        rule = f", rule {step['rule']}" if step["rule"] else ""
+        say(f"{step['action']} {step['object']}  [{step['class']}{rule}] {step['reason']}")
+    return dashboard.review(namespace, name, {**word, "digest": plan["digest"]})
+
+
+def _say_approved(digest: str, application: str, by: str, until: datetime) -> None:
+    say(f"plan {digest[:12]} of {application} approved by {by} until {until:%Y-%m-%d %H:%M} UTC", "green")
 
 
 def _held(desk: Desk, namespace: str, name: str) -> Look:
     """Return the plan that waits for a person; raise Refused when it is not the one that would run now."""
     found = desk.look(namespace, name)
     subject = f"Application {found.application.key}"
-    if at(found.manifest, "status", "phase") != "AwaitingApproval":
+    if at(found.manifest, "status", "phase") not in ("AwaitingApproval", "Rejected"):
         raise InvalidInput("nothing waits for approval", subject=subject, cure="see `gitsync status`")
     if at(found.manifest, "status", "plan", "id") != found.plan.digest[:12]:
         raise Refused("the plan has just changed", subject=subject, cure=f"look at the new one: gitsync plan {name}")
     return found
-
-
-def _decision(found: Look, action: str, by: str, reason: str, now: datetime) -> AuditRecord:
-    plan = found.plan
-    return AuditRecord(
-        application=found.application.key,
-        action=action,
-        resource="",
-        outcome=Outcome.SUCCEEDED,
-        timestamp=now,
-        sync="",
-        reasoning=reason,
-        plan_steps=len(plan.writes),
-        risk_level=plan.risk.value,
-        commit=plan.revision,
-        approver=by,
-        digest=plan.digest,
-    )

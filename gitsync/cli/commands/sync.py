@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from gitsync.cli.applications import connect, is_good, one_application, reason, request_sync
+from gitsync.cli.applications import condition, connect, is_good, one_application, reason, request_sync
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, say
 from gitsync.errors import ClusterUnavailable
+from gitsync.objects.change import Hold
 from gitsync.objects.manifest import Manifest, at
 
 _POLL = 0.2
@@ -40,7 +41,9 @@ def sync(name: str, namespace: str, wait: bool, timeout: float, site: Site) -> E
 def _is_settled(application: Manifest, request: str) -> bool:
     """Tell whether the request was taken up and nothing is on its way any more; what is held waits for a person."""
     state = application.get("status") or {}
-    if state.get("phase") in ("AwaitingApproval", "Suspended"):
+    if state.get("phase") in ("AwaitingApproval", "Rejected", "Suspended"):
+        return True
+    if condition(application, "Ready").get("reason") == Hold.WINDOW.value:
         return True
     if at(application, "status", "requestedSync") != request:
         return False

@@ -1,0 +1,87 @@
+"""What people say of plans that wait: for the forms and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import HTTPException
+
+from gitsync.gate.approvals import approvers, may_review
+from gitsync.objects.application import Application
+from gitsync.objects.change import Hold, Plan, Review
+from gitsync.objects.person import Person
+from gitsync.ports import ApplicationView
+from gitsync.server.engine import Engine
+from gitsync.server.held import is_asked, is_held, rejection
+from gitsync.server.text import visible
+from gitsync.sync.reviews import Reviews
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """
+    How it stands with a plan that waits, for who looks.
+
+    ``is_asked``: a review would help; ``may_review``: by this person, else by ``approvers``; ``rejected``: by whom.
+    """
+
+    view: ApplicationView
+    is_asked: bool
+    may_review: bool
+    approvers: str
+    rejected: Review | None
+
+
+class Reviewing:
+    """Take a person's word on a plan, for exactly the plan that the person saw."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reviews = Reviews(engine.records, engine.clock)
+
+    def held(self, view: ApplicationView, person: Person) -> Held:
+        """Return how it stands with a plan that waits."""
+        app, rejected = view.application, rejection(view, self._engine)
+        return Held(
+            view,
+            is_asked=app is not None and (is_asked(view) or rejected is not None),
+            may_review=app is not None and may_review(app, person),
+            approvers=approvers(app) if app is not None else "",
+            rejected=rejected,
+        )
+
+    def approve(
+        self, view: ApplicationView, digest: str, by: Person, reason: str, *, overrule: bool = False
+    ) -> datetime:
+        """Let the plan run once, and return until when; raise HTTPException when it is not the one that was shown."""
+        app, plan = self._shown(view, digest)
+        until = self._reviews.approve(app, plan, by, reason, overrule=overrule)
+        if view.verdict is not None and Hold.WINDOW in view.verdict.holds:
+            self._engine.requests.look_at_git([view.key])  # an approval opens no window
+        else:
+            self._engine.requests.request_sync(view.key, by.name)
+        return until
+
+    def reject(self, view: ApplicationView, digest: str, by: Person, reason: str) -> None:
+        """Hold the plan until it changes; raise HTTPException when it is not the one that was shown."""
+        app, plan = self._shown(view, digest)
+        self._reviews.reject(app, plan, by, reason)
+        self._engine.requests.look_at_git([view.key])
+
+    def _shown(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
+        if view.plan is None or view.application is None or not is_held(view):
+            raise HTTPException(409, "Nothing waits for approval here any more.")
+        if view.plan.digest != digest:
+            raise HTTPException(409, "The plan changed since the page was shown. Look at the new one first.")
+        return view.application, view.plan
+
+
+def signer(person: Person, typed: str) -> Person:
+    """Return who signs: whoever is known, else the name that was typed."""
+    return person if person.is_known else Person(line(typed))
+
+
+def line(text: str) -> str:
+    """Return what was typed as one visible line."""
+    return visible(" ".join(text.split()))
