@@ -106,10 +106,10 @@ def _secret_texts(manifests: Iterable[Manifest | None]) -> set[str]:
 
 def _forms(value: str) -> set[str]:
     """Return the spellings in which a value may stand in a message: plain, base64, escaped, line by line."""
-    plain = {value}
+    plain = {value, "".join(value.split())}
     # what is not base64, or not text, has no other plain form that a message could quote
     with contextlib.suppress(ValueError):
-        plain.add(base64.b64decode(value, validate=True).decode())
+        plain.add(base64.b64decode("".join(value.split()), validate=True).decode())
     plain |= {line.strip() for text in plain for line in text.splitlines()}
     encoded = {base64.b64encode(text.encode(errors="replace")).decode() for text in plain}
     escaped = {text.encode("unicode_escape").decode() for text in plain}

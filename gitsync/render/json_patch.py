@@ -82,8 +82,15 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
             one = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
             manifest = one.apply(manifest, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as error:
+            # The library quotes values, even the whole object, which may be a Secret.
+            if isinstance(error, jsonpatch.InvalidJsonPatch):
+                why = str(error)
+            elif isinstance(error, jsonpatch.JsonPatchTestFailed):
+                why = "another value is there"
+            else:
+                why = "the object has no such place"
             raise InvalidInput(
-                f"operation {number} of the JSON patch ({name} {path}) failed: {error}",
+                f"operation {number} of the JSON patch ({name} {path}) failed: {why}",
                 cure="correct the path or the object",
             ) from None
     if not isinstance(manifest, dict):

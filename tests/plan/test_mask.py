@@ -100,6 +100,11 @@ def test_multi_line_values_are_found_where_the_server_escapes_them():
     assert "second" not in mask_text(f"bad {value!r}", [plain])
 
 
+def test_values_whose_base64_is_broken_into_lines_are_found_however_they_are_quoted():
+    broken = secret(f"{ENCODED[:8]}\n{ENCODED[8:]}\n")
+    assert not leaks(mask_text(f"bad {ENCODED}, that is {CANARY}", [broken]))
+
+
 def test_short_values_hide_no_ordinary_words():
     assert mask_text("a bad request", [secret("YQ==", stringData={"x": "a"})]) == "a bad request"
 

@@ -167,6 +167,23 @@ def test_a_patch_that_does_not_fit_is_refused_with_its_line(patch, says):
     assert says in line
 
 
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [
+        ("{op: test, path: /data/k, value: hidden too}", "another value is there"),
+        ("{op: add, path: /gone/k, value: hidden}", "no such place"),
+        ("{op: odd, path: /data/k, value: hidden}", "Unknown operation 'odd'"),
+    ],
+)
+def test_a_json_patch_that_fails_quotes_no_values(operation, says):
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {k: hidden}\n"
+    patch = f"resources: [r.yaml]\npatches:\n- target: {{kind: Secret}}\n  patch: '- {operation}'\n"
+    line = refusal({"r.yaml": secret, "kustomization.yaml": patch})
+
+    assert says in line
+    assert "hidden" not in line
+
+
 def test_several_merge_patches_cannot_share_a_target():
     two = config_map("a") + "---\n" + config_map("b")
 
