@@ -88,7 +88,8 @@ class Memory:
     checked: Mapping[ObjectRef, Manifest] | None = None
     checked_by: Schemas | None = None
     plan: Plan | None = None
-    dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError]] = field(default_factory=dict)
+    dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(default_factory=dict)
+    """What was asked about which desired object at which live version, the answer, and when it came."""
     operation: Operation | None = None
     attempts: Attempts = field(default_factory=lambda: Attempts(("", 0, "")))
     failed: dict[ObjectRef, Result] = field(default_factory=dict)

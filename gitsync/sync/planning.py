@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from datetime import datetime, timedelta
 
 from gitsync.apply.step import impersonated
-from gitsync.errors import ClusterUnavailable, GitsyncError
+from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
@@ -19,10 +20,16 @@ from gitsync.sync.state import State
 from gitsync.sync.turn import Stage, Turn
 
 Answer = Manifest | GitsyncError
+_REFUSED = timedelta(seconds=15)
+"""So long a refusal of a dry run is taken for the answer to the next one."""
 
 
 class Planner:
-    """Make plans. Answers to dry runs are remembered for exactly the objects they were about."""
+    """
+    Make plans. Answers to dry runs are remembered for exactly the objects they were about.
+
+    A refusal is asked about again after a while, since what the cluster allows may change, or when a person asks.
+    """
 
     def __init__(self, cluster: Cluster, state: State, pool: Executor) -> None:
         self._cluster = cluster
@@ -35,7 +42,7 @@ class Planner:
         observation = turn.observation
         assert observation is not None
         plan = self._make(turn, memory, observation)
-        unsure = set(uncertain(plan))
+        unsure = set(uncertain(plan)) - memory.dry_runs.keys()
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
         steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
         if steps:
@@ -43,7 +50,7 @@ class Planner:
             answers = self._pool.map(lambda desired: self._dry_run(desired or {}, user), steps.values())
             for ref, answer in zip(steps, answers, strict=True):
                 desired, version = observation.desired[ref], resource_version_of(observation.live[ref])
-                memory.dry_runs[ref] = (desired, version, answer)
+                memory.dry_runs[ref] = (desired, version, answer, turn.now)
             plan = self._make(turn, memory, observation)
         memory.plan = turn.plan = plan
 
@@ -53,7 +60,7 @@ class Planner:
             turn.app,
             turn.goal.id if turn.goal else "",
             observation.desired,
-            Seen(observation.live, _remembered(memory, observation), claims),
+            Seen(observation.live, _remembered(turn, memory, observation), claims),
             turn.inventory,
             observation.schema_of,
             memory.plan,
@@ -68,11 +75,16 @@ class Planner:
             return error
 
 
-def _remembered(memory: Memory, observation: Observation) -> Mapping[ObjectRef, Answer]:
+def _remembered(turn: Turn, memory: Memory, observation: Observation) -> Mapping[ObjectRef, Answer]:
     """Return the answers to earlier dry runs that still hold: same desired object, same live version."""
-    memory.dry_runs = {
-        ref: entry
-        for ref, entry in memory.dry_runs.items()
-        if observation.desired.get(ref) is entry[0] and resource_version_of(observation.live.get(ref, {})) == entry[1]
-    }
-    return {ref: answer for ref, (_, _, answer) in memory.dry_runs.items()}
+
+    def holds(ref: ObjectRef, desired: Manifest, version: str, answer: Answer, asked: datetime) -> bool:
+        if isinstance(answer, GitsyncError) and asked != turn.now:
+            is_fresh = isinstance(answer, TerminalError) and abs(turn.now - asked) < _REFUSED
+            if turn.is_requested or not is_fresh:
+                return False
+        is_same = observation.desired.get(ref) is desired
+        return is_same and resource_version_of(observation.live.get(ref, {})) == version
+
+    memory.dry_runs = {ref: entry for ref, entry in memory.dry_runs.items() if holds(ref, *entry)}
+    return {ref: answer for ref, (_, _, answer, _) in memory.dry_runs.items()}
