@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from gitsync.cluster.client import Client, Connection, segment
@@ -17,7 +18,9 @@ _ROOT = f"/apis/{API_VERSION}"
 
 
 def connect(kubeconfig: str) -> Client:
-    """Return a client of the cluster that the kubeconfig names."""
+    """Return a client of the cluster that the kubeconfig names; raise InvalidInput where there is no such file."""
+    if kubeconfig and not Path(kubeconfig).is_file():
+        raise InvalidInput(f"there is no file {kubeconfig}", where="--kubeconfig", cure="name a kubeconfig file")
     return Client(Connection(kubeconfig=kubeconfig, pool=4))
 
 
@@ -27,6 +30,8 @@ def all_applications(client: Client, namespace: str = "") -> list[Manifest]:
     try:
         items = client.get(f"{_ROOT}{inside}/applications")["items"]
     except Rejected as error:
+        if error.code == 403 and not namespace:
+            raise Rejected(error.what, cure="ask for one namespace: -n NAMESPACE", code=error.code) from error
         raise _explained(error) from error
     return sorted(items, key=lambda item: (at(item, "metadata", "namespace"), at(item, "metadata", "name")))
 

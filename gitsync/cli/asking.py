@@ -113,7 +113,9 @@ def rollback(
 @guarded
 def pin(
     name: Name,
-    revision: Annotated[str, typer.Argument(help="A commit, the number of a sync, a branch or a tag.")],
+    revision: Annotated[
+        str, typer.Argument(metavar="REVISION", help="A commit, the number of a sync, a branch or a tag.")
+    ],
     namespace: Namespace = NAMESPACE,
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,

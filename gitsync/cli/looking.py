@@ -26,7 +26,7 @@ from gitsync.cli.output import Exit, Format
 
 app = typer.Typer(rich_markup_mode=None)
 
-AnyName = Annotated[str, typer.Argument(help="The Application; all when left out.")]
+AnyName = Annotated[str, typer.Argument(metavar="NAME", help="The Application; all when left out.")]
 AnyNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")]
 
 
@@ -117,7 +117,7 @@ def history(
 @guarded
 def audit(
     name: Annotated[
-        str, typer.Argument(metavar="[APPLICATION|verify]", help="Only this Application; verify: check the chain.")
+        str, typer.Argument(metavar="APPLICATION|verify", help="Only this Application; verify: check the chain.")
     ] = "",
     namespace: Namespace = NAMESPACE,
     limit: Annotated[int, typer.Option(min=1, help="So many records, the newest; jsonl is always all.")] = 100,

@@ -16,7 +16,7 @@ from gitsync.errors import InvalidInput
 if TYPE_CHECKING:
     from gitsync.settings import Settings
 
-Name = Annotated[str, typer.Argument(help="The Application.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The Application.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")]
 Kubeconfig = Annotated[
     str, typer.Option(help="The kubeconfig file; by default KUBECONFIG, the demo's, then ~/.kube/config.")

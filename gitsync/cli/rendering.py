@@ -16,7 +16,9 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 @guarded
 def build(
-    paths: Annotated[list[str], typer.Argument(help="Folders with a kustomization file, or with plain manifests.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Folders with a kustomization file, or with plain manifests.")
+    ],
     rev: Revision = "",
     output: Annotated[BuildFormat, typer.Option("--output", "-o", help="yaml or json.")] = BuildFormat.YAML,
     check: Annotated[bool, typer.Option("--check", help="Only say what is wrong, all of it.")] = False,
@@ -32,9 +34,11 @@ def build(
 @app.command()
 @guarded
 def explain(
-    path: Annotated[str, typer.Argument(help="A folder, as for build.")],
-    object: Annotated[str, typer.Argument(metavar="[KIND/NAME]", help="The object; all when left out.")] = "",
-    field: Annotated[str, typer.Argument(help="A field such as spec.replicas; all when left out.")] = "",
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A folder, as for build.")],
+    object: Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object; all when left out.")] = "",
+    field: Annotated[
+        str, typer.Argument(metavar="FIELD", help="A field such as spec.replicas; all when left out.")
+    ] = "",
     rev: Revision = "",
     output: Output = Format.TABLE,
     renderer: Renderer = RendererName.AUTO,

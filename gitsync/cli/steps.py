@@ -74,7 +74,7 @@ def print_steps(steps: Sequence[Change], traces: Traces) -> None:
 
 def _print_field(step: Change, difference: FieldDifference, setters: Sequence[Setter]) -> None:
     owner = difference.owners[0] if difference.owners else None
-    by = f"   ({owner.manager}, {owner.operation}, {owner.time})" if owner else ""
+    by = f"   ({', '.join(filter(None, (owner.manager, owner.operation, owner.time)))})" if owner else ""
     inner = list(_inner(step, difference))
     values = "" if inner else f": {shown(difference.live)} -> {shown(difference.desired)}"
     say(f"    {difference.path}{values}{by}{_at(setters)}")

@@ -197,7 +197,9 @@ def test_a_pin_holds_until_it_is_taken_back(shop: Shop) -> None:
 def test_a_suspended_application_goes_on_when_resumed(shop: Shop) -> None:
     assert shop("suspend", "shop").code == 0
     phase(shop, "Suspended")
-    assert shop("sync", "shop", "--timeout", "5").code == 0
+    done = shop("sync", "shop")
+    assert done.code == 2
+    assert done.err.endswith("is suspended, so nothing of it is synced; resume it first: gitsync resume shop\n")
 
     assert shop("resume", "shop").code == 0
     phase(shop, "Synced")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import yaml
 
 from tests.cli.conftest import Gitsync, Shop
 from tests.flow.world import config_map, until
+
+PROMPT = {"name": "prompt", "namespace": "shop"}
 
 
 def test_what_is_well_is_said_with_0(shop: Shop) -> None:
@@ -129,6 +132,51 @@ def test_without_a_database_the_audit_says_where_to_look(gitsync: Gitsync, tmp_p
     assert done.code == 2
     assert "there is no history database" in done.err
     assert not list(tmp_path.iterdir())
+
+
+def test_one_application_that_cannot_be_looked_at_does_not_hide_the_drift_of_others(shop: Shop) -> None:
+    shop("suspend", "shop")
+    until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
+    shop.world.apply(yaml.safe_load(config_map("prompt", text="x" * 200)) | {"metadata": PROMPT}, "eve")
+    shop.world.application("aside", suspend=True, source={"repoURL": "file:///nowhere.git", "path": "shop"})
+    shop.world.stop()
+    status = {"revision": {"applied": shop.first}}
+    aside = shop.world.get("Application", "aside", "gitsync", "gitsync.dev/v1alpha1")
+    assert aside is not None
+    shop.world.cluster.replace({**aside, "status": status}, manager="test", subresource="status")
+
+    done = shop("drift")
+
+    assert done.code in (2, 3)
+    assert done.err.count("\n") == 1
+    assert "ConfigMap shop/prompt" in done.out
+    assert "x" * 60 not in done.out  # a table is for a glance, -o json for all of it
+    assert "x" * 200 in shop("drift", "shop", "-o", "json").out
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(gitsync: Gitsync, tmp_path: Path) -> None:
+    done = gitsync("status", "--kubeconfig", tmp_path / "gone")
+
+    assert (done.code, f"there is no file {tmp_path / 'gone'}" in done.err) == (2, True)
+
+
+def test_who_may_see_one_namespace_is_told_to_name_it(shop: Shop, tmp_path: Path) -> None:
+    world = shop.world
+    world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "shop"}})
+    answer = world.client.send(
+        "POST",
+        "/api/v1/namespaces/shop/serviceaccounts/viewer/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    config = world.kubeconfig.read_text()
+    limited = tmp_path / "limited"
+    limited.write_text(re.sub(r"token: .*", f"token: {answer['status']['token']}", config))
+
+    done = shop("status", "--kubeconfig", limited)
+
+    assert done.code == 2
+    assert "is forbidden" in done.err
+    assert "-n NAMESPACE" in done.err
 
 
 def test_a_cluster_that_is_away_is_3(gitsync: Gitsync, tmp_path: Path) -> None:

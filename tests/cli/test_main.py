@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import statistics
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,16 @@ from tests.cli.conftest import Gitsync, process
 def test_help_comes_at_once() -> None:
     times = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = _spent()
         assert process("--help").code == 0
-        times.append(time.perf_counter() - began)
-    assert statistics.median(times) < 0.6  # 0.1 s on a quiet machine
+        times.append(_spent() - began)
+    assert min(times) < 0.3  # seconds of computing, whatever else runs on the machine
+
+
+def _spent() -> float:
+    """Return the processor time of all processes that this one started."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -54,6 +59,8 @@ def raising(error: BaseException) -> Exit:
     [
         (InvalidInput("no"), 2),
         (SourceUnavailable("away"), 3),
+        (PermissionError(13, "Permission denied", "/data"), 2),
+        (OSError("nowhere"), 70),
         (KeyboardInterrupt(), 130),
         (ZeroDivisionError("x\ny"), 70),
     ],

@@ -86,6 +86,23 @@ def test_a_sandbox_can_be_used_by_its_kubeconfig_and_keeps_its_state(gitsync: Gi
         assert "the cluster does not know Applications" in gitsync("status", "--kubeconfig", config).err
 
 
+def test_a_second_sandbox_or_demo_on_the_same_state_leaves_the_first_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with running("sandbox", "--kubeconfig", data / "kubeconfig", "--data", data / "sandbox") as (_, log):
+        line(log, "sandbox ready at ")
+        config = (data / "kubeconfig").read_text()
+
+        again = process("sandbox", "--attached", "--kubeconfig", tmp_path / "c", "--data", data / "sandbox")
+        demo = process("demo", "--port", "0", "--data", data)
+
+        for done in (again, demo):
+            assert done.code in (2, 3)
+            assert "stop the sandbox that has it open" in done.err
+            assert "Fatal" not in done.err
+        assert (data / "kubeconfig").read_text() == config
+
+
 def test_run_applies_the_applications_of_a_file(gitsync: Gitsync, tmp_path: Path) -> None:
     repo = Repository(tmp_path / "git")
     repo.commit("open", {"shop/a.yaml": config_map("a", a="1")})

@@ -61,7 +61,6 @@ def _application(environment: str, url: str) -> Manifest:
 @contextlib.contextmanager
 def _sandbox(data: Path, kubeconfig: Path) -> Iterator[str]:
     """Run the sandbox in a process of its own, as any cluster would be; it ends with this one, however that ends."""
-    kubeconfig.unlink(missing_ok=True)
     command = [sys.executable, "-m", "gitsync", "sandbox", "--attached"]
     command += ["--data", str(data), "--kubeconfig", str(kubeconfig)]
     process = subprocess.Popen(

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.cli.applications import all_applications, one_application
+from gitsync.cli.guard import tell
 from gitsync.cli.oneshot import Desk
 from gitsync.cli.options import NAMESPACE, Site
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.steps import rows_of
+from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
 
 _COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
+_SHOWN = 60
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
 
@@ -23,12 +26,24 @@ def drift(name: str, namespace: str, output: Format, site: Site) -> Exit:
         applications = [one_application(desk.client, namespace or NAMESPACE, name)]
     else:
         applications = all_applications(desk.client, namespace)
-    rows = [row for application in applications for row in _drift(desk, application)]
+    rows: list[dict[str, Any]] = []
+    failed = Exit.DONE
+    for application in applications:
+        try:
+            rows += _drift(desk, application)
+        except GitsyncError as error:  # one that cannot be looked at must not hide the others
+            failed = tell(error)
+    if output is Format.TABLE:
+        rows = [row | {side: _cell(row.get(side)) for side in ("desired", "live")} for row in rows]
     if rows or output is not Format.TABLE:
         show(rows, _COLUMNS, output)
-    else:
+    elif not failed:
         say("nothing differs from what was applied", "green")
-    return Exit.DIFFERS if rows else Exit.DONE
+    return failed or (Exit.DIFFERS if rows else Exit.DONE)
+
+
+def _cell(value: Any) -> str | None:
+    return None if value is None else one_line(str(value), _SHOWN)
 
 
 def _drift(desk: Desk, manifest: Manifest) -> list[dict[str, Any]]:

@@ -61,7 +61,8 @@ def _find(made: Build, wanted: str) -> tuple[Manifest, History]:
     if found:
         names = ", ".join(f"{ref.of}/{ref.namespace}/{ref.name}" for ref, *_ in found)
         raise InvalidInput(f"{wanted} is more than one object", cure=f"name one of {names}")
-    names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref, *_ in known))
+    alike = [ref for ref, *_ in known if ref.kind.lower() == kind.lower()] or [ref for ref, *_ in known]
+    names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))
     raise InvalidInput(f"there is no {wanted}", cure=f"write KIND/NAME: {names}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -33,5 +34,6 @@ def sandbox(data: Path | None, port: int, kubeconfig: Path | None, workloads: bo
 def _wait_for_end_of_input(stopped: threading.Event) -> None:
     """Notice the end of the process that started this one, however it ended."""
     with contextlib.suppress(OSError, ValueError):
-        sys.stdin.buffer.read()
+        while os.read(sys.stdin.fileno(), 4096):  # unbuffered: nobody may hold the buffer's lock when this process ends
+            pass
     stopped.set()

@@ -7,7 +7,7 @@ import time
 from gitsync.cli.applications import condition, connect, is_good, one_application, reason, request_sync
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, say
-from gitsync.errors import ClusterUnavailable
+from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.objects.change import Hold
 from gitsync.objects.manifest import Manifest, at
 
@@ -17,7 +17,12 @@ _POLL = 0.2
 def sync(name: str, namespace: str, wait: bool, timeout: float, site: Site) -> Exit:
     """Ask for a sync by annotation and, unless told otherwise, wait for its end."""
     client = connect(site.kubeconfig)
-    one_application(client, namespace, name)
+    if at(one_application(client, namespace, name), "spec", "suspend", default=False):
+        raise InvalidInput(
+            "is suspended, so nothing of it is synced",
+            subject=f"Application {namespace}/{name}",
+            cure=f"resume it first: gitsync resume {name}",
+        )
     request = request_sync(client, namespace, name)
     if not wait:
         say(f"sync of {namespace}/{name} requested")
