@@ -157,6 +157,7 @@ def test_a_held_plan_is_decided_on_the_page_and_keeps_what_is_typed(open_page: O
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".ask")).to_contain_text("by Grace: we still need it")
     page.get_by_label("Your name").fill("Linus")
-    page.get_by_role("button", name="Approve").click()
+    page.get_by_label("Overrule Grace").check()
+    page.get_by_role("button", name="Approve all the same").click()
     until(lambda: site.world.get("PersistentVolumeClaim", "cellar") is None)
     assert [link.action for link in site.world.controller.records.audit_records(action="approve")] == ["approve"]

@@ -10,7 +10,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
 
 from gitsync.sandbox.server import Sandbox
 from tests.cli.conftest import Gitsync, process
@@ -57,6 +60,25 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_the_command_line_finds_the_dashboard_and_people_sign_in(gitsync: Gitsync, tmp_path: Path) -> None:
+    data, users = tmp_path / "data", tmp_path / "users.yaml"
+    token = tmp_path / "token"
+    token.write_text(gitsync("users", "add", "ada", "--group", "platform", "--users", users).out.split()[-1])
+    with running("demo", "--port", "0", "--data", data, GITSYNC_USERS=str(users)) as (_, log):
+        url = line(log, "dashboard ready at ")
+        assert (data / "dashboard.url").read_text() == f"{url}\n"
+        asked = ("approve", "support-dev", "--data", data)
+        assert "sign in" in gitsync(*asked).err
+        until(lambda: gitsync("status", "--data", data).code == 0, 40, lambda: gitsync("status", "--data", data))
+        assert "Nothing waits for approval" in gitsync(*asked, "--token-file", token).err
+        spoofed = Request(f"{url}/apps", headers={"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "ada"})
+        with pytest.raises(HTTPError) as refused:
+            urlopen(spoofed, timeout=5)
+        assert refused.value.code == 401
+        refused.value.close()
+    assert not (data / "dashboard.url").exists()
 
 
 def test_the_demo_starts_ends_without_a_trace_and_goes_on(gitsync: Gitsync, tmp_path: Path) -> None:
