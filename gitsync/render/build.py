@@ -85,10 +85,12 @@ def build(
 
     Raise InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input. Given a list of ``faults``,
     what is wrong is added to that instead, as far as it keeps nothing else from being looked at; the result is then
-    what is left without it.
+    what is left without it. With a ``memo``, what an earlier build of the folder made is taken over as far as it
+    would be made again: such a manifest is the very same object.
     """
     files = Files(tree, cache)
     recorder = Recorder() if provenance else None
+    steps = Steps(memo if recorder is None and faults is None else None)  # these look at what each step does
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
         kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
@@ -105,8 +107,8 @@ def build(
             for resource in resources:
                 file, document = resource.origin
                 recorder.start(resource, "manifest", Text(file, files.read(file), document))
-        return _result(files, resources, recorder=recorder)
-    session = Session(kustomization, recorder, Noting(faults), memo)
+        return _result(files, resources, steps, recorder=recorder)
+    session = Session(kustomization, recorder, Noting(faults), steps)
     session.use_schema(loader, kustomization)
     made = Accumulator()
     try:
@@ -115,12 +117,10 @@ def build(
         raise InvalidInput(error.what, where=error.where, cure=error.cure) from error
     resources = made.resources
     if faults:
-        return _result(files, resources, recorder=recorder)
+        return _result(files, resources, steps, recorder=recorder)
     finish = _Finish(resources, recorder)
-    finish("name hash", lambda: transformers.add_hashes(resources, session.scopes, session.steps))
-    finish(
-        "name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes, session.steps)
-    )
+    finish("name hash", lambda: transformers.add_hashes(resources, session.scopes, steps))
+    finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes, steps))
     unused: list[str] = []
     finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, made.config.var_reference)))
     _refuse_nameless(resources)
@@ -130,11 +130,7 @@ def build(
     if "managedByLabel" in session.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
-    if session.build_metadata:
-        session.steps.forget()  # where a resource comes from is no part of what is known of it
-    result = _result(files, resources, session.build_metadata, (*session.warnings, *unused), recorder, session.steps)
-    session.steps.keep()
-    return result
+    return _result(files, resources, steps, session.build_metadata, (*session.warnings, *unused), recorder)
 
 
 class _Finish:
@@ -153,16 +149,20 @@ class _Finish:
 def _result(
     files: Files,
     resources: Sequence[Resource],
+    steps: Steps,
     build_metadata: frozenset[str] = frozenset(),
     warnings: tuple[str, ...] = (),
     recorder: Recorder | None = None,
-    steps: Steps | None = None,
 ) -> Build:
     def finish(unfinished: Iterable[Resource]) -> None:
         for resource in unfinished:
             _finish(resource, build_metadata)
 
-    (steps or Steps(None)).run("finish", resources, finish)
+    if build_metadata:  # where a resource comes from is no part of what is known of it
+        finish(resources)
+    else:
+        steps.run("finish", resources, finish)
+    steps.keep()
     return Build(
         tuple(resource.manifest for resource in resources),
         files.looked_at,

@@ -6,7 +6,7 @@ from gitsync.errors import InvalidInput
 from gitsync.render.faults import Noting
 from gitsync.render.kustomization import Kustomization
 from gitsync.render.loader import Loader
-from gitsync.render.memo import Memo, Steps
+from gitsync.render.memo import Steps
 from gitsync.render.merge_keys import BUILT_IN, OpenApiSchema, Schema
 from gitsync.render.provenance import Recorder
 from gitsync.render.scopes import Scopes
@@ -16,12 +16,10 @@ from gitsync.render.yaml_reader import read_all
 class Session:
     """The state of one build, shared by all its kustomizations."""
 
-    def __init__(
-        self, kustomization: Kustomization, recorder: Recorder | None, noting: Noting, memo: Memo | None
-    ) -> None:
+    def __init__(self, kustomization: Kustomization, recorder: Recorder | None, noting: Noting, steps: Steps) -> None:
         self.recorder = recorder
         self.noting = noting
-        self.steps = Steps(memo if recorder is None and noting.found is None else None)  # these look at each step
+        self.steps = steps
         self.scopes = Scopes()
         self.schema: Schema = BUILT_IN
         self.warnings: list[str] = []

@@ -15,11 +15,16 @@ from gitsync.objects.ref import ref_of
 from gitsync.render.yaml_scalars import OldFlag
 
 
-def refuse_ambiguous(manifests: Iterable[Manifest]) -> None:
-    """Raise InvalidInput for a ConfigMap with ``yes``, ``no``, ``on``, ``off``, ``y`` or ``n`` without quotes."""
+def refuse_ambiguous(manifests: Iterable[Manifest], passed: Iterable[Manifest] = ()) -> None:
+    """
+    Raise InvalidInput for a ConfigMap with ``yes``, ``no``, ``on``, ``off``, ``y`` or ``n`` without quotes.
+
+    The very objects that have passed before are not looked at again.
+    """
+    done = set(map(id, passed))
     for manifest in manifests:
         data = manifest.get("data")
-        if manifest.get("kind") != "ConfigMap" or not isinstance(data, dict):
+        if manifest.get("kind") != "ConfigMap" or id(manifest) in done or not isinstance(data, dict):
             continue
         found = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, OldFlag)]
         if found:

@@ -17,10 +17,12 @@ import orjson
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.render.build import build
 from gitsync.render.files import ParseCache
+from gitsync.render.memo import Memo
 from gitsync.render.trace import trace
 from gitsync.workers import wire
 from gitsync.workers.ambiguous import refuse_ambiguous
 from gitsync.workers.confine import allow_processor_time, confine, memory_in_use
+from gitsync.workers.recent import Recent
 from gitsync.workers.trees import LastTree
 
 _MAX_REQUESTS: Final = 1_000
@@ -28,12 +30,13 @@ _MAX_REQUESTS: Final = 1_000
 
 
 class Renderer:
-    """Answer requests, keeping what was parsed, until it has answered many or holds much memory."""
+    """Answer requests, keeping what was parsed and built, until it has answered many or holds much memory."""
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._cache = ParseCache()
         self._trees = LastTree()
+        self._recent = Recent()
         self._requests = 0
 
     def answer(self, request: dict[str, Any]) -> bytes:
@@ -57,9 +60,14 @@ class Renderer:
             made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
             traces = wire.of_traces(trace(made, wire.to_wanted(request["wanted"])))
             return wire.frame({"traces": traces, "is_last": self.is_done})
-        made = build(tree, request["path"], cache=self._cache, renderer=request["renderer"])
-        refuse_ambiguous(made.manifests)
-        return wire.frame({"build": wire.of_build(made), "is_last": self.is_done})
+        last = self._recent.last(request)
+        memo = (last and last.memo) or Memo()
+        made = build(tree, request["path"], cache=self._cache, memo=memo, renderer=request["renderer"])
+        refuse_ambiguous(made.manifests, last.build.manifests if last else ())
+        before = last.build if last and last.commit == request.get("before") else None
+        frame = wire.frame({"build": wire.of_build(made, before), "is_last": self.is_done})
+        self._recent.keep(request, made, memo)
+        return frame
 
     @property
     def is_done(self) -> bool:

@@ -39,7 +39,8 @@ class RenderPool:
 
     def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
         """Return what a path of a commit renders to; raise InvalidInput with ``file:line``."""
-        return wire.to_build(self._answer(snapshot, path, renderer)["build"])
+        build: Build = self._answer(snapshot, path, renderer)["build"]
+        return build
 
     def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
         """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
@@ -78,7 +79,7 @@ class RenderPool:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         reason = ""
         for _ in range(_TRIES):
-            process = self._take(request["git_dir"])
+            process = self._take(request)
             is_usable = False
             try:
                 answer = process.ask(request, self._seconds)
@@ -97,27 +98,25 @@ class RenderPool:
             cure=_CURE,
         )
 
-    def _take(self, git_dir: str) -> Process:
-        """Return an idle process, best one that knows the repository, or a new one; wait where there is neither."""
+    def _take(self, request: dict[str, Any]) -> Process:
+        """Return an idle process, best one that knows what is asked for, or a new one; wait where there is neither."""
         with self._changed:
             while True:
                 if self._is_closed:
                     raise SourceUnavailable("rendering has ended, because the controller stops")
                 if self._idle:
-                    process = next((one for one in self._idle if one.last_served == git_dir), self._idle[-1])
+                    process = max(reversed(self._idle), key=lambda one: one.knows(request))
                     self._idle.remove(process)
-                    process.last_served = git_dir
                     return process
                 if len(self._processes) < self._size:
-                    return self._start(git_dir)
+                    return self._start()
                 self._changed.wait()
 
-    def _start(self, git_dir: str) -> Process:
+    def _start(self) -> Process:
         try:
             process = Process(render_command(self._memory_mib << 20))
         except OSError as error:
             raise SourceUnavailable(f"no render process can be started: {error.strerror}") from error
-        process.last_served = git_dir
         self._processes.add(process)
         return process
 

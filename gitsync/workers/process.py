@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.workers import wire
+from gitsync.workers.recent import Recent
 
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _CHUNK: Final = 1 << 20
@@ -56,15 +57,34 @@ class Process:
             start_new_session=True,
             bufsize=0,
         )
-        self.last_served = ""
+        self._last_served = ""
+        self._recent = Recent()
 
     @property
     def id(self) -> int:
         """The process id."""
         return self._process.pid
 
+    def knows(self, request: dict[str, Any]) -> tuple[bool, bool]:
+        """Return whether the process has built the folder that a request names, and whether its repository was last."""
+        return self._recent.last(request) is not None, self._last_served == request["git_dir"]
+
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Return the answer to a request; after Died or TookTooLong, the process is of no more use."""
+        """
+        Return the answer to a request; after Died or TookTooLong, the process is of no more use.
+
+        The process is told which build of the folder it gave last, and sends only what differs from that; a ``build``
+        in the answer is whole again.
+        """
+        self._last_served = request["git_dir"]
+        last = self._recent.last(request)
+        answer = self._exchange({**request, "before": last.commit if last else ""}, seconds)
+        if "build" in answer:
+            answer["build"] = wire.to_build(answer["build"], last.build if last else None)
+            self._recent.keep(request, answer["build"])
+        return answer
+
+    def _exchange(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
         assert self._process.stdin is not None
         try:

@@ -48,24 +48,51 @@ def _as_written(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def of_build(build: Build) -> dict[str, Any]:
-    """Return a build as JSON can hold it."""
+def of_build(build: Build, before: Build | None = None) -> dict[str, Any]:
+    """
+    Return a build as JSON can hold it.
+
+    Of what the receiver has from the build ``before``, only the position there travels: ``kept`` has one for each
+    manifest, or -1 for the next of those that are sent.
+    """
+    positions = {id(manifest): position for position, manifest in enumerate(before.manifests)} if before else {}
+    kept = [positions.get(id(manifest), -1) for manifest in build.manifests]
+    if before:
+        kept = [
+            position if position >= 0 and before.sources[position] == origin else -1
+            for position, origin in zip(kept, build.sources, strict=True)
+        ]
+    sent = [number for number, position in enumerate(kept) if position < 0]
+    is_same = before is not None and before.files_read == build.files_read
     return {
-        "manifests": build.manifests,
-        "files_read": [_bytes_as_text(path) for path in sorted(build.files_read)],
+        "kept": kept,
+        "manifests": [build.manifests[number] for number in sent],
+        "sources": [[_bytes_as_text(build.sources[number].file), build.sources[number].document] for number in sent],
+        "files_read": None if is_same else [_bytes_as_text(path) for path in sorted(build.files_read)],
         "warnings": [_bytes_as_text(warning) for warning in build.warnings],
-        "sources": [[_bytes_as_text(origin.file), origin.document] for origin in build.sources],
     }
 
 
-def to_build(message: dict[str, Any]) -> Build:
-    """Return the build that ``of_build`` wrote."""
+def to_build(message: dict[str, Any], before: Build | None = None) -> Build:
+    """Return the build that ``of_build`` wrote; what was kept is the very same object as in the build ``before``."""
+    manifests, sources = iter(message["manifests"]), iter(message["sources"])
+    parts = [
+        (next(manifests), _origin(*next(sources)))
+        if position < 0 or before is None
+        else (before.manifests[position], before.sources[position])
+        for position in message["kept"]
+    ]
+    files_read = message["files_read"]
     return Build(
-        manifests=tuple(message["manifests"]),
-        files_read=frozenset(map(_text_as_bytes, message["files_read"])),
+        manifests=tuple(manifest for manifest, _ in parts),
+        files_read=before.files_read if files_read is None and before else frozenset(map(_text_as_bytes, files_read)),
         warnings=tuple(map(_text_as_bytes, message["warnings"])),
-        sources=tuple(Origin(_text_as_bytes(file), document) for file, document in message["sources"]),
+        sources=tuple(origin for _, origin in parts),
     )
+
+
+def _origin(file: str, document: int) -> Origin:
+    return Origin(_text_as_bytes(file), document)
 
 
 def of_wanted(wanted: Wanted) -> dict[str, list[str]]:

@@ -251,6 +251,15 @@ def test_what_is_not_touched_stays_the_very_same_object() -> None:
     assert after[0] == {**before[0], "data": {"k": "2"}}
 
 
+def test_plain_manifests_stay_too() -> None:
+    warm = Warm()
+    files = {"a.yaml": config_map("a", k="1"), "b.yaml": config_map("b", k="1")}
+    before = warm.build(files).manifests
+    after = warm.build({**files, "a.yaml": config_map("a", k="2")}).manifests
+    assert after[1] is before[1]
+    assert after == Warm().build({**files, "a.yaml": config_map("a", k="2")}).manifests
+
+
 def test_a_renamed_object_is_found_by_those_who_refer_to_it() -> None:
     warm = Warm()
     files = {**FILES, "kustomization.yaml": "resources: [b.yaml]\nconfigMapGenerator:\n- {name: a, literals: [k=1]}\n"}

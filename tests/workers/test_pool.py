@@ -15,6 +15,7 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Snapshot
+from gitsync.render.build import Build
 from gitsync.render.provenance import Setter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
@@ -157,6 +158,42 @@ def test_a_process_stays_for_the_next_render(make_pool: Callable[..., RenderPool
         with contextlib.suppress(InvalidInput):
             pool.render(snapshot, path)
     assert len(children() - before) == 1
+
+
+def test_what_a_commit_does_not_touch_stays_the_very_same_object(
+    make_pool: Callable[..., RenderPool], tmp_path: Path
+) -> None:
+    """Also after a commit that cannot be rendered, and in a process that died and was replaced."""
+    repo, pool = GitRepo(tmp_path), make_pool()
+    files: dict[str, str | bytes | None] = {f"{name}.yaml": HEAD.replace("config", name) + "  k: v\n" for name in "abc"}
+
+    def render(**changed: str) -> Build:
+        commit = repo.commit({f"{name}.yaml": content for name, content in changed.items()})
+        return pool.render(Snapshot(Commit(commit), GitTree(repo.origin, commit), str(repo.origin)), "")
+
+    repo.commit({**files, "kustomization.yaml": kustomization("a.yaml", "b.yaml", "c.yaml") + "namePrefix: p-\n"})
+    first = render(a=HEAD.replace("config", "a") + "  k: one\n")
+    with pytest.raises(InvalidInput):
+        render(a="a: @")
+    second = render(a=HEAD.replace("config", "a") + "  k: two\n")
+    assert [one is other for one, other in zip(second.manifests, first.manifests, strict=True)] == [False, True, True]
+    assert second.manifests[0] == {**first.manifests[0], "data": {"k": "two"}}
+    assert (second.sources, second.files_read) == (first.sources, first.files_read)
+
+    (process,) = pool._processes
+    os.kill(process.id, signal.SIGKILL)
+    third = render(b=HEAD.replace("config", "b") + "  k: two\n")
+    assert third.manifests == (second.manifests[0], {**first.manifests[1], "data": {"k": "two"}}, first.manifests[2])
+
+
+def test_an_application_goes_to_the_process_that_built_it_before(
+    make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    pool = make_pool(size=2)
+    with ThreadPoolExecutor(2) as threads:
+        renders = {path: threads.submit(pool.render, snapshot, path) for path in ("good", "other")}
+    for path in ("other", "good", "good", "other"):
+        assert pool.render(snapshot, path).manifests[0] is renders[path].result().manifests[0]
 
 
 def test_renders_run_side_by_side_up_to_the_size(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:

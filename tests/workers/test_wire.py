@@ -1,16 +1,54 @@
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 import pytest
 
 from gitsync.errors import Conflict, GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.manifest import Manifest
 from gitsync.render.build import Build
+from gitsync.render.resource import Origin
 from gitsync.render.yaml_reader import read_all
 from gitsync.workers import wire
 
 
+def over_the_wire(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as it is when it has travelled."""
+    arrived: dict[str, Any] = orjson.loads(wire.frame(message)[wire.LENGTH_BYTES :])
+    return arrived
+
+
 def test_a_build_arrives_as_it_was_sent() -> None:
-    build = Build(({"kind": "A", "data": {"é": "\u2028"}},), frozenset({"a/b.yaml", "odd\udcff", "é"}), ("careful",))
-    assert wire.to_build(wire.of_build(build)) == build
+    manifests = ({"kind": "A", "data": {"é": "\u2028"}}, {"kind": "B"})
+    sources = (Origin("odd\udcff", 0), Origin("é", 1))
+    build = Build(manifests, frozenset({"a/b.yaml", "odd\udcff", "é"}), ("careful",), sources)
+    assert wire.to_build(over_the_wire(wire.of_build(build))) == build
+
+
+def test_of_what_the_receiver_has_only_the_position_travels() -> None:
+    kept: tuple[Manifest, ...] = ({"kind": "A"}, {"kind": "B"}, {"kind": "C"})
+    origins = (Origin("a", 0), Origin("b", 0), Origin("c", 0))
+    before = Build(kept, frozenset({"a", "b", "c"}), ("old",), origins)
+    received = wire.to_build(over_the_wire(wire.of_build(before)))
+    after = Build(
+        (kept[2], {"kind": "B", "x": 1}, kept[0]),
+        frozenset({"a", "b", "d"}),
+        sources=(Origin("d", 0), Origin("b", 0), Origin("a", 0)),
+    )
+    message = over_the_wire(wire.of_build(after, before))
+    assert message["kept"] == [-1, -1, 0]
+    assert message["manifests"] == [kept[2], {"kind": "B", "x": 1}]
+    arrived = wire.to_build(message, received)
+    assert arrived == after
+    assert arrived.manifests[2] is received.manifests[0]
+
+
+def test_the_files_read_travel_only_where_they_differ() -> None:
+    before = Build((), frozenset({"a"}))
+    assert wire.of_build(before, before)["files_read"] is None
+    assert wire.to_build(wire.of_build(before, before), before) == before
+    assert wire.of_build(Build((), frozenset({"b"})), before)["files_read"] == ["b"]
 
 
 def test_a_date_arrives_as_it_was_written() -> None:

@@ -1,0 +1,43 @@
+"""Recent: what was last built for each application; both ends of a pipe keep it, so that only what differs travels."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple
+
+from gitsync.render.build import Build
+from gitsync.render.memo import Memo
+
+_KEPT: Final = 64
+"""Applications; the one that was not built for longest is forgotten first."""
+
+
+class Built(NamedTuple):
+    """What a commit was built to; a render process adds what its next build may take over."""
+
+    commit: str
+    build: Build
+    memo: Memo | None = None
+
+
+class Recent:
+    """Keep the last build of each folder of a repository, as requests name it."""
+
+    def __init__(self) -> None:
+        self._built: OrderedDict[tuple[str, str, str], Built] = OrderedDict()
+
+    def last(self, request: dict[str, Any]) -> Built | None:
+        """Return the last build of what a request asks for."""
+        return self._built.get(_key(request))
+
+    def keep(self, request: dict[str, Any], build: Build, memo: Memo | None = None) -> None:
+        """Take a build for the last one."""
+        key = _key(request)
+        self._built[key] = Built(request["commit"], build, memo)
+        self._built.move_to_end(key)
+        if len(self._built) > _KEPT:
+            self._built.popitem(last=False)
+
+
+def _key(request: dict[str, Any]) -> tuple[str, str, str]:
+    return request["git_dir"], request["path"], request["renderer"]
