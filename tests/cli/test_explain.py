@@ -66,7 +66,8 @@ def test_a_revision_can_be_explained(gitsync: Gitsync, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["Deployment/gone"], "there is no Deployment/gone; write KIND/NAME: Deployment/web, Secret/key"),
+        (["Deployment/gone"], "there is no Deployment/gone; write KIND/NAME: Deployment/web\n"),
+        (["Pod/gone"], "there is no Pod/gone; write KIND/NAME: Deployment/web, Secret/key\n"),
         (["Deployment/web", "spec.gone"], "there is no field spec.gone"),
         (["Deployment/web", "spec[["], "is no field"),
     ],
