@@ -187,11 +187,8 @@ class _Target:
         """Add a generated resource, or merge it as its behavior says."""
         one = self._scopes.id_of(made)
         if made.behavior not in generators.BEHAVIORS:
-            raise InvalidInput(
-                f"the behavior {made.behavior!r} is not known",
-                where=where,
-                subject=str(one),
-                cure="use create, replace or merge",
+            self._session.warnings.append(
+                f"{where}: {one}: the behavior {made.behavior!r} is not known and counts as create"
             )
         made.source = source if self._session.build_metadata else None
         found = [index for index, old in enumerate(self._into.resources) if one in self._scopes.all_ids(old)]

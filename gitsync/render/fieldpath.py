@@ -91,6 +91,10 @@ def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -
         yield from _index(node, int(part), rest, create)
     elif _is_match(part):
         yield from _matching(node, part, rest, create)
+    elif not part:
+        if isinstance(node, dict | list):
+            raise InvalidInput(f"an empty part of the path leads to {_shape(node)}", cure="correct the path")
+        yield from _walk(slot, rest, create)
     elif part == "*":
         for position in range(len(_items(node, part))):
             yield from _walk(Slot(node, position), rest, create)
@@ -169,7 +173,7 @@ def _key_value(part: str) -> tuple[str, str]:
 
 def _fresh(rest: tuple[str, ...], create: Callable[[], Any]) -> Any:
     """Return what a missing part becomes, judged by the part that follows it."""
-    if not rest:
+    if not any(rest):
         return create()
     return [] if _is_match(rest[0]) or rest[0].isdigit() else {}
 

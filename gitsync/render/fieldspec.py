@@ -65,9 +65,9 @@ def merge_specs(specs: tuple[FieldSpec, ...], incoming: Iterable[FieldSpec]) -> 
 
 @lru_cache(maxsize=1024)
 def split_path(path: str, separator: str = "/") -> tuple[str, ...]:
-    r"""Split a path at its separators; ``\/`` is a literal one."""
+    r"""Split a path at its separators, of which one may come first; ``\/`` is a literal one."""
     parts: list[str] = []
-    for piece in path.split(separator):
+    for piece in path.removeprefix(separator).split(separator):
         if parts and parts[-1].endswith("\\"):
             parts[-1] = parts[-1][:-1] + separator + piece
         else:
@@ -81,7 +81,35 @@ def visit(manifest: Manifest, spec: FieldSpec, leaf: Slot, make: Callable[[], An
 
     Missing fields are created when the spec says so and ``make`` gives the value of the last one.
     """
-    _descend(manifest, split_path(spec.path), 0, leaf, make if spec.create else None)
+    parts = split_path(spec.path)
+    end = _no_name(spec.path)
+    if end is not None:
+        _refuse_at(manifest, parts, end, dict if spec.create and make else None)
+        return
+    _descend(manifest, parts, 0, leaf, make if spec.create else None)
+
+
+@lru_cache(maxsize=1024)
+def _no_name(path: str) -> int | None:
+    """Return the position of the first part of a path that Kustomize reads as an index or a selection of an item."""
+    parts = enumerate(part.removesuffix("[]") for part in split_path(path))
+    return next((at for at, part in parts if part in ("", "-", "*") or part[0] == "[" or part.isdecimal()), None)
+
+
+def _refuse_at(manifest: Manifest, parts: tuple[str, ...], end: int, make: Callable[[], Any] | None) -> None:
+    """Refuse a path where it leads to a part that cannot be a name; one that does not get there changes nothing."""
+
+    def refuse(holder: Any, key: Any) -> None:
+        if holder[key] or isinstance(holder[key], dict):
+            raise InvalidInput(
+                f"{parts[end] or 'an empty part'} in the path {'/'.join(parts)} is not the name of a field",
+                cure="correct the path; it leads through all items of a list by itself",
+            )
+
+    if end:
+        _descend(manifest, parts[:end], 0, refuse, make)
+    else:
+        refuse((manifest,), 0)
 
 
 def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Callable[[], Any] | None) -> None:
@@ -94,7 +122,9 @@ def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Ca
             name = name[:-2]
         value = node.get(name)
         if value is None:
-            if is_list or make is None:
+            if is_list and name in node:
+                value = node[name] = []
+            elif is_list or make is None:
                 if name not in node:
                     return
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from gitsync.render.resource import Resource
 from gitsync.render.styles import text_of
 
 _BASE64_LINE: Final = 70
+_UNREADABLE: Final = "[\x7f-\x84\x86-\x9f\ufffe\uffff]"
 BEHAVIORS: Final = ("", "create", "replace", "merge")
 
 
@@ -20,7 +22,7 @@ def config_map(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Ma
     manifest = _object("ConfigMap", arguments)
     for key, content in _data(arguments, read):
         try:
-            manifest.setdefault("data", {})[key] = content.decode("utf-8")
+            manifest.setdefault("data", {})[key] = _readable(content.decode("utf-8"), key)
         except UnicodeDecodeError:
             manifest.setdefault("binaryData", {})[key] = _base64(content)
     if not manifest.get("data"):
@@ -28,11 +30,21 @@ def config_map(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Ma
     return _finish(manifest, arguments)
 
 
+def _readable(text: str, key: str) -> str:
+    """Return the text; refuse what no YAML file may hold, for Kustomize cannot hand it on."""
+    found = re.search(_UNREADABLE, text)
+    if found:
+        raise InvalidInput(
+            f"the value of {key} holds the control character U+{ord(found[0]):04X}",
+            cure="remove it, or keep the value in a Secret",
+        )
+    return text
+
+
 def secret(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Manifest:
     """Return the Secret of a generator."""
     manifest = _object("Secret", arguments)
-    for key, content in _data(arguments, read):
-        manifest.setdefault("data", {})[key] = _base64(content)
+    manifest["data"] = {key: _base64(content) for key, content in _data(arguments, read)}
     manifest["type"] = arguments.get("type") or "Opaque"
     return _finish(manifest, arguments)
 
@@ -62,6 +74,8 @@ def take_over(made: Resource, old: Resource) -> None:
             merged = {**(old.manifest.get(member) or {}), **(manifest.get(member) or {})}
             if merged:
                 manifest[member] = merged
+            else:
+                manifest.pop(member, None)
     made.set_meta("name", old.name)
     made.set_meta("namespace", old.namespace)
     made.previous, made.prefixes, made.suffixes = old.previous, old.prefixes, old.suffixes
@@ -132,6 +146,8 @@ def _data(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> list[tu
     name = arguments["name"]
     pairs: dict[str, bytes] = {}
     for key, content in _pairs(arguments, read):
+        if not key:  # Kustomize loses a value without a name
+            continue
         if key in pairs:
             raise InvalidInput(f"the generator {name} repeats the key {key!r}", cure="remove one of them")
         pairs[key] = content
@@ -142,17 +158,18 @@ def _pairs(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterat
     env = [arguments["env"]] if arguments.get("env") else []
     for path in (*(arguments.get("envs") or ()), *env):
         yield from _env_lines(read(path), path)
-    for literal in arguments.get("literals") or ():
-        yield _literal(literal)
+    for number, literal in enumerate(arguments.get("literals") or (), 1):
+        yield _literal(literal, number)
     for source in arguments.get("files") or ():
         key, path = _file_source(source)
         yield key, read(path)
 
 
-def _literal(literal: str) -> tuple[str, bytes]:
+def _literal(literal: str, number: int) -> tuple[str, bytes]:
     key, equals, value = literal.partition("=")
     if not key or not equals:
-        raise InvalidInput(f"the literal {literal!r} is not of the form key=value", cure="write key=value")
+        # Not quoted: it may be a secret.
+        raise InvalidInput(f"literal {number} is not of the form key=value", cure="write key=value")
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
     return key, value.encode()

@@ -177,8 +177,8 @@ def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:
     """Return a patch for another object: of its version, and with labels and annotations as texts."""
     meta = dict(merge.get("metadata") or {})
     for member in ("labels", "annotations"):
-        values = meta.get(member)
-        if isinstance(values, dict):
+        values = meta.pop(member, None)
+        if values and isinstance(values, dict):
             meta[member] = {key: "null" if value is None else text_of(value) for key, value in values.items()}
     changed = {**merge, "metadata": meta}
     changed.pop("apiVersion", None)

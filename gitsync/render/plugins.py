@@ -37,6 +37,7 @@ from gitsync.render.selectors import select
 from gitsync.render.shapes import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
 from gitsync.render.styles import text_of
 from gitsync.render.yaml_reader import read_all
+from gitsync.render.yaml_scalars import resolve
 
 _FUNCTION: Final = ("config.kubernetes.io/function", "config.k8s.io/function")
 _SPECS: Final[dict[str, Shape]] = {"fieldSpecs": ListOf(FIELD_SPEC)}
@@ -199,7 +200,8 @@ def _add_value(config: Mapping[str, Any], scene: Scene) -> None:
                     present = slot.holder[slot.key]
                     if isinstance(present, dict | list):
                         raise InvalidInput(f"{path} is not a plain value", cure="correct fieldPath")
-                    slot.holder[slot.key] = _in_path(text_of(present), value, target.get("filePathPosition") or 0)
+                    text = _in_path(text_of(present), value, target.get("filePathPosition") or 0)
+                    slot.holder[slot.key] = resolve(text) if slot.is_new else text
 
 
 def _in_path(path: str, value: str, position: int) -> str:

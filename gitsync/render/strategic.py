@@ -32,8 +32,11 @@ def merge(manifest: Manifest, patch: Manifest, schema: Schema) -> Manifest | Non
     """
     Change the manifest as the patch says and return it, or return None where the patch deletes it.
 
-    The patch is not changed. Raise InvalidInput where patch and manifest disagree on what a field is.
+    The patch is not changed. Raise InvalidInput where patch and manifest disagree on what a field is. A whole object
+    is not replaced, as in Kustomize.
     """
+    if patch.get(_DIRECTIVE) == "replace":
+        return manifest
     merged = _Merger(schema).value(manifest, copy_value(patch), None, ())
     return None if isinstance(merged, _Absent) else merged
 
@@ -187,9 +190,9 @@ _NAMES: Final = {dict: "a mapping", list: "a list", object: "a plain value"}
 
 def _take_directive(patch: Any, path: tuple[str, ...], *, is_strict: bool) -> str:
     """Return the directive of a mapping and take it out."""
-    if not isinstance(patch, dict) or patch.get(_DIRECTIVE) is None:
+    if not isinstance(patch, dict) or _DIRECTIVE not in patch:
         return "merge"
-    directive = text_of(patch[_DIRECTIVE])
+    directive = _key_text(patch, _DIRECTIVE)
     if directive in ("delete", "replace", "merge"):
         del patch[_DIRECTIVE]
     elif is_strict:
@@ -218,7 +221,10 @@ def _united(old: list[Any], new: Any) -> list[Any]:
     """Return the plain values of the patch, then the others, each once."""
     found: dict[str, Any] = {}
     for value in (*(new if isinstance(new, list) else ()), *old):
-        found.setdefault(text_of(value), value)
+        if isinstance(value, dict | list) and _DIRECTIVE not in value:
+            raise InvalidInput("an item of a list of plain values is none", cure="write plain values")
+        if value is not None:
+            found.setdefault(text_of(value), value)
     return list(found.values())
 
 

@@ -15,7 +15,7 @@ from gitsync.render.memo import Steps, told
 from gitsync.render.resource import Gvk, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
-from gitsync.render.styles import text_of
+from gitsync.render.styles import styled, text_of
 from gitsync.render.yaml_scalars import resolve
 
 _BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
@@ -129,15 +129,22 @@ def add_affix(
                     resource.prefixes += (affix,)
                 else:
                     resource.suffixes += (affix,)
-            visit(resource.editable, spec, put)
+            with _placed(resource):
+                visit(resource.editable, spec, put, str)
 
 
 def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
     def put(holder: Any, key: Any) -> None:
+        _refuse_collection(holder, key)
         name = text_of(holder[key])
         holder[key] = affix + name if is_prefix else name + affix
 
     return put
+
+
+def _refuse_collection(holder: Any, key: Any) -> None:
+    if isinstance(holder[key], dict | list):
+        raise InvalidInput(f"{key} is not a plain value", cure="correct the field, or the path that leads to it")
 
 
 def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
@@ -196,7 +203,8 @@ def set_replicas(
     """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
 
     def put(holder: Any, key: Any) -> None:
-        holder[key] = count
+        _refuse_collection(holder, key)
+        holder[key] = styled(count, holder[key])
 
     def fitting(resource: Resource) -> list[FieldSpec]:
         if not scopes.was_named(resource, name):
@@ -208,7 +216,8 @@ def set_replicas(
         for resource in found:
             for spec in fitting(resource):
                 if spec.gvk.selects(resource.gvk):
-                    visit(resource.editable, spec, put, int)
+                    with _placed(resource):
+                        visit(resource.editable, spec, put, int)
 
     found = [resource for resource in resources if fitting(resource)]
     steps.run(("replicas", told([name, count]), tuple(specs)), found, put_all)
@@ -254,17 +263,16 @@ def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
                 elif isinstance(value, list):
                     waiting.append(value)
                     if key in ("containers", "initContainers"):
-                        yield from (item for item in value if isinstance(item, dict) and item.get("image"))
+                        yield from (item for item in value if isinstance(item, dict) and "image" in item)
         else:
             waiting += [item for item in node if isinstance(item, dict | list)]
 
 
 def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> Callable[[Any, Any], None]:
     def put(holder: Any, key: Any) -> None:
-        if isinstance(holder[key], dict | list):
-            raise InvalidInput(f"the image in {key} is not a text", cure="correct the field")
+        _refuse_collection(holder, key)
         value = text_of(holder[key])
-        if not matches(value):
+        if holder[key] is None or not matches(value):
             return
         name, tag, digest = split_image(value)
         name = image.get("newName") or name

@@ -96,13 +96,13 @@ def test_a_generator_changes_what_a_base_has(behavior, data):
     ("arguments", "says"),
     [
         ("{literals: [a=b]}", "has no name"),
-        ("{name: g, literals: [a]}", "not of the form key=value"),
+        ("{name: g, literals: [a=b, a]}", "literal 2 is not of the form key=value"),
         ("{name: g, literals: [=b]}", "not of the form key=value"),
         ("{name: g, literals: [a=1, a=2]}", "repeats the key 'a'"),
         ("{name: g, files: [gone.txt]}", "gone.txt does not exist"),
         ("{name: g, files: [=x]}", "neither a path nor of the form"),
         ("{name: g, behavior: merge}", "nothing to merge"),
-        ("{name: g, behavior: shuffle}", "'shuffle' is not known"),
+        ('{name: g, literals: ["a=\\x7f"]}', "the value of a holds the control character U+007F"),
         ("{name: a}", "exists already"),
     ],
 )
@@ -113,6 +113,37 @@ def test_what_a_generator_cannot_do_is_refused_with_its_line(arguments, says):
 
     assert line.startswith("kustomization.yaml:3")
     assert says in line
+
+
+def test_a_behavior_that_is_not_known_counts_as_create_with_a_warning():
+    made = rendered({"kustomization.yaml": "configMapGenerator:\n- {name: g, behavior: shuffle, literals: [a=b]}\n"})
+
+    assert made.manifests[0]["data"] == {"a": "b"}
+    assert made.warnings == (
+        "kustomization.yaml:2: ConfigMap g: the behavior 'shuffle' is not known and counts as create",
+    )
+
+
+def test_a_secret_without_content_has_empty_data():
+    assert only({"kustomization.yaml": "secretGenerator: [{name: s}]\n"}) == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s-46f8b28mk5"},
+        "type": "Opaque",
+        "data": {},
+    }
+
+
+def test_a_line_of_an_env_file_without_a_name_is_lost():
+    assert generated("  envs: [e.env]\n", e__env="=x\nA=1\n=y\n")["data"] == {"A": "1"}
+
+
+def test_a_date_in_an_option_stays_as_it_is_written():
+    options = "options: {labels: {d: 2001-02-03}}"
+
+    made = only({"kustomization.yaml": f"configMapGenerator:\n- name: g\n  {options}\n"})
+
+    assert made["metadata"]["labels"] == {"d": "2001-02-03"}
 
 
 def test_references_follow_the_hash():

@@ -136,6 +136,14 @@ def test_a_patch_that_is_an_empty_list_is_refused():
     assert "empty list" in refusal({"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{patch}"})
 
 
+def test_labels_that_are_empty_in_a_patch_with_a_target_change_nothing():
+    patch = "apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: z, labels: {}, annotations: 1}"
+
+    made = patched(config_map("a"), f"patches:\n- target: {{kind: ConfigMap}}\n  patch: |\n    {patch}\n")
+
+    assert made["metadata"] == {"name": "a"}
+
+
 def test_a_json_patch_may_add_to_annotations_that_are_not_there():
     patch = "patches:\n- target: {kind: ConfigMap}\n  patch: '- {op: add, path: /metadata/annotations/a, value: b}'\n"
 

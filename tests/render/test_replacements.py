@@ -43,6 +43,7 @@ def spec_of(source: str, target: str, more: str = "") -> dict:
             id="a part of a part",
         ),
         pytest.param("", "fieldPaths: [spec.text]", "text", "s", id="the name by default"),
+        pytest.param("fieldPath: .data.host", "fieldPaths: [.spec.text.]", "text", "h:80", id="dots at the ends"),
         pytest.param(
             "fieldPath: data.n",
             "fieldPaths: [spec.new.deep], options: {create: true}",

@@ -161,3 +161,26 @@ def test_a_long_list_is_merged_in_good_time():
     merge(manifest, {**HEAD, "spec": {"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}}, BUILT_IN)
 
     assert time.perf_counter() - start < 5
+
+
+def test_a_whole_object_is_not_replaced():
+    assert merge({**HEAD, "spec": {"a": 1}}, {**HEAD, "spec": {"b": 2}, "$patch": "replace"}, BUILT_IN) == {
+        **HEAD,
+        "spec": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize("directive", [None, "bogus"])
+def test_a_directive_that_is_not_known_is_refused(directive):
+    with pytest.raises(InvalidInput, match=r"unknown \$patch directive"):
+        merge({**HEAD, "spec": {"a": 1}}, {**HEAD, "spec": {"$patch": directive}}, BUILT_IN)
+
+
+def test_a_list_of_plain_values_takes_neither_nulls_nor_mappings():
+    def finalizers(*items):
+        head = {**HEAD, "metadata": {"name": "a", "finalizers": ["x"]}}
+        return merge(head, {**HEAD, "metadata": {"finalizers": list(items)}}, BUILT_IN)["metadata"]["finalizers"]
+
+    assert finalizers("y", None) == ["y", "x"]
+    with pytest.raises(InvalidInput, match="plain values"):
+        finalizers({"a": "b"})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitsync.errors import InvalidInput
 from gitsync.render.transformers import split_image
 from tests.render.trees import DEPLOYMENT, config_map, patched, refusal, rendered
 
@@ -144,3 +145,59 @@ def test_a_configuration_names_the_fields_of_other_kinds():
     }
 
     assert rendered(files).manifests[0]["spec"] == {"img": "nginx:2", "note": {"a": "b"}}
+
+
+CUSTOM = "apiVersion: x.io/v1\nkind: Agent\nmetadata: {name: a}\nspec: "
+
+
+def configured(spec: str, path: str, *, create: bool = False, change: str = "namePrefix: p-", field: str = "") -> dict:
+    """Return what one change makes of a spec where a configuration names a path for it."""
+    field = field or change.partition(":")[0]
+    files = {
+        "r.yaml": f"{CUSTOM}{spec}\n",
+        "c.yaml": f"{field}: [{{path: '{path}', create: {str(create).lower()}}}]\n",
+        "kustomization.yaml": f"resources: [r.yaml]\nconfigurations: [c.yaml]\n{change}\n",
+    }
+    return rendered(files).manifests[0]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "create", "made"),
+    [
+        pytest.param("{a: x}", "/spec/a", False, {"a": "p-x"}, id="a slash may come first"),
+        pytest.param("{}", "spec/a/b", True, {"a": {"b": "p-"}}, id="a missing name is created"),
+        pytest.param("{}", "spec/a/b", False, {}, id="or not"),
+        pytest.param("{l: null}", "spec/l[]/b", False, {"l": []}, id="a list that is null is empty"),
+        pytest.param("[]", "spec/0/b", False, [], id="a part that is no name is not reached"),
+    ],
+)
+def test_a_path_leads_where_kustomize_says(spec, path, create, made):
+    assert configured(spec, path, create=create) == made
+
+
+@pytest.mark.parametrize("path", ["spec/0/a", "spec//a", "spec/", "spec/-", "spec/[name=a]", "spec/*/a"])
+def test_a_part_of_a_path_that_is_no_name_is_refused_where_it_is_reached(path):
+    with pytest.raises(InvalidInput, match="is not the name of a field"):
+        configured("{a: x}", path)
+
+
+def test_a_flag_in_a_configuration_may_be_an_old_word():
+    assert configured("{}", "spec/a", change="namespace: ns") == {}
+    files = {
+        "r.yaml": f"{CUSTOM}{{}}\n",
+        "c.yaml": "namespace: [{path: spec/a, create: yes}]\n",
+        "kustomization.yaml": "resources: [r.yaml]\nconfigurations: [c.yaml]\nnamespace: ns\n",
+    }
+    assert rendered(files).manifests[0]["spec"] == {"a": "ns"}
+
+
+@pytest.mark.parametrize("change", ["namePrefix: p-", "replicas: [{name: a, count: 2}]", "namespace: ns"])
+def test_a_mapping_where_a_plain_value_belongs_is_refused(change):
+    with pytest.raises(InvalidInput, match="plain value"):
+        configured("{a: {}}", "spec/a", change=change)
+
+
+def test_replicas_in_quotes_stay_in_quotes():
+    manifest = DEPLOYMENT.replace("replicas: 1", 'replicas: "1"')
+
+    assert patched(manifest, "replicas: [{name: web, count: 3}]\n")["spec"]["replicas"] == "3"
