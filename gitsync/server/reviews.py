@@ -70,6 +70,8 @@ class Reviewing:
         self._engine.requests.look_at_git([view.key])
 
     def _shown(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
+        if view.plan is None and view.status.get("phase") in ("AwaitingApproval", "Rejected"):
+            raise HTTPException(409, "Another replica works on this application: ask its dashboard.")
         if view.plan is None or view.application is None or not is_held(view):
             raise HTTPException(409, "Nothing waits for approval here any more.")
         if view.plan.digest != digest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import orjson
@@ -73,6 +74,16 @@ def test_a_rejected_plan_is_not_asked_about_again_and_shows_who_and_why(site: Op
     overview = opened.get("/").text
     assert 'class="badge"' not in overview
     assert "Nothing. Every application" in overview
+
+
+def test_a_plan_of_another_replica_is_reviewed_there(site: Open) -> None:
+    opened = site([replace(HELD, plan=None, verdict=None, resources=())])
+    assert "another replica works on this application" in opened.get(f"{SHOP}/plan").text
+    answer = opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"})
+    assert (answer.status, "Another replica works on this application" in answer.text) == (409, True)
+    unknown = site([replace(application(), plan=None)]).get(f"{SHOP}/plan").text
+    assert "No plan is known here." in unknown
+    assert "every object is as Git says" not in unknown
 
 
 def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:

@@ -1,0 +1,89 @@
+"""What people say of plans, in the whole way: by whom, how long, and what else a plan waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.objects.person import Person
+from tests.flow.world import NAMESPACE, World, deployment, until
+from tests.reviews import approval, keep, rejection
+
+KEY = f"{NAMESPACE}/shop"
+CLOSED = {"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h", "manualSync": True}
+
+
+def held(world: World, **spec: Any) -> str:
+    """Sync, then commit what stops all replicas; return the digest of the plan that is held."""
+    first = world.repo.commit("open", {"shop/web.yaml": deployment("web")})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.application(**spec)
+    world.repo.commit("close", {"shop/web.yaml": deployment("web", replicas=0)})
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    plan = world.view().plan
+    assert plan is not None
+    return plan.digest
+
+
+def replicas(world: World) -> int:
+    found = world.get("Deployment", "web", api="apps/v1")
+    assert found is not None
+    return int(found["spec"]["replicas"])
+
+
+def said(world: World, reason: str) -> str:
+    """Wait until the plan is held for this reason, and return what is said of it."""
+    until(lambda: world.condition("Ready").get("reason") == reason, 10, world.status)
+    return str(world.condition("Ready")["message"])
+
+
+def test_the_gate_refuses_an_approval_of_who_may_not_give_one(world: World) -> None:
+    digest = held(world, risk={"approvers": {"groups": ["platform"], "users": ["eve"]}})
+    for person in (Person("mallory", ("sales",), is_known=True), Person("eve")):
+        keep(world.controller.records, KEY, digest, approval(person))
+        world.controller.requests.look_at_git([KEY])
+        until(lambda who=person: f"{who.name} approved it" in world.condition("Ready")["message"], 10, world.status)
+        assert "who is not of platform, eve" in said(world, "AwaitingApproval")
+    assert replicas(world) == 2
+
+    keep(world.controller.records, KEY, digest, approval(Person("ada", ("platform",), is_known=True)))
+    until(lambda: replicas(world) == 0, 10, world.status)
+    intents = world.controller.records.audit_records(KEY, action="update", outcome="Intended")
+    assert [(link.approver, link.digest) for link in intents] == [("ada", digest)]
+
+
+def test_a_closed_window_is_said_to_be_one_and_outlasts_an_approval(world: World) -> None:
+    digest = held(world, sync={"windows": [CLOSED]})
+    until(lambda: "a Deny window is open" in said(world, "AwaitingApproval"), 10, world.status)
+
+    keep(world.controller.records, KEY, digest, approval("ada"))
+    world.controller.requests.look_at_git([KEY])
+    assert said(world, "OutsideWindow") == "a Deny window is open (0 0 * * * UTC)"
+    assert (world.status()["phase"], world.condition("Reconciling")["status"]) == ("Pending", "True")
+    assert replicas(world) == 2
+
+    world.application(sync={"windows": []})
+    until(lambda: replicas(world) == 0, 10, world.status)
+
+
+def test_a_rejection_holds_what_no_person_had_to_approve(world: World) -> None:
+    first = world.repo.commit("open", {"shop/web.yaml": deployment("web", replicas=1)})
+    world.application()
+    world.start()
+    world.synced(first)
+    world.application(sync={"windows": [CLOSED]})
+    world.repo.commit("grow", {"shop/web.yaml": deployment("web", replicas=2)})
+    assert "window" in said(world, "OutsideWindow")
+    plan = world.view().plan
+    assert plan is not None
+    keep(world.controller.records, KEY, plan.digest, rejection("bob", "one is enough"))
+    world.application(sync={"windows": []})
+    until(lambda: said(world, "Rejected") == "rejected by bob: one is enough", 10, world.status)
+    world.controller.requests.request_sync(KEY, "ada")
+    until(lambda: not world.controller.requests.queue_length())
+    assert replicas(world) == 1
+
+    second = world.repo.commit("grow by another commit", {"shop/note.yaml": deployment("note")})
+    world.synced(second)
+    assert replicas(world) == 2
