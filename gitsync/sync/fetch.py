@@ -19,6 +19,8 @@ Verify = Callable[[Path, str, Mapping[str, str]], object]
 
 _NOW = float("-inf")
 _RETRY = 30.0
+_HINTS = 1.0
+"""However often it is said that Git has changed, it is asked once in so many seconds."""
 
 
 class Fetcher:
@@ -58,7 +60,7 @@ class Fetcher:
         credentials = self._credentials(turn)
         if credentials != memory.credentials:
             memory.credentials, memory.next_poll = credentials, _NOW
-        if now >= memory.next_poll or memory.hinted is not None:
+        if self._is_due(turn, memory, now):
             self._poll(turn, memory, now)
         turn.source_error = memory.poll_error
         turn.wake_in(max(memory.next_poll - now, 0.05))
@@ -94,11 +96,22 @@ class Fetcher:
                 cure="ask for a sync to take it",
             )
 
+    def _is_due(self, turn: Turn, memory: Memory, now: float) -> bool:
+        """Whether to ask now; a push event shortly after the last question waits, a person does not."""
+        if now >= memory.next_poll:
+            return True
+        if memory.hinted is None or turn.is_requested:
+            return memory.hinted is not None
+        rest = memory.polled + _HINTS - now
+        if rest > 0:
+            turn.wake_in(rest)
+        return rest <= 0
+
     def _poll(self, turn: Turn, memory: Memory, now: float) -> None:
         interval = turn.app.sync.interval
         # applications of one repository share a poll: what another one heard lately, or since the hint, is as good
         age = interval / 2 if memory.hinted is None else max(now - memory.hinted, 0.0)
-        memory.hinted = None
+        memory.hinted, memory.polled = None, now
         try:
             memory.commit = self._source.resolve(turn.app.source, self._credentials(turn), max_age=age)
             memory.poll_error = None

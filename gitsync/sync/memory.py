@@ -74,6 +74,8 @@ class Memory:
     polled_for: str = ""
     hinted: float | None = None
     """When somebody said that Git has changed, by the monotonic clock; None once that was looked into."""
+    polled: float = float("-inf")
+    """When Git was asked last, by the monotonic clock."""
     credentials: Credentials = field(default_factory=Credentials)
     """By which Git was asked last."""
     fetched: Commit | None = None
