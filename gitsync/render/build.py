@@ -19,8 +19,9 @@ from gitsync.render.files import Files, ParseCache
 from gitsync.render.kustomization import FILE_NAMES
 from gitsync.render.loader import Loader
 from gitsync.render.memo import Memo, Steps
+from gitsync.render.notes import NOTES
 from gitsync.render.order import in_order
-from gitsync.render.origins import MANAGED_BY, ORIGIN, TRANSFORMATIONS, annotate
+from gitsync.render.origins import MANAGED_BY, annotate
 from gitsync.render.plain import plain_resources
 from gitsync.render.provenance import BUILD, History, Recorder, Text, Told
 from gitsync.render.references import fix_references
@@ -33,22 +34,6 @@ from gitsync.render.variables import resolve_variables
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"
-_INTERNAL: Final = "internal.config.kubernetes.io"
-_NOTES: Final = frozenset(
-    {
-        *(
-            f"{_INTERNAL}/{name}"
-            for name in (
-                *("previousKinds", "previousNames", "previousNamespaces", "prefixes", "suffixes", "refBy"),
-                *("allowNameChange", "allowKindChange", "generatorBehavior", "needsHashSuffix"),
-                *("path", "index", "seqindent", "id", "annotations-migration-resource-id"),
-            )
-        ),
-        *("config.kubernetes.io/path", "config.kubernetes.io/index", "config.k8s.io/id"),
-        *(ORIGIN, TRANSFORMATIONS),
-    }
-)
-"""Annotations in which Kustomize keeps notes while it builds; they are never part of the result."""
 _ABSENT: Final = object()
 
 
@@ -205,7 +190,7 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> None:
     """Leave the annotations that Kustomize leaves: no notes of its own, and no empty mapping."""
     annotations = (resource.manifest.get("metadata") or {}).get("annotations", _ABSENT)
     if annotations is not _ABSENT:
-        kept = {key: value for key, value in resource.labels("annotations").items() if key not in _NOTES}
+        kept = {key: value for key, value in resource.labels("annotations").items() if key not in NOTES}
         if kept != annotations:
             resource.editable["metadata"]["annotations"] = kept
         if not kept:

@@ -78,6 +78,10 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
 
     for number, operation in enumerate(operations):
         name, path = operation.get("op"), operation.get("path")
+        if "" in (path, operation.get("from")):
+            raise InvalidInput(
+                f"operation {number} of the JSON patch ({name}) means the whole object", cure="name a field in its path"
+            )
         try:
             one = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
             manifest = one.apply(manifest, in_place=True)
@@ -93,8 +97,6 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
                 f"operation {number} of the JSON patch ({name} {path}) failed: {why}",
                 cure="correct the path or the object",
             ) from None
-    if not isinstance(manifest, dict):
-        raise InvalidInput("the JSON patch leaves no object", cure="correct the path of its operations")
     return {key: _read_again(value) for key, value in manifest.items()}
 
 

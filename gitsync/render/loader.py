@@ -12,6 +12,7 @@ from gitsync.objects.tree import Entry
 from gitsync.render.faults import refuse
 from gitsync.render.files import Files, is_below, join
 from gitsync.render.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
+from gitsync.render.notes import past
 from gitsync.render.resource import Known, Origin, Resource
 from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_reader import read_all
@@ -106,13 +107,19 @@ class Loader:
     def resources(self, path: str) -> list[Resource]:
         """Return the resources of the file at a real path, one for each object in it."""
         if not self.files.is_cached:
-            return [Resource(manifest, Origin(path, index)) for index, manifest in self._objects(path)]
+            made = [Resource(manifest, Origin(path, index)) for index, manifest in self._objects(path)]
+            for resource in made:
+                resource.previous, resource.prefixes, resource.suffixes = past(resource.manifest, path)
+            return made
         known = self.files.parsed(
             path,
             f"objects {path}",
-            lambda: [(Known(manifest), Origin(path, index)) for index, manifest in self._objects(path)],
+            lambda: [(Known(one, *past(one, path)), Origin(path, index)) for index, one in self._objects(path)],
         )
-        return [Resource(one.manifest, origin, one) for one, origin in known]
+        made = [Resource(one.manifest, origin, one) for one, origin in known]
+        for resource, (one, _) in zip(made, known, strict=True):
+            resource.become(one)
+        return made
 
     def _objects(self, path: str) -> list[tuple[int, Manifest]]:
         return objects_in(self.files.read(path), path)

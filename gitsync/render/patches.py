@@ -12,6 +12,7 @@ from gitsync.render import json_patch, strategic
 from gitsync.render.loader import objects_in
 from gitsync.render.memo import Steps, told
 from gitsync.render.merge_keys import Schema
+from gitsync.render.notes import may_change_kind, may_rename
 from gitsync.render.provenance import Text, Told
 from gitsync.render.resource import Id, Resource, gvk_of
 from gitsync.render.scopes import Scopes
@@ -70,8 +71,8 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
         merges,
         tuple(operations or ()),
         target,
-        bool(options.get("allowNameChange")),
-        bool(options.get("allowKindChange")),
+        bool(options.get("allowNameChange")) or any(map(may_rename, merges)),
+        bool(options.get("allowKindChange")) or any(map(may_change_kind, merges)),
         where,
         (text, told(target), told(options), is_legacy),
         is_legacy,
@@ -122,10 +123,12 @@ class Patcher:
             meta = target.editable.get("metadata")
             if isinstance(meta, dict) and meta.get("annotations") is None:
                 meta["annotations"] = {}
+        subject = str(self._scopes.id_of(target))
         try:
             target.put(json_patch.apply(target.editable, operations))
+            target.check_names()
         except InvalidInput as error:
-            raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
+            raise InvalidInput(error.what, subject=subject, cure=error.cure) from None
 
     def _named(self, merge: Manifest) -> Resource:
         """Return the one resource that has, or had, the id that a merge patch names."""

@@ -202,6 +202,7 @@ def _add_value(config: Mapping[str, Any], scene: Scene) -> None:
                         raise InvalidInput(f"{path} is not a plain value", cure="correct fieldPath")
                     text = _in_path(text_of(present), value, target.get("filePathPosition") or 0)
                     slot.holder[slot.key] = resolve(text) if slot.is_new else text
+                resource.check_names()
 
 
 def _in_path(path: str, value: str, position: int) -> str:

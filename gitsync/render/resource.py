@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.styles import text_of
 
@@ -64,7 +65,10 @@ class Step(NamedTuple):
 
 def gvk_of(manifest: Manifest) -> Gvk:
     """Return the group, version and kind of a manifest; absent members are empty."""
-    return _gvk(text_of(manifest.get("apiVersion")), text_of(manifest.get("kind")))
+    version, kind = manifest.get("apiVersion"), manifest.get("kind")
+    if type(version) is type(kind) is str:  # nearly all
+        return _gvk(version, kind)
+    return _gvk(text_of(version), text_of(kind))
 
 
 @lru_cache(maxsize=4096)
@@ -202,6 +206,15 @@ class Resource:
         """Add an id to the previous ones, because a transformer is about to change it."""
         self.previous += (Previous(now.gvk.kind, now.namespace, now.name),)
         self.known = None
+
+    def check_names(self) -> None:
+        """Raise InvalidInput where a patch or the like has left no place for a name."""
+        meta = self.manifest.get("metadata")
+        if meta is not None and not isinstance(meta, dict):
+            raise InvalidInput("metadata is no longer a mapping", cure="correct what changes it")
+        for key in ("name", "namespace"):
+            if meta and isinstance(meta.get(key), dict | list):
+                raise InvalidInput(f"metadata.{key} is no longer a text", cure="correct what changes it")
 
     def set_meta(self, key: str, value: str) -> None:
         """Set a member of metadata; an empty value removes it."""

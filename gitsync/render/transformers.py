@@ -12,6 +12,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldspec import FieldSpec, visit
 from gitsync.render.generators import name_hash
 from gitsync.render.memo import Steps, told
+from gitsync.render.notes import wants_hash
 from gitsync.render.resource import Gvk, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
@@ -194,7 +195,7 @@ def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: Steps) -> N
             scopes.remember(resource)
             resource.set_meta("name", f"{resource.name}-{name_hash(resource.manifest)}")
 
-    steps.run("hash", [resource for resource in resources if resource.needs_hash], add)
+    steps.run("hash", [resource for resource in resources if resource.needs_hash or wants_hash(resource.manifest)], add)
 
 
 def set_replicas(
