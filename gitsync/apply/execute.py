@@ -70,13 +70,7 @@ class Applier:
         if not self._may_write():
             raise Conflict("another replica may be leading by now", cure="nothing more is written here")
         self._records.audit(self._audit(job, change, Outcome.INTENDED, change.reason) for change in batch)
-        job.hold(
-            {
-                change.ref: Held(job.versions[change.ref], uid_of(change.live) if change.live else "")
-                for change in batch
-                if change.action is not Action.PRUNE
-            }
-        )
+        job.hold({change.ref: _held(job, change) for change in batch if change.action is not Action.PRUNE})
         results = list(self._pool.map(lambda change: carry_out(job, change, self._cluster, self._live), batch))
         self._records.audit(
             replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
@@ -107,6 +101,12 @@ class Applier:
             message=message,
             details={"differences": shown_differences(change)} if outcome is Outcome.INTENDED else {},
         )
+
+
+def _held(job: Job, change: Change) -> Held:
+    """Return what the inventory is to know of an object before it is written; a hook is another one each time."""
+    is_same = change.live is not None and change.action is not Action.HOOK
+    return Held(job.versions[change.ref], uid_of(change.live or {}) if is_same else "")
 
 
 def _tell(job: Job, result: Result) -> None:

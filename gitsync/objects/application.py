@@ -184,6 +184,7 @@ class Application:
     sync: SyncPolicy
     risk: RiskPolicy
     suspend: bool = False
+    is_deleted: bool = False
     history_limit: int = 20
     requested_sync: str = ""
     depends_on: tuple[str, ...] = ()
@@ -394,6 +395,7 @@ def parse_application(manifest: Manifest) -> Application:
             sync=_sync_policy(spec.get("sync") or {}),
             risk=_risk_policy(spec.get("risk") or {}),
             suspend=bool(spec.get("suspend", False)),
+            is_deleted=bool(meta.get("deletionTimestamp")),
             history_limit=int(at(spec, "history", "limit", default=20)),
             openai=_openai(at(spec, "reasoner", "openAI")),
             depends_on=dependencies_of(manifest),

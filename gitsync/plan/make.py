@@ -17,7 +17,7 @@ from gitsync.plan import jq
 from gitsync.plan.drift import compare_objects, find_drift
 from gitsync.plan.explain import explain
 from gitsync.plan.ignore import without_ignored
-from gitsync.plan.options import Options, Reconcile, options_of
+from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.risk import NOTHING, classify, plan_risk
@@ -70,11 +70,11 @@ def make_plan(
         if again is not None and _is_same(again, manifest, seen, ref):
             steps.append(again)
         else:
-            fresh += _steps(app, ref, manifest, seen, inventory, schema_of)
+            fresh += _steps(app, ref, desired, seen, inventory, schema_of)
     fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
     before = _predecessors(fresh)
     steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
-    if not any(step.is_write and step.action is not Action.HOOK for step in steps):
+    if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_resting(step) if step.action is Action.HOOK else step for step in steps]
     ordered = in_order(steps)
@@ -145,6 +145,7 @@ def _is_same(again: Change, manifest: Manifest, seen: Seen, ref: ObjectRef) -> b
         and ref not in seen.dry_runs
         and (live is again.live or _version(live) == _version(again.live) != ("", ""))
         and again.desired == manifest
+        and not options_of(manifest).hooks  # whether one runs depends on the others
     )
 
 
@@ -159,20 +160,22 @@ def _resting(step: Change) -> Change:
 def _steps(
     app: Application,
     ref: ObjectRef,
-    manifest: Manifest,
+    desired: Mapping[ObjectRef, Manifest],
     seen: Seen,
     inventory: Inventory,
     schema_of: SchemaOf,
 ) -> Iterable[Change]:
     """Yield the steps for one declared object: one, or one for each phase of a hook."""
+    manifest = desired[ref]
     options = options_of(manifest)
     live = seen.live.get(ref)
     if options.hooks:
         for phase in options.hooks:
+            rests = _why_it_rests(app, phase, ref, desired)
             yield Change(
                 ref,
-                Action.HOOK,
-                reason=f"{phase.value} hook",
+                Action.NOTHING if rests else Action.HOOK,
+                reason=f"{phase.value} hook{rests}",
                 stage=hook_stage(phase),
                 wave=options.wave,
                 desired=manifest,
@@ -193,6 +196,27 @@ def _steps(
         yield replace(step, reason="is being deleted; made again once it is gone")
     else:
         yield _update(app, step, live, options, seen, inventory, schema_of(manifest))
+
+
+def _why_it_rests(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:
+    """Return why a hook does not run in this plan, empty when it does."""
+    if phase.is_of_deletion is app.is_deleted:
+        return ""
+    if not phase.is_of_deletion:
+        return ": runs in syncs only"
+    if not app.sync.prune:
+        return ": does not run, since sync.prune is off and deleting the Application deletes nothing"
+    if phase is HookPhase.POST_DELETE and loses_namespace(app, ref, desired):
+        return f": cannot run, since its Namespace {ref.namespace} is deleted before it; put the hook elsewhere"
+    return ": runs when the Application is deleted"
+
+
+def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> bool:
+    """Whether the namespace of an object is declared beside it, and so goes when the Application is deleted."""
+    namespace = desired.get(ObjectRef("", "Namespace", "", ref.namespace))
+    if namespace is None or not is_owned(app, namespace):
+        return False
+    return Deletion.KEEP not in (options_of(namespace).delete, options_of(namespace).prune)
 
 
 def _update(

@@ -17,6 +17,10 @@ ARGO_WAVE = "argocd.argoproj.io/sync-wave"
 ARGO_HOOK = "argocd.argoproj.io/hook"
 ARGO_HOOK_DELETE_POLICY = "argocd.argoproj.io/hook-delete-policy"
 ARGO_SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+HELM_HOOK = "helm.sh/hook"
+HELM_HOOK_WEIGHT = "helm.sh/hook-weight"
+HELM_HOOK_DELETE_POLICY = "helm.sh/hook-delete-policy"
+HELM_RESOURCE_POLICY = "helm.sh/resource-policy"
 FLUX_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 FLUX_RECONCILE = "kustomize.toolkit.fluxcd.io/reconcile"
 FLUX_FORCE = "kustomize.toolkit.fluxcd.io/force"
@@ -35,6 +39,10 @@ _OPTION_KEYS = frozenset(
         ARGO_HOOK,
         ARGO_HOOK_DELETE_POLICY,
         ARGO_SYNC_OPTIONS,
+        HELM_HOOK,
+        HELM_HOOK_WEIGHT,
+        HELM_HOOK_DELETE_POLICY,
+        HELM_RESOURCE_POLICY,
         FLUX_PRUNE,
         FLUX_RECONCILE,
         FLUX_FORCE,
@@ -67,6 +75,13 @@ class HookPhase(Enum):
     SYNC = "Sync"
     POST_SYNC = "PostSync"
     SYNC_FAIL = "SyncFail"
+    PRE_DELETE = "PreDelete"
+    POST_DELETE = "PostDelete"
+
+    @property
+    def is_of_deletion(self) -> bool:
+        """Whether it runs when the Application is deleted, and never in a sync."""
+        return self in (HookPhase.PRE_DELETE, HookPhase.POST_DELETE)
 
 
 class HookDelete(Enum):
@@ -119,8 +134,23 @@ _SSA = {
 }
 _HOOKS = {phase.value: phase for phase in HookPhase}
 _HOOK_DELETE = {policy.value: policy for policy in HookDelete}
-_NO_SYNC_HOOKS = frozenset({"Skip", "PreDelete", "PostDelete"})
-"""Hooks of Argo CD that take no part in a sync."""
+_SKIP = "Skip"
+"""The hook of Argo CD that is none: the object is left alone."""
+_HELM_HOOKS = {
+    "pre-install": HookPhase.PRE_SYNC,
+    "pre-upgrade": HookPhase.PRE_SYNC,
+    "post-install": HookPhase.POST_SYNC,
+    "post-upgrade": HookPhase.POST_SYNC,
+    "pre-delete": HookPhase.PRE_DELETE,
+    "post-delete": HookPhase.POST_DELETE,
+}
+_HELM_NO_HOOK = "crd-install"
+"""Helm 2 marked definitions so; they are applied as any other object."""
+_HELM_HOOK_DELETE = {
+    "hook-succeeded": HookDelete.SUCCEEDED,
+    "hook-failed": HookDelete.FAILED,
+    "before-hook-creation": HookDelete.BEFORE_CREATION,
+}
 
 
 def options_of(manifest: Manifest) -> Options:
@@ -149,19 +179,22 @@ class _Reader:
             or self._choice(FLUX_RECONCILE, _RECONCILE)
             or self._choice(FLUX_SSA, _SSA)
         )
-        if reconcile is None and self.annotations.get(ARGO_HOOK) in _NO_SYNC_HOOKS:
+        hooks, is_left_out = self._hooks()
+        if reconcile is None and is_left_out:
             reconcile = Reconcile.NEVER
         force = self._choice(keys.FORCE, _BOOLEAN)
         if force is None:
             force = self._choice(FLUX_FORCE, _BOOLEAN)
         return Options(
             wave=self._wave(),
-            hooks=self._names((keys.HOOK, ARGO_HOOK), _HOOKS),
-            hook_delete=self._names((keys.HOOK_DELETE_POLICY, ARGO_HOOK_DELETE_POLICY), _HOOK_DELETE),
+            hooks=hooks,
+            hook_delete=self._names(keys.HOOK_DELETE_POLICY, _HOOK_DELETE)
+            or self._names(ARGO_HOOK_DELETE_POLICY, _HOOK_DELETE)
+            or self._names(HELM_HOOK_DELETE_POLICY, _HELM_HOOK_DELETE),
             prune=self._choice(keys.PRUNE, _DELETION)
             or self._choice(FLUX_PRUNE, _DELETION)
             or _DELETION[argo.get("prune", "true")],
-            delete=_DELETION[argo.get("delete", "true")],
+            delete=_DELETION["false" if self._is_kept_by_helm() else argo.get("delete", "true")],
             reconcile=reconcile or Reconcile.ALWAYS,
             force=argo.get("force") == "true" if force is None else force,
             prune_last=argo.get("prunelast") == "true",
@@ -176,8 +209,8 @@ class _Reader:
         )
 
     def _wave(self) -> int:
-        key = keys.SYNC_WAVE if keys.SYNC_WAVE in self.annotations else ARGO_WAVE
-        if key not in self.annotations:
+        key = next((key for key in (keys.SYNC_WAVE, ARGO_WAVE, HELM_HOOK_WEIGHT) if key in self.annotations), None)
+        if key is None:
             return 0
         text = self.annotations[key]
         if not isinstance(text, str) or _WAVE.fullmatch(text) is None:
@@ -193,16 +226,31 @@ class _Reader:
             raise self._refuse(key, " or ".join(meanings))
         return meaning
 
-    def _names(self, synonyms: tuple[str, ...], meanings: Mapping[str, _T]) -> tuple[_T, ...]:
-        for key in synonyms:
-            if key in self.annotations:
-                names = str(self.annotations[key]).replace(",", " ").split()
-                if key == ARGO_HOOK and _NO_SYNC_HOOKS.issuperset(names):
-                    return ()
-                if not names or any(name not in meanings for name in names):
-                    raise self._refuse(key, ", ".join(meanings))
-                return tuple(meanings[name] for name in names)
-        return ()
+    def _hooks(self) -> tuple[tuple[HookPhase, ...], bool]:
+        """Return the phases in which the object runs, and whether it is left out because it runs in none we know."""
+        if keys.HOOK in self.annotations:
+            return self._names(keys.HOOK, _HOOKS), False
+        if self.annotations.get(ARGO_HOOK) == _SKIP:
+            return (), True
+        if ARGO_HOOK in self.annotations:
+            return self._names(ARGO_HOOK, _HOOKS), False
+        names = set(self._words(HELM_HOOK)) - {_HELM_NO_HOOK}
+        phases = {_HELM_HOOKS[name] for name in names if name in _HELM_HOOKS}
+        return tuple(phase for phase in HookPhase if phase in phases), bool(names) and not phases
+
+    def _is_kept_by_helm(self) -> bool:
+        return self.annotations.get(HELM_RESOURCE_POLICY) == "keep"
+
+    def _names(self, key: str, meanings: Mapping[str, _T]) -> tuple[_T, ...]:
+        if key not in self.annotations:
+            return ()
+        names = self._words(key)
+        if not names or any(name not in meanings for name in names):
+            raise self._refuse(key, ", ".join(meanings))
+        return tuple(meanings[name] for name in names)
+
+    def _words(self, key: str) -> list[str]:
+        return str(self.annotations.get(key, "")).replace(",", " ").split()
 
     def _argo_options(self) -> dict[str, str]:
         pairs = (item.partition("=") for item in str(self.annotations.get(ARGO_SYNC_OPTIONS, "")).split(","))

@@ -17,12 +17,16 @@ CLASSES = 2
 OBJECTS = 3
 WEBHOOKS = 4
 """Last, so that a webhook never judges the objects that make it work."""
+PRE_DELETE = 9
+"""Hooks that run before everything is deleted, because the Application is."""
 PRUNE_LAST = 20
 """Deletes run in stages 10 to 14, the reverse of the stages above; this one follows them."""
 POST_SYNC = 30
 """Hooks that run once everything is applied and healthy."""
 SYNC_FAIL = 31
 """Hooks that run only when the sync failed."""
+POST_DELETE = 32
+"""Hooks that run once everything is deleted."""
 
 _PRUNE_BASE = 14
 
@@ -79,6 +83,8 @@ _HOOK_STAGES = {
     HookPhase.SYNC: OBJECTS,
     HookPhase.POST_SYNC: POST_SYNC,
     HookPhase.SYNC_FAIL: SYNC_FAIL,
+    HookPhase.PRE_DELETE: PRE_DELETE,
+    HookPhase.POST_DELETE: POST_DELETE,
 }
 
 

@@ -34,7 +34,7 @@ def prune_changes(
         options, claimant = options_of(live[ref]), claims.get(ref)
         if claimant:
             kept = f"kept: {claimant} declares it now"
-        elif not desired and options.delete is Deletion.KEEP:
+        elif (app.is_deleted or not desired) and options.delete is Deletion.KEEP:
             kept = "kept: its annotation says that it outlives its application"
         else:
             kept = _why_kept(app, live[ref], inventory.entries[ref].uid, options)

@@ -18,7 +18,7 @@ from gitsync.objects.keys import GROUP, HOOK_RUN, VERSION
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import options_of
+from gitsync.plan.options import HookPhase, options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Clock, Cluster, Live, Records
 from gitsync.sync.advice import Advising
@@ -86,14 +86,16 @@ class Converger:
         self._execution.sweep(turn, memory)
         self._conclude(turn, memory)
 
-    def clear(self, turn: Turn, memory: Memory) -> None:
+    def clear(self, turn: Turn, memory: Memory) -> bool:
         """
-        Delete everything that an application holds, because it is being deleted itself.
+        Delete what an application holds, because it is being deleted itself, and tell whether that is over.
 
         Only what the application wants approved still waits, see ``decide_deletion``.
         """
         self._observe(turn, {})
         self._planner.plan(turn, memory)
+        self._execution.resume(turn, memory)
+        self._execution.supersede(turn, memory, "delete")
         self._settle_intents(turn, memory)
         plan = turn.plan
         assert plan is not None
@@ -104,6 +106,27 @@ class Converger:
             self._observe(turn, {})
             self._planner.plan(turn, memory)
         self._conclude(turn, memory)
+        return memory.operation is None and turn.plan is not None and not turn.plan.writes
+
+    def run_hooks(self, turn: Turn, memory: Memory, hooks: Mapping[ObjectRef, Manifest], phase: HookPhase) -> bool:
+        """
+        Run hooks because the application is being deleted, and tell whether all of them have ended well.
+
+        One that fails is tried again with the delays of the application's retry policy.
+        """
+        self._observe(turn, hooks)
+        self._planner.plan(turn, memory)
+        self._execution.resume(turn, memory)
+        self._execution.supersede(turn, memory, phase.value)
+        self._settle_intents(turn, memory)
+        assert turn.plan is not None
+        violations = violations_of(turn.app, turn.plan, self._policies, self._rules)
+        turn.verdict = Verdict(Decision.REFUSED if violations else Decision.ALLOWED, violations)
+        is_due = not violations and not self._rests(turn, memory)
+        is_over = is_due and self._execution.run(turn, memory, phase.value)
+        self._observe(turn, hooks)
+        self._conclude(turn, memory)
+        return is_over
 
     def _observe(self, turn: Turn, desired: Mapping[ObjectRef, Manifest]) -> None:
         turn.stage = Stage.OBSERVE
@@ -157,9 +180,7 @@ class Converger:
         plan = turn.plan
         assert plan is not None
         now = self._clock.monotonic()
-        due = memory.attempts.due if memory.attempts.of == turn.input else 0.0
-        if now < due:
-            turn.wake_in(due - now)
+        if self._rests(turn, memory):
             return False
         if not turn.is_applied and memory.operation is None:
             turn.message = waits_for(turn.app, plan.revision, self._application)
@@ -190,6 +211,14 @@ class Converger:
         sync = memory.operation.id if memory.operation is not None else ""
         return self._records.review(turn.app.key, plan.digest, turn.now, sync=sync)
 
+    def _rests(self, turn: Turn, memory: Memory) -> bool:
+        """Whether what failed is not to be tried again yet."""
+        due = memory.attempts.due if memory.attempts.of == turn.input else 0.0
+        left = due - self._clock.monotonic()
+        if left > 0:
+            turn.wake_in(left)
+        return left > 0
+
     def _application(self, key: str) -> Manifest | None:
         resource = self._cluster.resource(GROUP, VERSION, "Application")
         namespace, _, name = key.partition("/")
@@ -216,7 +245,7 @@ class Converger:
         turn.operation = kept(operation)
         current = {change.ref for change in plan.writes}
         turn.problems = {ref: result.message for ref, result in memory.failed.items() if ref in current}
-        turn.drift_objects = len(plan.writes) if turn.is_applied else 0
+        turn.drift_objects = len(plan.writes) if turn.is_applied and not turn.app.is_deleted else 0
         if not plan.writes and operation is None:
             turn.phase = "Synced"
             turn.settle(plan.revision)

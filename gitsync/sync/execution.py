@@ -17,6 +17,7 @@ from gitsync.objects.manifest import metadata_of
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import HookPhase
+from gitsync.plan.order import POST_SYNC
 from gitsync.ports import Clock, Live, Records
 from gitsync.sync.attempts import count_failure, count_success
 from gitsync.sync.finish import finish, steps_of
@@ -31,6 +32,8 @@ _SAFETY = 10.0
 """Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
 _AGAIN, _REFUSED = 5.0, 600.0
 """So long a delete of a hook rests that was not taken, and one that was refused: only a person can change that."""
+_HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_deletion}
+"""The triggers of operations that run hooks only, because the application is being deleted."""
 _PEERS_TIME, _PEERS_LOOK = 10.0, 0.2
 """So long a prune waits for other applications of the repository, looking so often."""
 
@@ -62,8 +65,8 @@ class Execution:
         self._clock = clock
         self.nudge: Callable[[Sequence[str]], None] = lambda keys: None
 
-    def run(self, turn: Turn, memory: Memory, trigger: str) -> None:
-        """Begin an operation, or go on with the one under way, for the turn's plan and verdict."""
+    def run(self, turn: Turn, memory: Memory, trigger: str) -> bool:
+        """Begin an operation, or go on with the one under way, for the turn's plan; tell whether it has ended well."""
         turn.stage = Stage.APPLY
         plan = turn.plan
         assert plan is not None
@@ -80,7 +83,7 @@ class Execution:
         done = self._go_on(turn, operation, job)
         operation.steps.update(steps_of(done.results))
         memory.has_open_intents = bool(operation.hooks) or any(result.is_unknown for result in done.results)
-        self._account(turn, memory, operation, done)
+        return self._account(turn, memory, operation, done)
 
     def resume(self, turn: Turn, memory: Memory) -> None:
         """Take up, at the first look after a start, the operation that a crash interrupted."""
@@ -105,13 +108,22 @@ class Execution:
         if now < memory.sweep_due:
             turn.wake_in(memory.sweep_due - now)
 
-    def supersede(self, turn: Turn, memory: Memory) -> None:
-        """End an operation that still waits when there is a newer commit: what it did stays, the new one goes on."""
+    def supersede(self, turn: Turn, memory: Memory, trigger: str = "") -> None:
+        """
+        End an operation that still waits when there is a newer commit: what it did stays, the new one goes on.
+
+        Where the application is being deleted, all but the operation of this very trigger are ended.
+        """
         operation = memory.operation
-        if operation is None or turn.goal is None or operation.commit.id == turn.goal.id:
+        if operation is None:
             return
-        message = f"superseded by {turn.goal.id[:12]} while it waited for {operation.waiting}"
-        self.finish(turn, memory, operation, message, superseded=True)
+        if turn.app.is_deleted:
+            newer = "the deletion of the Application" if operation.trigger != trigger else ""
+        else:
+            newer = turn.goal.id[:12] if turn.goal is not None and turn.goal.id != operation.commit.id else ""
+        if newer:
+            message = f"superseded by {newer} while it waited for {operation.waiting}"
+            self.finish(turn, memory, operation, message, superseded=True)
 
     def finish(
         self, turn: Turn, memory: Memory, operation: Operation, message: str = "", *, superseded: bool = False
@@ -141,11 +153,12 @@ class Execution:
         assert turn.observation is not None
         created, desired = created_namespace(turn.app), turn.observation.desired
 
-        def is_only_created(ref: ObjectRef) -> bool:
-            return ref in created and desired.get(ref) == created[ref]
+        def is_left(ref: ObjectRef) -> bool:
+            is_only_created = ref in created and desired.get(ref) == created[ref]
+            return is_only_created or operation.trigger == HookPhase.POST_DELETE.value  # then nobody prunes any more
 
         def hold(entries: Mapping[ObjectRef, Held]) -> None:
-            wider = turn.inventory.widened({ref: held for ref, held in entries.items() if not is_only_created(ref)})
+            wider = turn.inventory.widened({ref: held for ref, held in entries.items() if not is_left(ref)})
             under_way = kept(operation)
             if wider.entries.keys() != turn.inventory.entries.keys() or under_way != turn.status_before.get(
                 "operation", {}
@@ -185,7 +198,8 @@ class Execution:
             results += part.results
             if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(turn, operation):
                 self._hooks.stop(job, operation.hooks)
-                results += self._hooks.run(job, operation.hooks, HookPhase.SYNC_FAIL).results
+                if not turn.app.is_deleted:
+                    results += self._hooks.run(job, operation.hooks, HookPhase.SYNC_FAIL).results
                 return Round(results, part.waiting)
             if part.waiting:
                 return Round(results, part.waiting)
@@ -193,10 +207,14 @@ class Execution:
 
     def _parts(self, turn: Turn, operation: Operation, job: Job) -> Iterator[Round]:
         """Yield what each part of a sync came to, in order; each is begun only when the one before has ended."""
+        phase = _HOOKS_OF_DELETION.get(operation.trigger)
+        if phase is not None:
+            yield self._hooks.run(job, operation.hooks, phase)
+            return
         yield self._hooks.run(job, operation.hooks, HookPhase.PRE_SYNC)
         yield self._apply(turn, operation, job)
         yield self._hooks.run(job, operation.hooks, HookPhase.SYNC)
-        if any(is_hook(change) for change in job.plan.changes):
+        if any(is_hook(change) and change.stage == POST_SYNC for change in job.plan.changes):
             yield Round(waiting=_unhealthy(turn, job, self._live))
         yield self._hooks.run(job, operation.hooks, HookPhase.POST_SYNC)
 
@@ -215,7 +233,8 @@ class Execution:
 
         They are asked to look at Git at once; one that does not in time is waited for no longer.
         """
-        if turn.goal is None or all(change.action is not Action.PRUNE for change in operation.plan.writes):
+        is_pruning = any(change.action is Action.PRUNE for change in operation.plan.writes)
+        if turn.goal is None or turn.app.is_deleted or not is_pruning:
             return ""
         lagging = self._state.lagging(turn.app.key, turn.app.source.repo_url, turn.goal.id)
         if not lagging or self._clock.monotonic() - operation.began > _PEERS_TIME:
@@ -226,8 +245,8 @@ class Execution:
     def _is_late(self, turn: Turn, operation: Operation) -> bool:
         return self._clock.monotonic() - operation.began >= turn.app.sync.health_timeout
 
-    def _account(self, turn: Turn, memory: Memory, operation: Operation, done: Round) -> None:
-        """Turn what was done into the operation's end, or its next look."""
+    def _account(self, turn: Turn, memory: Memory, operation: Operation, done: Round) -> bool:
+        """Turn what was done into the operation's end, or its next look; tell whether it has ended well."""
         now = self._clock.monotonic()
         failed = [result for result in done.results if result.outcome is Outcome.FAILED]
         if operation.trigger == "drift":
@@ -238,7 +257,7 @@ class Execution:
         if done.waiting and not failed and not self._is_late(turn, operation):
             operation.waiting = done.waiting
             turn.wake_in(_SAFETY)
-            return
+            return False
         message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
         if done.waiting and not failed:
             message = f"waited {turn.app.sync.health_timeout:.0f} s for {done.waiting}"
@@ -250,6 +269,7 @@ class Execution:
             turn.settle(operation.commit.id)
         turn.message = message
         self.finish(turn, memory, operation, message)
+        return not message
 
 
 def _delay(error: GitsyncError) -> float:

@@ -9,16 +9,19 @@ nothing changed asks and writes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from gitsync.errors import GitsyncError, RecordUnavailable, TerminalError, TransientError
-from gitsync.objects.application import parse_application
-from gitsync.objects.keys import GROUP
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.make import loses_namespace
+from gitsync.plan.options import HookPhase, options_of
 from gitsync.ports import Clock, Records
 from gitsync.sync.aftermath import Aftermath
 from gitsync.sync.converge import Converger
@@ -31,6 +34,8 @@ from gitsync.sync.status import status_of
 from gitsync.sync.statuses import Statuses
 from gitsync.sync.turn import Pin, Stage, Turn
 
+_HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
+"""The finalizers that stand for hooks."""
 _GIT = (Stage.SOURCE, Stage.RENDER)
 """The stages in which what is wrong is wrong in Git."""
 
@@ -75,7 +80,7 @@ class Pipeline:
             elif turn.app.suspend:
                 turn.suspend()
             else:
-                turn.manifest = self._statuses.set_finalizer(manifest, turn.app.sync.prune)
+                self._finalize(turn, _finalizers(manifest))
                 self._follow(turn, memory)
         except GitsyncError as error:
             turn.fail(error)
@@ -140,16 +145,40 @@ class Pipeline:
     def _converge(self, turn: Turn, memory: Memory, commit: Commit) -> None:
         desired = self._desire.of(turn, memory, commit)
         self._converger.converge(turn, memory, desired, partial(self._desire.place, turn, memory))
+        phases = {phase for manifest in desired.values() for phase in options_of(manifest).hooks}
+        self._finalize(turn, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
+
+    def _finalize(self, turn: Turn, hooks: Collection[str]) -> None:
+        """Keep a finalizer for each thing that is to be done when the application is deleted."""
+        wanted = {FINALIZER}.union(_HOOKS.keys() & hooks) if turn.app.sync.prune else frozenset[str]()
+        turn.manifest = self._statuses.set_finalizers(turn.manifest, wanted)
 
     def _delete(self, turn: Turn, memory: Memory) -> None:
-        """Delete what the application holds, then let it go; with pruning off its objects stay."""
-        if turn.app.sync.prune and len(turn.inventory):
-            self._converger.clear(turn, memory)
-        if not turn.app.sync.prune or not len(turn.inventory):
-            turn.manifest = self._statuses.set_finalizer(turn.manifest, False)
-            turn.is_gone = True
-        elif turn.phase in ("Synced", "Executing", "Pending"):
-            turn.phase = "Deleting"
+        """
+        Run the hooks before, delete what the application holds, run the hooks after, and let it go.
+
+        A finalizer stands for each, and is taken off when it is done. With pruning off nothing is done, and all stays.
+        """
+        turn.goal = Commit(turn.applied) if turn.applied else None
+        left = _finalizers(turn.manifest) if turn.app.sync.prune else frozenset[str]()
+        for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
+            if finalizer in left and not self._is_done(turn, memory, finalizer):
+                if turn.phase in ("Synced", "Drifted", "Executing", "Pending"):
+                    turn.phase = "Deleting"
+                return
+            left -= {finalizer}
+            turn.manifest = self._statuses.set_finalizers(turn.manifest, left)
+        turn.is_gone = True
+
+    def _is_done(self, turn: Turn, memory: Memory, finalizer: str) -> bool:
+        """Go on with what a finalizer stands for, and tell whether it is done."""
+        phase = _HOOKS.get(finalizer)
+        if phase is None:
+            return not len(turn.inventory) or self._converger.clear(turn, memory)
+        if turn.goal is None:
+            return True
+        hooks = _hooks_of(turn.app, self._desire.of(turn, memory, turn.goal), phase)
+        return not hooks or self._converger.run_hooks(turn, memory, hooks, phase)
 
     def _record(self, turn: Turn) -> float | None:
         """Publish what was found, write the status if it changed, and say when to look again."""
@@ -178,6 +207,20 @@ class Pipeline:
 
     def _memory(self, uid: str) -> Memory:
         return self._memories.setdefault(uid, Memory())
+
+
+def _finalizers(manifest: Manifest) -> frozenset[str]:
+    return frozenset(metadata_of(manifest).get("finalizers") or ())
+
+
+def _hooks_of(app: Application, declared: Mapping[ObjectRef, Manifest], phase: HookPhase) -> dict[ObjectRef, Manifest]:
+    """Return the hooks that run in a phase of the deletion; not one whose namespace is gone by then."""
+    return {
+        ref: manifest
+        for ref, manifest in declared.items()
+        if phase in options_of(manifest).hooks
+        and not (phase is HookPhase.POST_DELETE and loses_namespace(app, ref, declared))
+    }
 
 
 def _secrets_of(turn: Turn) -> frozenset[ObjectRef]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from gitsync.errors import ClusterUnavailable, Conflict, Rejected
-from gitsync.objects.keys import API_VERSION, FINALIZER, STATUS_MANAGER
+from gitsync.objects.keys import API_VERSION, FINALIZER, POST_DELETE, PRE_DELETE, STATUS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
 from gitsync.ports import Cluster, Live
 
 _VERSION = API_VERSION.rpartition("/")[2]
 _TRIES = 5
+_OURS = (PRE_DELETE, FINALIZER, POST_DELETE)
+"""Our finalizers, in the order in which they are taken off."""
 _AGAIN = 30.0
 """Seconds until an Application whose status was refused, being too large or forbidden, is looked at again."""
 
@@ -46,13 +49,16 @@ class Statuses:
                     ) from error
         raise Conflict("the Application changes faster than its status can be written", subject=str(ref_of(manifest)))
 
-    def set_finalizer(self, manifest: Manifest, wanted: bool) -> Manifest:
-        """Return the Application with our finalizer, or without it."""
+    def set_finalizers(self, manifest: Manifest, wanted: Collection[str]) -> Manifest:
+        """Return the Application with exactly these of our finalizers; one that is being deleted gets no new ones."""
+        wanted = set(_OURS).intersection(wanted)
         for _ in range(_TRIES):
             finalizers = list(metadata_of(manifest).get("finalizers") or [])
-            if (FINALIZER in finalizers) is wanted:
+            if metadata_of(manifest).get("deletionTimestamp"):
+                wanted = wanted.intersection(finalizers)
+            if set(_OURS).intersection(finalizers) == wanted:
                 return manifest
-            kept = [item for item in finalizers if item != FINALIZER] + ([FINALIZER] if wanted else [])
+            kept = [item for item in finalizers if item not in _OURS] + [item for item in _OURS if item in wanted]
             try:
                 return self._replace({**manifest, "metadata": {**metadata_of(manifest), "finalizers": kept}}, "")
             except Conflict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -173,6 +174,62 @@ def test_hooks_surround_a_sync_and_rest_without_one():
     resting = plan_of(APP, [config(), hook], live_of(APP, config()))
     assert not resting.writes
     assert {change.reason for change in resting.changes if change.ref.name == "migrate"} == {"runs with the next sync"}
+
+
+def test_a_hook_of_several_phases_keeps_all_its_steps_in_the_next_plan():
+    hook = config("migrate", annotations={"gitsync.dev/hook": "PreSync,PostSync"})
+    live = live_of(APP, config(), hook)
+    resting = plan_of(APP, [config(), hook], live)
+    again = plan_of(APP, [config(key="new"), hook], live, previous=resting)
+    actions = [change.action for change in again.changes if change.ref.name == "migrate"]
+    assert actions == [Action.HOOK, Action.HOOK]
+
+
+@pytest.mark.parametrize(
+    ("app", "phase", "reason"),
+    [
+        (APP, "PreDelete", "PreDelete hook: runs when the Application is deleted"),
+        (APP, "PostDelete", "PostDelete hook: cannot run, since its Namespace shop is deleted before it"),
+        (application(sync={"prune": False}), "PreDelete", "does not run, since sync.prune is off"),
+    ],
+)
+def test_a_hook_of_the_deletion_rests_in_syncs_and_says_whether_it_will_run(app, phase, reason):
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    hook = config("undo", annotations={"gitsync.dev/hook": phase})
+    plan = plan_of(app, [config(), hook, namespace], {})
+    (change,) = [change for change in plan.changes if change.ref.name == "undo"]
+    assert change.action is Action.NOTHING
+    assert reason in change.reason
+
+
+def test_a_post_delete_hook_runs_where_its_namespace_outlives_the_application():
+    kept = {"argocd.argoproj.io/sync-options": "Delete=false"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": kept}}
+    hook = config("undo", annotations={"gitsync.dev/hook": "PostDelete"})
+    plan = plan_of(APP, [hook, namespace], {})
+    assert "PostDelete hook: runs when the Application is deleted" in {change.reason for change in plan.changes}
+
+
+def test_only_hooks_of_the_deletion_run_in_it():
+    app = replace(APP, is_deleted=True)
+    hook = config("undo", annotations={"gitsync.dev/hook": "PreSync,PreDelete"})
+    plan = plan_of(app, [hook], {})
+    assert [(change.action, change.reason.partition(";")[0]) for change in plan.changes] == [
+        (Action.NOTHING, "PreSync hook: runs in syncs only"),
+        (Action.HOOK, "PreDelete hook"),
+    ]
+
+
+def test_what_outlives_its_application_is_kept_also_while_hooks_are_declared():
+    app = replace(APP, is_deleted=True)
+    kept = config("kept", annotations={"argocd.argoproj.io/sync-options": "Delete=false"})
+    hook = config("undo", annotations={"gitsync.dev/hook": "PreDelete"})
+    plan = plan_of(app, [hook], live_of(app, kept, config()), inventory=inventory_of(live_of(app, kept, config())))
+    assert {change.ref.name: change.action for change in plan.changes} == {
+        "undo": Action.HOOK,
+        "kept": Action.NOTHING,
+        "settings": Action.PRUNE,
+    }
 
 
 def test_an_ignored_difference_is_shown_and_its_live_value_is_applied():

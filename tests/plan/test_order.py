@@ -11,7 +11,9 @@ from gitsync.plan.order import (
     CLASSES,
     FOUNDATION,
     OBJECTS,
+    POST_DELETE,
     POST_SYNC,
+    PRE_DELETE,
     PRE_SYNC,
     PRUNE_LAST,
     SYNC_FAIL,
@@ -98,7 +100,14 @@ def test_pruning_last_is_after_all_other_deletes():
 
 
 def test_hooks_stand_around_the_sync():
-    assert [hook_stage(phase) for phase in HookPhase] == [PRE_SYNC, OBJECTS, POST_SYNC, SYNC_FAIL]
+    assert [hook_stage(phase) for phase in HookPhase] == [
+        PRE_SYNC,
+        OBJECTS,
+        POST_SYNC,
+        SYNC_FAIL,
+        PRE_DELETE,
+        POST_DELETE,
+    ]
 
 
 def test_a_batch_is_what_may_run_at_once():

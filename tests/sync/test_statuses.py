@@ -12,7 +12,7 @@ from gitsync.cluster.kubernetes import Kubernetes
 from gitsync.cluster.live import LiveView
 from gitsync.controllers.definitions import Definitions
 from gitsync.errors import ClusterUnavailable, Conflict
-from gitsync.objects.keys import FINALIZER
+from gitsync.objects.keys import FINALIZER, POST_DELETE, PRE_DELETE
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.server import Sandbox
@@ -89,8 +89,14 @@ def test_an_application_that_was_made_again_is_a_conflict(cluster: tuple[Kuberne
 def test_the_finalizer_comes_and_goes_and_others_stay(cluster: tuple[Kubernetes, Statuses]) -> None:
     kubernetes, statuses = cluster
     held = {**MANIFEST, "metadata": {**MANIFEST["metadata"], "finalizers": ["example.com/other"]}}
-    with_ours = statuses.set_finalizer(kubernetes.apply(held, manager="ada"), True)
-    assert with_ours["metadata"]["finalizers"] == ["example.com/other", FINALIZER]
-    assert statuses.set_finalizer(with_ours, True) is with_ours
-    without = statuses.set_finalizer(with_ours, False)
+    ours = {PRE_DELETE, POST_DELETE, FINALIZER, "example.com/other"}
+    with_ours = statuses.set_finalizers(kubernetes.apply(held, manager="ada"), ours)
+    assert with_ours["metadata"]["finalizers"] == ["example.com/other", PRE_DELETE, FINALIZER, POST_DELETE]
+    assert statuses.set_finalizers(with_ours, ours) is with_ours
+    fewer = statuses.set_finalizers(with_ours, {FINALIZER})
+    assert fewer["metadata"]["finalizers"] == ["example.com/other", FINALIZER]
+    kubernetes.delete(REF, "v1alpha1", uid=fewer["metadata"]["uid"])
+    going = read(kubernetes)
+    assert statuses.set_finalizers(going, ours) is going, "what is on its way out gets no new ones"
+    without = statuses.set_finalizers(going, ())
     assert without["metadata"]["finalizers"] == ["example.com/other"]
