@@ -1,7 +1,7 @@
 """
 ``python -m gitsync`` is the ``gitsync`` command.
 
-``gitsync build PATH`` goes past the parser of options, which takes longer to load than hundreds of resources take to
+``gitsync build PATH...`` goes past the parser of options, which takes longer to load than hundreds of resources take to
 render: as part of a shell loop or a hook, that is all one waits for.
 """
 
@@ -14,13 +14,13 @@ import sys
 def main() -> None:
     """Run the command line; usage errors leave with exit code 2."""
     match sys.argv[1:]:
-        case ["build", path] if not path.startswith("-"):
-            gc.disable()  # one build makes many objects and hardly a cycle, and then the process ends
+        case ["build", *paths] if paths and not any(path.startswith("-") for path in paths):
+            gc.disable()  # builds make many objects and hardly a cycle, and then the process ends
             from gitsync.cli.commands.build import Wish, build
             from gitsync.cli.guard import guarded
             from gitsync.cli.output import BuildFormat
 
-            guarded(build)([path], Wish(), BuildFormat.YAML, check=False)
+            guarded(build)(paths, Wish(), BuildFormat.YAML, check=False)
         case _:
             from gitsync.cli.main import main as run
 

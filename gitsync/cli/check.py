@@ -15,12 +15,11 @@ from gitsync.objects.manifest import Manifest, at, group_of
 from gitsync.objects.ref import ref_of
 from gitsync.render.build import Build
 from gitsync.render.faults import Noting
-from gitsync.render.files import ParseCache
 from gitsync.render.provenance import History
 from gitsync.source.local import Place
 
 
-def problems(place: Place, wish: Wish, cache: ParseCache | None = None) -> Sequence[str]:
+def problems(place: Place, wish: Wish) -> Sequence[str]:
     """
     Return what is wrong, each once, with ``file:line`` where that is known; empty when all is well.
 
@@ -30,7 +29,7 @@ def problems(place: Place, wish: Wish, cache: ParseCache | None = None) -> Seque
     faults: list[InvalidInput] = []
     misfits: list[str] = []
     with Noting(faults):
-        misfits += _misfits(wish.render(place, cache, provenance=True, faults=faults))
+        misfits += _misfits(wish.render(place, provenance=True, faults=faults))
     return tuple(dict.fromkeys((*map(str, faults), *misfits)))
 
 

@@ -57,6 +57,12 @@ def test_several_paths_come_in_order_as_yaml_or_json(gitsync: Gitsync, tmp_path:
     ]
     assert names == ["b", "a"]
     assert gitsync("build", tmp_path / "a", tmp_path / "b").out.count("---\n") == 1
+    both = [gitsync("build", tmp_path / name, "-o", "json").out for name in "ab"]
+    (tmp_path / "ab").mkdir()
+    for name in "ab":
+        (tmp_path / "ab" / f"{name}.yaml").write_text(config_map(name))
+    assert gitsync("build", tmp_path / "ab", "-o", "json").out == f"{both[0][:-3]},{both[1][1:]}"
+    assert gitsync("build", tmp_path / "a", tmp_path / "b", "-o", "json").out == f"{both[0][:-3]},{both[1][1:]}"
 
 
 def test_a_revision_is_read_from_git(gitsync: Gitsync, tmp_path: Path) -> None:

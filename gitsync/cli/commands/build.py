@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
+from gitsync.cli.beside import beside
 from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.errors import GitsyncError, InvalidInput, one_line
-from gitsync.objects.manifest import Manifest
 from gitsync.render.build import Build
 from gitsync.render.build import build as render
-from gitsync.render.files import ParseCache
 from gitsync.render.yaml_writer import write_all
 from gitsync.source.local import Place, open_path
 
@@ -26,7 +26,6 @@ class Wish(NamedTuple):
     def render(
         self,
         place: Place,
-        cache: ParseCache | None = None,
         *,
         provenance: bool = False,
         faults: list[InvalidInput] | None = None,
@@ -35,7 +34,6 @@ class Wish(NamedTuple):
         return render(
             place.tree,
             place.path,
-            cache=cache,
             renderer=self.renderer,
             load_restrictions=self.load_restrictions,
             provenance=provenance,
@@ -45,31 +43,44 @@ class Wish(NamedTuple):
 
 def build(paths: Sequence[str], wish: Wish, output: BuildFormat, check: bool) -> Exit:
     """Print the manifests of every path, in order; a path that fails does not keep the others from being tried."""
-    failed = False
-    manifests: list[Manifest] = []
-    cache = ParseCache() if len(paths) > 1 else None
-    for path in paths:
-        try:
-            place = open_path(path, wish.revision)
-            wrong = _check(place, wish, cache) if check else ()
-            made = wish.render(place, cache) if not wrong else None
-        except GitsyncError as error:
-            wrong, made = (str(error),), None
+    work = partial(_tried, wish, output, check)
+    texts, failed = [], False
+    for text, said, wrong in beside(work, paths) if len(paths) > 1 else map(work, paths):
+        sys.stderr.write(said)
         failed = failed or bool(wrong)
-        for line in wrong:
-            print(f"gitsync: {line}", file=sys.stderr)
-        if made is not None:
-            for warning in made.warnings:
-                print(f"warning: {one_line(warning)}", file=sys.stderr)
-            manifests.extend(made.manifests)
+        texts.append(text)
     if failed:
         return Exit.REFUSED
     if not check:
-        sys.stdout.write(to_json(manifests) + "\n" if output is BuildFormat.JSON else write_all(manifests))
+        sys.stdout.write(_joined([text for text in texts if text], output))
     return Exit.DONE
 
 
-def _check(place: Place, wish: Wish, cache: ParseCache | None) -> Sequence[str]:
+def _tried(wish: Wish, output: BuildFormat, check: bool, path: str) -> tuple[str, str, str]:
+    """Return the manifests of a path as text, what is to be said of it, and a word where it is wrong."""
+    try:
+        place = open_path(path, wish.revision)
+        wrong = _check(place, wish) if check else ()
+        made = wish.render(place) if not wrong else None
+    except GitsyncError as error:
+        wrong, made = (str(error),), None
+    if made is None:
+        return "", "".join(f"gitsync: {line}\n" for line in wrong), "wrong"
+    said = "".join(f"warning: {one_line(warning)}\n" for warning in made.warnings)
+    manifests = list(made.manifests)
+    if check or not manifests:
+        return "", said, ""
+    return to_json(manifests) if output is BuildFormat.JSON else write_all(manifests), said, ""
+
+
+def _joined(texts: Sequence[str], output: BuildFormat) -> str:
+    """Return the manifests of several paths as one text."""
+    if output is BuildFormat.YAML:
+        return "---\n".join(texts)
+    return "[" + ",".join(text[1:-2] for text in texts) + ("\n]\n" if texts else "]\n")
+
+
+def _check(place: Place, wish: Wish) -> Sequence[str]:
     from gitsync.cli.check import problems  # late: it knows every kind of Kubernetes
 
-    return problems(place, wish, cache)
+    return problems(place, wish)
