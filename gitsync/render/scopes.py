@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gitsync.render.resource import DEFAULT_NAMESPACE, NOT_NAMESPACED, Gvk, Id, Resource
+from gitsync.render.resource import DEFAULT_NAMESPACE, NOT_NAMESPACED, Gvk, Id, Resource, gvk_of
 from gitsync.render.styles import text_of
 
 _CLUSTER_SCOPED: Final = """
@@ -81,7 +81,7 @@ class Scopes:
         return known.id
 
     def _id_of(self, resource: Resource) -> Id:
-        gvk = resource.gvk
+        gvk = gvk_of(resource.manifest)
         meta = resource.manifest.get("metadata") or {}
         space = NOT_NAMESPACED if gvk in self._cluster_scoped else text_of(meta.get("namespace")) or DEFAULT_NAMESPACE
         return Id(gvk, space, text_of(meta.get("name")))

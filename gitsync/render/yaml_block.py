@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from gitsync.render.yaml_limits import LIMITS, Limits
-from gitsync.render.yaml_line import COPY, NESTED, SHORT, STRIPPED, Unusual, read_line, short_line
+from gitsync.render.yaml_line import COPY, DEEPEST, NESTED, SHORT, STRIPPED, Unusual, read_line, short_line
 
 Path: TypeAlias = tuple[str | int, ...]
 Mark: TypeAlias = tuple[Any, str | int, int]
@@ -54,7 +54,7 @@ def block_lines(text: str) -> dict[Path, int] | None:
 
 def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
     styles = limits.styles
-    depth = limits.depth // 2  # what stands in brackets has the other half
+    deepest = limits.depth - DEEPEST - 2  # an item, and what stands in brackets, are further levels
     root: dict[str, Any] = {"": None}
     node: Any = root  # the collection that the line before belongs to, and the column of its members
     column = -1
@@ -69,7 +69,7 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
             around.append((column, node))
             node[waiting] = node = [] if inner else {}
             column = indent
-            if len(around) > depth:
+            if len(around) > deepest:
                 raise Unusual
         waiting = None
         while indent < column:

@@ -7,12 +7,11 @@ Manifests repeat themselves, so what a line says is remembered.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from gitsync.errors import InvalidInput
 from gitsync.render.styles import Quoted, spelled
-from gitsync.render.yaml_limits import Limits
 from gitsync.render.yaml_scalars import UNSURE, resolve
 
 
@@ -43,8 +42,11 @@ SHORT: Final = 128
 _LONGEST_KEY: Final = 500
 _NOT_PLAIN: Final = frozenset("!&*|>%@`,[]{}?:#\"'")
 """What no plain value begins with, or what only looks like the beginning of one."""
-_NOT_FLAT: Final = frozenset("[]{}&*!|>%@`#\\?")
-"""What a list or mapping of plain and quoted values on one line does without."""
+_TOKEN: Final = re.compile(r"""[][{},]|"[^"\\]*"|'[^']*'|[^][{},"'&*!|>%@`#\\]+""")
+"""The parts of a list or mapping in brackets, unless it is unusual."""
+_NOT_INSIDE: Final = frozenset(("", "-", ",", "]", "}"))
+DEEPEST: Final = 8
+"""How deep brackets may stand in brackets."""
 
 
 @lru_cache(maxsize=8192)
@@ -70,10 +72,12 @@ def read_line(line: str, styles: bool) -> Line | None:
         if key is None:
             raise Unusual
         return column, inner, key, None, NESTED
+    first = text[0]
+    if first == "[" or first == "{":
+        return column, inner, key, _brackets(text, styles), COPY
     if text in _HEADERS:
         return column, inner, key, None, _HEADERS[text]
-    value = _value(text, styles)
-    return column, inner, key, value, COPY if isinstance(value, list | dict) else 0
+    return column, inner, key, _scalar(text, styles), 0
 
 
 def _split(content: str, is_item: bool) -> tuple[str | None, str]:
@@ -84,7 +88,7 @@ def _split(content: str, is_item: bool) -> tuple[str | None, str]:
         after = content[end + 1 : end + 3]
         if end > 0 and (after == ":" or after == ": ") and "\\" not in content[:end] and end < _LONGEST_KEY:
             return content[1:end], content[end + 2 :]
-    elif first not in ("{", "["):
+    elif first != "{" and first != "[":
         key, colon, text = content.partition(": ")
         if colon or key.endswith(":"):
             return _key(key if colon else key[:-1]), text
@@ -101,16 +105,10 @@ def _key(key: str) -> str:
     return key
 
 
-def _value(text: str, styles: bool) -> Any:
+def _scalar(text: str, styles: bool) -> Any:
     first = text[0]
     if first == '"' or first == "'":
-        end = text.find(first, 1)
-        if end == len(text) - 1 and end > 0 and (first == "'" or "\\" not in text):
-            return Quoted(text[1:-1]) if styles else text[1:-1]
-        return _parsed(text, styles, str)
-    if first == "[" or first == "{":
-        value = _flat(text, styles)
-        return _parsed(text, styles, list if first == "[" else dict) if value is None else value
+        return _quoted(text, styles)
     if first in _NOT_PLAIN or text == "-" or text.startswith("- "):
         raise Unusual
     plain, comment, _ = text.partition(" #")
@@ -131,45 +129,69 @@ def _plain(text: str, styles: bool) -> Any:
     return spelled(value, text) if styles else value
 
 
-def _flat(text: str, styles: bool) -> list[Any] | dict[str, Any] | None:
-    """Return the list or mapping of a text in brackets, if it holds plain values alone and nothing odd; else None."""
-    inside = text[1:-1].strip(" ")
-    if text[-1] != ("]" if text[0] == "[" else "}") or not _NOT_FLAT.isdisjoint(inside):
-        return None
-    parts = [part.strip(" ") for part in inside.split(",")] if inside else []
-    if text[0] == "[":
-        items = [_flat_value(part, styles) for part in parts]
-        return None if any(item is None for item in items) else items
-    members: dict[str, Any] = {}
-    for part in parts:
-        key, colon, value = part.partition(": ")
-        found = _flat_value(value.strip(" "), styles) if colon and not key.strip(_KEY) else None
-        if found is None or key in members:
-            return None
-        members[_key(key)] = found
-    return members
+def _quoted(text: str, styles: bool) -> str:
+    """Return what stands in quotes, without escapes; behind it there may be a comment."""
+    quote = text[0]
+    value, end, comment = text[1:].partition(quote)
+    if not end or (comment and not comment.lstrip(" ").startswith("#")) or comment[:1] == "#":
+        raise Unusual
+    if quote == '"' and "\\" in value:
+        raise Unusual
+    return Quoted(value) if styles else value
 
 
-def _flat_value(text: str, styles: bool) -> Any:
-    """Return a plain or quoted value inside brackets; None where it is null or odd."""
-    first = text[:1]
-    if first == '"' or first == "'":
-        is_whole = text.find(first, 1) == len(text) - 1
-        return (Quoted(text[1:-1]) if styles else text[1:-1]) if is_whole else None
-    if not text or text == "-" or text.startswith("- ") or ":" in text or '"' in text or "'" in text:
-        return None
-    return _plain(text, styles)
-
-
-def _parsed(text: str, styles: bool, kind: type) -> Any:
-    """Return the value of a text on one line that the full parser understands by itself."""
-    from gitsync.render.yaml_composer import compose  # late: it loads PyYAML, which few manifests need
-
-    limits = Limits(depth=Limits().depth // 2, styles=styles)  # the lines around have the other half
-    try:
-        (value,) = compose("- " + text, "", 1, limits)
-    except InvalidInput:
-        raise Unusual from None
-    if not isinstance(value, kind):
+def _brackets(text: str, styles: bool) -> list[Any] | dict[str, Any]:
+    """Return a list or mapping in brackets that ends on its line."""
+    tokens = _TOKEN.findall(text)
+    if sum(map(len, tokens)) != len(text):
+        raise Unusual
+    waiting = ["", *(token for token in reversed(tokens) if token.strip(" "))]  # the end is nothing that may follow
+    value = _collection(waiting, DEEPEST, styles)
+    if waiting != [""]:
         raise Unusual
     return value
+
+
+def _collection(tokens: list[str], depth: int, styles: bool) -> list[Any] | dict[str, Any]:
+    """Return the list or mapping whose bracket is the next token, the last one of the list."""
+    items: list[Any] = []
+    members: dict[str, Any] = {}
+    found, close = (items, "]") if tokens.pop() == "[" else (members, "}")
+    if not depth:
+        raise Unusual
+    if tokens[-1] == close:
+        tokens.pop()
+        return found
+    separator = ","
+    while separator == ",":
+        token = tokens.pop()
+        if found is items:
+            items.append(_inside(token, tokens, depth, styles))
+        else:
+            name, colon, rest = token.partition(": ")
+            key = _key(name.lstrip(" "))
+            if not colon or key in members:
+                raise Unusual
+            members[key] = _inside(rest if rest.strip(" ") else tokens.pop(), tokens, depth, styles)
+        separator = tokens.pop()
+    if separator != close:
+        raise Unusual
+    return found
+
+
+def _inside(token: str, tokens: list[str], depth: int, styles: bool) -> Any:
+    """Return the value that begins with a token inside brackets."""
+    first = token[:1]
+    if first == "[" or first == "{":
+        tokens.append(token)
+        return _collection(tokens, depth - 1, styles)
+    if first == '"' or first == "'":
+        return Quoted(token[1:-1]) if styles else token[1:-1]
+    plain = token.strip(" ")
+    if plain in _NOT_INSIDE or plain[0] in "?:" or plain.startswith("- "):
+        raise Unusual
+    if ":" not in plain:
+        return _plain(plain, styles)
+    if plain[-1] == ":" or ": " in plain or ":?" in plain:
+        raise Unusual
+    return plain

@@ -32,10 +32,10 @@ spec:
       - name: main
         args: ["--port", '8080', -v, 1.10]
         env:
-          - {name: A, value: [nested, {deep: 1}]}
+          - {name: A, value: "b", image: a:1, deep: [{x: [y, 1.0], z: {}}, [ ]]}
           - name: B
 
-            value: "escaped \\" quote"
+            value: "in quotes" # another
         command:
         - sh
         - -c
@@ -230,8 +230,10 @@ def test_an_empty_document_is_none(text: str) -> None:
         "- a\nb: c\n",
         "a: b\n- c\n",
         "'a' b\n",
-        "a: {b: {c: [}}}\n",
-        "a: [" * 200 + "\n",
+        "a: [[[[[[[[[b]]]]]]]]]\n",
+        "a: [b,\n  c]\n",
+        'a: "\\n"\n',
+        "a: 'it''s'\n",
         "text\n",
     ],
 )
@@ -247,12 +249,14 @@ def test_values_in_brackets_are_not_shared() -> None:
     assert read_block("a: {b: [c]}\nd: []\n") == {"a": {"b": ["c"]}, "d": []}
 
 
-def test_nesting_beyond_half_of_the_limit_is_left_to_the_full_parser() -> None:
+@pytest.mark.parametrize("last", ["a: b", "- a: b", "- a: [[[[[[[[b]]]]]]]]"])
+def test_nesting_near_the_limit_is_left_to_the_full_parser(last: str) -> None:
     def nested(depth: int) -> str:
-        return "".join(f"{' ' * level}a:\n" for level in range(depth)) + " " * depth + "a: b\n"
+        return "".join(f"{' ' * level}a:\n" for level in range(depth)) + f"{' ' * depth}{last}\n"
 
-    assert read_block(nested(9), Limits(depth=20)) is not UNREAD
-    assert read_block(nested(10), Limits(depth=20)) is UNREAD
+    limits = Limits(depth=20)
+    assert read_block(nested(9), limits) == compose(nested(9), "f", 1, limits)
+    assert read_block(nested(10), limits) is UNREAD
 
 
 def test_each_pair_of_lines_is_read_as_by_the_full_parser() -> None:
@@ -273,6 +277,20 @@ def test_each_pair_of_lines_is_read_as_by_the_full_parser() -> None:
 )
 def test_random_lines_are_read_as_by_the_full_parser(lines: list[str], end: str) -> None:
     assert_same("\n".join(lines) + end)
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.sampled_from((*"[]{},:-?#", "[", "{", ", ", ": ", "a", "b: ", "1", "'c d'", '"e, f"', " ", "x:y", "~")),
+        max_size=12,
+    )
+)
+def test_random_brackets_are_read_as_by_the_full_parser(parts: list[str]) -> None:
+    text = "".join(parts)
+    closed = text + "".join("]" if part[0] == "[" else "}" for part in reversed(parts) if part[0] in "[{")
+    for value in (f"a: [{text}]\n", f"a: {{b: {text}}}\n", f"- {closed}\n"):
+        assert_same(value)
 
 
 @settings(max_examples=300)
