@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
@@ -19,8 +19,21 @@ _SERVER_METADATA = frozenset(
 _NESTED_LISTS = 10
 
 
+class Placed(NamedTuple):
+    """What was made of a manifest, for one application."""
+
+    manifest: Manifest
+    of: GroupKind
+    is_namespaced: bool
+    ref: ObjectRef
+    object: Manifest
+
+
 def desired_objects(
-    app: Application, manifests: Iterable[Manifest], is_namespaced: Callable[[GroupKind], bool]
+    app: Application,
+    manifests: Iterable[Manifest],
+    is_namespaced: Callable[[GroupKind], bool],
+    before: dict[int, Placed] | None = None,
 ) -> dict[ObjectRef, Manifest]:
     """
     Return what the Application declares, by ref, ready to be compared and applied.
@@ -28,16 +41,23 @@ def desired_objects(
     Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and
     what only the server may say are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise InvalidInput
     when an object has no name or kind, or stands twice.
+
+    ``before`` holds what this made for the same Application of manifests, by their identity, and is brought up to
+    date: what is made of the very same manifest is the very same object.
     """
     objects: dict[ObjectRef, Manifest] = {}
+    known, now = before or {}, {}
     for manifest in _unpacked(manifests, 0):
-        placed = _placed(app, manifest, is_namespaced)
-        ref = ref_of(placed)
-        if not ref.kind or not ref.name or not placed.get("apiVersion"):
-            raise InvalidInput("has no apiVersion, kind or metadata.name", subject=str(ref))
-        if ref in objects:
-            raise InvalidInput("is declared twice", subject=str(ref), cure="remove or rename one of them")
-        objects[ref] = marked(app, ref, declared(placed))
+        one = known.get(id(manifest))
+        if one is None or one.is_namespaced is not is_namespaced(one.of):
+            one = _placed(app, manifest, is_namespaced)
+        if one.ref in objects:
+            raise InvalidInput("is declared twice", subject=str(one.ref), cure="remove or rename one of them")
+        objects[one.ref] = one.object
+        now[id(manifest)] = one
+    if before is not None:
+        before.clear()
+        before.update(now)
     return objects
 
 
@@ -53,13 +73,24 @@ def _unpacked(manifests: Iterable[Manifest], depth: int) -> Iterator[Manifest]:
             yield from _unpacked(items, depth + 1)
 
 
-def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[GroupKind], bool]) -> Manifest:
-    metadata = metadata_of(manifest)
+def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[GroupKind], bool]) -> Placed:
     of = GroupKind(group_of(str(manifest.get("apiVersion") or "")), str(manifest.get("kind") or ""))
-    if is_namespaced(of):
-        if metadata.get("namespace"):
-            return manifest
-        return {**manifest, "metadata": {**metadata, "namespace": app.destination.namespace}}
+    placed = _in_namespace(app, manifest) if (namespaced := is_namespaced(of)) else _without_namespace(manifest)
+    ref = ref_of(placed)
+    if not ref.kind or not ref.name or not placed.get("apiVersion"):
+        raise InvalidInput("has no apiVersion, kind or metadata.name", subject=str(ref))
+    return Placed(manifest, of, namespaced, ref, marked(app, ref, declared(placed)))
+
+
+def _in_namespace(app: Application, manifest: Manifest) -> Manifest:
+    metadata = metadata_of(manifest)
+    if metadata.get("namespace"):
+        return manifest
+    return {**manifest, "metadata": {**metadata, "namespace": app.destination.namespace}}
+
+
+def _without_namespace(manifest: Manifest) -> Manifest:
+    metadata = metadata_of(manifest)
     return {**manifest, "metadata": {key: value for key, value in metadata.items() if key != "namespace"}}
 
 

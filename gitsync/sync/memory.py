@@ -16,6 +16,7 @@ from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.normalize import Placed
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 
@@ -86,6 +87,9 @@ class Memory:
     snapshot: Snapshot | None = None
     rendered_of: tuple[str, str, str] = ("", "", "")
     rendered: dict[str, Rendered] = field(default_factory=dict)
+    placed: dict[int, Placed] = field(default_factory=dict)
+    """What the last declared manifests were made to, for the application as it was then."""
+    placed_for: Application | None = None
     refused: tuple[str, InvalidInput] | None = None
     checked: Mapping[ObjectRef, Manifest] | None = None
     checked_by: Schemas | None = None

@@ -14,7 +14,7 @@ from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.normalize import desired_objects
+from gitsync.plan.normalize import Placed, desired_objects
 from gitsync.plan.schemas import kind_schema
 from gitsync.ports import Cluster, Live, Resource
 
@@ -44,15 +44,17 @@ class Observation:
 
 
 def declare(
-    app: Application, manifests: Sequence[Manifest], cluster: Cluster
+    app: Application, manifests: Sequence[Manifest], cluster: Cluster, before: dict[int, Placed] | None = None
 ) -> tuple[dict[ObjectRef, Manifest], bool]:
     """
     Return what the application declares, each object placed in its namespace and marked as ours.
 
+    What ``before`` has of an earlier call for the same application is taken over; see ``desired_objects``.
+
     False beside it says that a kind is not known yet, so that the answer may change without a change in Git.
     """
     scopes = _scopes(manifests, _resources(manifests, cluster).values())
-    objects = desired_objects(app, manifests, lambda of: scopes.get(of, True))
+    objects = desired_objects(app, manifests, lambda of: scopes.get(of, True), before)
     return created_namespace(app) | objects, all(ref.of in scopes for ref in objects)
 
 

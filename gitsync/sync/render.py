@@ -67,7 +67,9 @@ class Desire:
         is_same = rendered.app == turn.app and rendered.opened_by == keys
         if rendered.declared is None or not rendered.is_complete or not is_same:
             manifests = self._opened(turn, memory, commit, rendered.build, keys)
-            rendered.declared, rendered.is_complete = declare(turn.app, manifests, self._cluster)
+            if memory.placed_for != turn.app:
+                memory.placed_for, memory.placed = turn.app, {}
+            rendered.declared, rendered.is_complete = declare(turn.app, manifests, self._cluster, memory.placed)
             rendered.app, rendered.opened_by = turn.app, keys
         return rendered.declared
 

@@ -116,3 +116,28 @@ def test_nulls_are_dropped_at_any_depth_and_the_rest_is_shared():
     value = {"a": None, "b": {"c": None}, "d": [{"e": None}, 1], "f": {"g": 1}}
     assert without_nulls(value) == {"b": {}, "d": [{}, 1], "f": {"g": 1}}
     assert without_nulls(value)["f"] is value["f"]
+
+
+def test_what_was_made_of_the_very_same_manifest_is_taken_over():
+    one, other, before = config(), config(name="other"), {}
+    first = desired_objects(APP, [one, other], is_namespaced, before)
+    second = desired_objects(APP, [one, config(name="other")], is_namespaced, before)
+    assert first == second == desired_objects(APP, [one, other], is_namespaced)
+    assert [second[ref] is made for ref, made in first.items()] == [True, False]
+
+
+def test_a_kind_whose_scope_changed_is_placed_anew():
+    one, before = config(), {}
+    desired_objects(APP, [one], is_namespaced, before)
+    (ref,) = desired_objects(APP, [one], lambda _: False, before)
+    assert ref.namespace == ""
+
+
+def test_what_is_not_declared_any_more_is_forgotten_and_a_refusal_forgets_nothing():
+    one, other, before = config(), config(name="other"), {}
+    desired_objects(APP, [one, other], is_namespaced, before)
+    with pytest.raises(InvalidInput, match="declared twice"):
+        desired_objects(APP, [one, one], is_namespaced, before)
+    assert len(before) == 2
+    desired_objects(APP, [other], is_namespaced, before)
+    assert [made.manifest for made in before.values()] == [other]
