@@ -52,6 +52,7 @@ def test_a_list_at_an_exact_revision_shows_that_state(api: Client) -> None:
         ("resourceVersion=1&resourceVersionMatch=Odd", 422),
         ("continue=bogus", 400),
         ("limit=x", 400),
+        ("watch=1&timeoutSeconds=x", 400),
         ("resourceVersion=1&resourceVersionMatch=Exact", 410),
         ("watch=1&resourceVersion=abc", 500),
     ],

@@ -11,6 +11,7 @@ from gitsync.sandbox.admission import claims, limit_ranger, notes, pod_security,
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.lifecycle import check_namespace
 from gitsync.sandbox.admission.pod_security_labels import check_labels
+from gitsync.sandbox.admission.runtime_class import with_runtime_class
 from gitsync.sandbox.admission.webhooks import Caller
 from gitsync.sandbox.api import Api, Strategy
 
@@ -39,7 +40,8 @@ class Plugins:
             changed = limit_ranger.with_defaults(self._api, attributes.obj, attributes)
             changed = pods.with_service_account(self._api, changed, attributes, self._chance)
             changed = pods.with_priority(self._api, changed, attributes)
-            attributes = attributes.changed(pods.with_tolerations(changed))
+            changed = pods.with_tolerations(changed)
+            attributes = attributes.changed(with_runtime_class(self._api, changed, attributes))
         if attributes.is_new("", "PersistentVolumeClaim") and attributes.obj is not None:
             attributes = attributes.changed(claims.with_default_class(self._api, attributes.obj))
         attributes = self._mutate(attributes)

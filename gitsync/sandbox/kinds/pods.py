@@ -178,6 +178,8 @@ def _alias(alias: Mapping[str, Any], field: str) -> list[Cause]:
 def validate_pod(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a Pod, and that a change touches only what may change."""
     causes = validate_pod_spec(new["spec"], "spec")
+    if old is None and new["spec"].get("ephemeralContainers"):
+        causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if old is not None:
         causes += _pod_update(new["spec"], old["spec"])
     return causes

@@ -56,6 +56,31 @@ def test_an_account_that_is_not_there_is_refused() -> None:
     )
 
 
+def test_the_runtime_class_must_exist_and_says_what_runs_where() -> None:
+    world = World()
+    world.add(
+        "node.k8s.io/v1",
+        "RuntimeClass",
+        "kata",
+        handler="kata",
+        overhead={"podFixed": {"cpu": "100m"}},
+        scheduling={"nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    )
+    spec = world.admit(pod(runtimeClassName="kata", nodeSelector={"disk": "ssd"}))["spec"]
+    assert spec["overhead"] == {"cpu": "100m"}
+    assert spec["nodeSelector"] == {"disk": "ssd", "kata": "yes"}
+    assert {"key": "kata", "operator": "Exists"} in spec["tolerations"]
+    for members, why in (
+        ({"runtimeClassName": "none"}, 'RuntimeClass "none" not found'),
+        ({"overhead": {"cpu": "1"}}, "without corresponding RuntimeClass"),
+        ({"runtimeClassName": "kata", "overhead": {"cpu": "1"}}, "match RuntimeClass"),
+        ({"runtimeClassName": "kata", "nodeSelector": {"kata": "no"}}, "conflict: runtimeClass"),
+    ):
+        with pytest.raises(ApiError, match=why) as refusal:
+            world.admit(pod(**members))
+        assert refusal.value.code == 403
+
+
 def test_the_priority_is_that_of_the_class() -> None:
     world = World()
     world.add("scheduling.k8s.io/v1", "PriorityClass", "high", value=1000, preemptionPolicy="Never")

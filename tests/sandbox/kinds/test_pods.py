@@ -132,6 +132,12 @@ def test_a_pod_spec_is_checked(members: dict[str, Any], field: str, message: str
     assert any(where == f"{SPEC}.{field}" and text.startswith(message) for where, text in causes), causes
 
 
+def test_a_new_pod_has_no_ephemeral_containers() -> None:
+    spec = {**pod_spec(), "ephemeralContainers": [{"name": "shell", "image": "busybox:1"}]}
+    causes = refused(of("v1", "Pod", spec=spec))
+    assert ("spec.ephemeralContainers", "Forbidden: cannot be set on create") in causes
+
+
 def test_a_good_pod_has_no_causes() -> None:
     container = {
         "env": [
