@@ -220,7 +220,6 @@ def _var_references() -> Iterator[FieldSpec]:
 
 
 def _namespaces() -> Iterator[FieldSpec]:
-    yield FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
     yield FieldSpec(_kind("Namespace"), "metadata/name", create=True)
     yield FieldSpec(_kind("APIService", "apiregistration.k8s.io"), "spec/service/namespace", create=True)
     yield FieldSpec(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldspec import FieldSpec, NameReference, split_path, visit
@@ -18,6 +18,7 @@ from gitsync.render.scopes import Scopes
 from gitsync.render.styles import text_of
 
 _META: Final = ("metadata",)
+_HERE: Final = "."
 _ROLE_REF: Final = "roleRef/name"
 
 
@@ -30,6 +31,7 @@ def fix_references(
     What this makes of a resource depends on nothing but the objects that bore the names it looks up, and on which
     kinds and namespaces have any: that is what a memo has of it, and looks at again.
     """
+    _Ways(references, scopes).check(resources, steps)
     index = _Index(resources, scopes)
     if index.is_empty:
         return
@@ -62,6 +64,61 @@ def fix_references(
         else:
             resource.become(fixed.known)
         now[known] = fixed
+
+
+_Way: TypeAlias = "dict[str, _Way]"
+
+
+class _Ways:
+    """The ways through objects to the fields that name others, which Kustomize goes also where no name changed."""
+
+    def __init__(self, references: Sequence[NameReference], scopes: Scopes) -> None:
+        self._references = tuple(references)
+        self._scopes = scopes
+        self._by_gvk: dict[Gvk, _Way] = {}
+
+    def check(self, resources: Sequence[Resource], steps: Steps) -> None:
+        """Raise InvalidInput where a plain value stands in a way."""
+        steps.run(("ways", self._references), resources, self._check_all)
+
+    def _check_all(self, resources: Sequence[Resource]) -> None:
+        for resource in resources:
+            gvk = self._scopes.original_id(resource).gvk
+            if gvk not in self._by_gvk:
+                self._by_gvk[gvk] = self._of_kind(gvk)
+            blocked = _blocked(resource.manifest, self._by_gvk[gvk])
+            if blocked:
+                raise InvalidInput(
+                    f"{blocked} is a plain value, but must be a mapping or a list, for fields in it name other objects",
+                    where=resource.origin.file,
+                    subject=f"{resource.gvk.kind} {resource.name}",
+                    cure="correct the field",
+                )
+
+    def _of_kind(self, gvk: Gvk) -> _Way:
+        way: _Way = {}
+        for _, referrers in self._references:
+            for spec in referrers:
+                if spec.gvk.selects(gvk):
+                    inner = way
+                    for name in split_path(spec.path)[:-1]:
+                        inner = inner.setdefault(name, {})
+        return way
+
+
+def _blocked(node: Any, way: _Way) -> str:
+    """Return the path to a plain value that stands in the way, empty where none does."""
+    if isinstance(node, dict):
+        for name, further in way.items():
+            value = node.get(name)
+            if value is not None:
+                blocked = _blocked(value, further)
+                if blocked:
+                    return f"{name}.{blocked}" if blocked != _HERE else name
+        return ""
+    if isinstance(node, list):
+        return next((blocked for item in node if (blocked := _blocked(item, way))), "")
+    return "" if node is None else _HERE
 
 
 def _moves(spec: FieldSpec) -> bool:

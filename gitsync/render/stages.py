@@ -173,7 +173,7 @@ class Stages:
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:
     specs = tuple(spec_from(one) for one in label.get("fields") or ())
     if label.get("includeSelectors"):
-        return merge_specs(specs, config.common_labels)
-    if label.get("includeTemplates"):
+        specs = merge_specs(specs, config.common_labels)
+    elif label.get("includeTemplates"):
         specs = merge_specs(specs, config.template_labels)
     return merge_specs(merge_specs(specs, config.labels), (METADATA_LABELS,))

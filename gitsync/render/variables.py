@@ -117,7 +117,7 @@ def _value(variable: Variable, resources: Iterable[Resource]) -> Any:
                     subject=f"{resource.gvk.kind} {resource.name}",
                     cure="correct the fieldref",
                 )
-            return value
+            return "null" if value is None else value
     raise InvalidInput(
         f"the var {variable.name} reads {variable.gvk.kind} {variable.object_name}, which does not exist",
         where=variable.where,

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.render.trees import config_map, refusal, rendered
 
 POD = (
@@ -95,3 +97,27 @@ def test_many_objects_of_one_name_are_told_apart_in_good_time():
         referred({"kustomization.yaml": "resources: [r.yaml]\nnamePrefix: p-\n", "r.yaml": "---\n".join(parts)})
     ) == {"p-c"}
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("body", "blocked"),
+    [
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: x\n", "spec"),
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: x}}}\n", "containers"),
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [x]}}}\n", "containers"),
+        ("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nspec: {scaleTargetRef: x}\n", "scaleTargetRef"),
+    ],
+)
+def test_a_plain_value_on_the_way_to_a_reference_is_refused(body, blocked):
+    line = refusal({"kustomization.yaml": "resources: [r.yaml]\n", "r.yaml": f"{body}metadata: {{name: a}}\n"})
+
+    assert line.startswith("r.yaml: ")
+    assert f"{blocked} is a plain value" in line
+
+
+def test_null_and_empty_values_on_the_way_to_a_reference_are_fine():
+    manifest = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {volumes: [null]}}}\n"
+    )
+
+    assert rendered({"kustomization.yaml": "resources: [r.yaml]\n", "r.yaml": manifest}).manifests

@@ -201,3 +201,19 @@ def test_replicas_in_quotes_stay_in_quotes():
     manifest = DEPLOYMENT.replace("replicas: 1", 'replicas: "1"')
 
     assert patched(manifest, "replicas: [{name: web, count: 3}]\n")["spec"]["replicas"] == "3"
+
+
+@pytest.mark.parametrize("flag", ["includeSelectors", "includeTemplates"])
+def test_a_configuration_adds_fields_to_labels_with_selectors_and_templates(flag):
+    change = f"labels: [{{pairs: {{a: b}}, {flag}: true}}]"
+
+    assert configured("{}", "spec/x", create=True, change=change) == {"x": {"a": "b"}}
+
+
+def test_a_configuration_may_name_the_namespace_of_objects():
+    assert configured("{}", "metadata/namespace", change="namespace: ns") == {}
+
+
+def test_a_configuration_that_contradicts_the_defaults_is_refused():
+    with pytest.raises(InvalidInput, match="disagree on 'create'"):
+        configured("{}", "metadata/annotations", change="commonAnnotations: {a: b}")

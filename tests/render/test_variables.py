@@ -71,3 +71,14 @@ def test_a_name_is_declared_once():
     }
 
     assert "declared twice" in refusal(files)
+
+
+def test_a_var_that_is_null_is_a_text():
+    text = "resources: [r.yaml, c.yaml]\nvars:\n"
+    text += "- {name: V, objref: {apiVersion: v1, kind: ConfigMap, name: c}, fieldref: {fieldpath: data}}\n"
+
+    made = rendered({"kustomization.yaml": text, "r.yaml": POD, "c.yaml": config_map("c") + "data: null\n"}).manifests
+
+    assert [one["spec"]["containers"][0]["command"] for one in made if one["kind"] == "Pod"] == [
+        ["null", "xnull", "$(W)"]
+    ]
