@@ -8,6 +8,7 @@ render: as part of a shell loop or a hook, that is all one waits for.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 
@@ -20,7 +21,10 @@ def main() -> None:
             from gitsync.cli.guard import guarded
             from gitsync.cli.output import BuildFormat
 
-            guarded(build)(paths, Wish(), BuildFormat.YAML, check=False)
+            try:
+                guarded(build)(paths, Wish(), BuildFormat.YAML, check=False)
+            except SystemExit as end:
+                os._exit(int(end.code or 0))  # all is said, and taking the interpreter apart would only take time
         case _:
             from gitsync.cli.main import main as run
 

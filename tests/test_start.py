@@ -38,6 +38,25 @@ def test_it_refuses_as_with_options(app: Path) -> None:
     assert (short.stderr, short.returncode) == (long.stderr, 2)
 
 
+def test_it_prints_all_before_it_ends(app: Path) -> None:
+    (app / "a.yaml").write_text("---\n".join(CONFIG_MAP.replace("a}", f"a{n}}}") for n in range(2000)))
+
+    done = gitsync("build", app)
+
+    assert done.stdout.count("kind: ConfigMap\n") == 2000
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_full_disk_is_one_line_and_an_exit_code(app: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "gitsync", "build", str(app)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert "No space left" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.returncode == 70
+
+
 def test_options_are_still_parsed(app: Path) -> None:
     assert "Usage" in gitsync("build", "--help").stdout
     assert gitsync("build", "--nothing").returncode == 2
