@@ -21,6 +21,16 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _VALUE_ONLY = ("description", "type", "default", "additionalProperties", "nullable")
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
+_GO_WORDS = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+}
 
 
 def validate_schema(schema: Schema, field: str) -> list[Cause]:
@@ -95,17 +105,27 @@ def _keywords(schema: Schema, field: str, causes: list[Cause]) -> None:
             causes.append(forbidden(f"{field}.{name}", f"{name} is not supported"))
     pattern = schema.get("pattern")
     if pattern:
-        try:
-            re2.compile(pattern)
-        except re2.error as error:
-            causes.append(
-                invalid(f"{field}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
-            )
+        why = _misspelled(pattern)
+        if why:
+            causes.append(invalid(f"{field}.pattern", pattern, f"must be a valid regular expression, but isn't: {why}"))
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         path = f"{field}.x-kubernetes-preserve-unknown-fields"
         causes.append(invalid(path, False, "must be true or undefined"))
     if schema.get("x-kubernetes-embedded-resource"):
         _embedded(schema, field, causes)
+
+
+def _misspelled(pattern: str) -> str:
+    """Return why a pattern is no regular expression, in Go's words; empty where it is one."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error.args[0])
+        why, _, where = said.partition(": ")
+        return f"error parsing regexp: {_GO_WORDS.get(why, why)}: `{where}`"
+    return ""
 
 
 def _embedded(schema: Schema, field: str, causes: list[Cause]) -> None:

@@ -91,6 +91,22 @@ def test_a_schema_that_is_not_structural_is_refused(schema: Any, field: str, mes
     assert (field, message) in causes_of(crd)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(", "missing closing ): `(`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("\\q", "invalid escape sequence: `\\q`"),
+    ],
+)
+def test_a_pattern_is_refused_in_the_words_of_the_server(pattern: str, why: str) -> None:
+    causes = causes_of(definition(spec_schema(a={"type": "string", "pattern": pattern})))
+    assert [text.partition("isn't: ")[2] for _, text in causes] == [f"error parsing regexp: {why}"]
+
+
 def test_a_rule_that_does_not_compile_is_refused() -> None:
     rules = [{"rule": "self.a >"}, {"rule": "other == 1"}, {"rule": ""}]
     schema = spec_schema(a={"type": "string", "x-kubernetes-validations": rules})
