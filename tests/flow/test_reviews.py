@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from gitsync.objects.person import Person
+from gitsync.objects.record import AuditRecord, Outcome
 from tests.flow.world import NAMESPACE, World, deployment, until
 from tests.reviews import approval, keep, rejection
 
@@ -65,6 +68,19 @@ def test_a_closed_window_is_said_to_be_one_and_outlasts_an_approval(world: World
 
     world.application(sync={"windows": []})
     until(lambda: replicas(world) == 0, 10, world.status)
+
+
+def test_the_audit_keeps_so_many_days_as_the_operator_says(world: World) -> None:
+    world.start()
+    records = world.controller.records
+    old = AuditRecord(KEY, "update", "/ConfigMap/shop/a", Outcome.SUCCEEDED, datetime(2020, 1, 1, tzinfo=UTC), "s")
+    records.audit([old, replace(old, timestamp=datetime.now(UTC))])
+    world.stop()
+
+    world.start(audit_days=30)
+    records = world.controller.records
+    until(lambda: [link.action for link in records.export()] == ["update", "trim"], 5)
+    assert records.verify() == ()
 
 
 def test_a_rejection_holds_what_no_person_had_to_approve(world: World) -> None:
