@@ -21,14 +21,15 @@ from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, environment, run, signed_in
 from gitsync.source.rules import is_commit, shown_url
 from gitsync.source.semver import parse_range
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import DAMAGED, READERS, Limits, distrust
 
 _NEVER = float("-inf")
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
-_BROKEN = ("corrupt", "bad object", "missing blob", "missing tree", "unable to read", "not a valid object", "inflate")
+_BROKEN = (
+    *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
+    *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
+)
 _UNKNOWN = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
-_READERS = "gitsync-readers"
-"""A file of a mirror: by which credentials the server let us in."""
 
 
 class Mirror:
@@ -93,13 +94,13 @@ class Mirror:
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
         if not self._is_reader(credentials):
-            with (self.path / _READERS).open("a") as readers:
+            with (self.path / READERS).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
         self._asked_at[credentials] = time.monotonic()
 
     def _is_reader(self, credentials: Credentials) -> bool:
         """Whether the server let these credentials in before; that is remembered over a restart."""
-        readers = self.path / _READERS
+        readers = self.path / READERS
         return readers.exists() and self._digest(credentials) in readers.read_text().split()
 
     def _digest(self, credentials: Credentials) -> str:
@@ -116,24 +117,29 @@ class Mirror:
         with self._lock:
             if credentials not in self._asked_at and not self._is_reader(credentials):
                 self._ask(credentials)
-            if self._has(commit):
+            is_damaged = (self.path / DAMAGED).exists()
+            if not is_damaged and self._has(commit):
                 return
             name = self._full_name(revision)
             wanted = f"+{name}:{name}" if name else f"+{commit}:refs/gitsync/{commit}"
             try:
+                if is_damaged:
+                    raise _Damaged
                 self._fetch(wanted, credentials)
                 if not self._has(commit):
                     self._fetch(f"+{commit}:refs/gitsync/{commit}", credentials)
+                if not self._has(commit) and self._has(commit, "commit"):  # git fetches no files of a commit it has
+                    raise _Damaged
             except _Damaged:
-                self._rebuild()
-                self._fetch(wanted, credentials)
+                self._rebuild(wanted, credentials)
             if not self._has(commit):
                 raise InvalidInput(
                     f"commit {commit[:12]} does not exist in {shown_url(self.url)}", where="spec.source.revision"
                 )
 
-    def _fetch(self, refspec: str, credentials: Credentials) -> None:
-        self._talk(credentials, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", refspec)
+    def _fetch(self, refspec: str, credentials: Credentials, into: Path | None = None) -> None:
+        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", refspec)
+        self._talk(credentials, *arguments, into=into)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
@@ -145,12 +151,16 @@ class Mirror:
             run(self.path, "update-ref", f"refs/heads/{branch}", commit, env=self._env)
             self._asked_at = dict.fromkeys(self._asked_at, _NEVER)
 
-    def _talk(self, credentials: Credentials, *arguments: str) -> bytes:
+    def _talk(self, credentials: Credentials, *arguments: str, into: Path | None = None) -> bytes:
         self._open()
         with signed_in(self.url, credentials, self._schemes) as env:
             try:
                 return run(
-                    self.path, *arguments, env=env, timeout=self._limits.seconds, max_file_bytes=self._limits.pack_bytes
+                    into or self.path,
+                    *arguments,
+                    env=env,
+                    timeout=self._limits.seconds,
+                    max_file_bytes=self._limits.pack_bytes,
                 )
             except GitFailed as error:
                 if _is_damaged(str(error)):
@@ -158,25 +168,35 @@ class Mirror:
                 raise SourceUnavailable(_reason(str(error)), where=shown_url(self.url)) from error
 
     def _open(self) -> None:
-        if (self.path / "HEAD").exists():
-            return
+        if not (self.path / "HEAD").exists():
+            self._swap(self._make())
+
+    def _make(self) -> Path:
+        """Return an empty mirror beside this one."""
         beside = self.path.with_suffix(".new")
         shutil.rmtree(beside, ignore_errors=True)
         with Repo.init(beside, mkdir=True, bare=True) as repo:
             repo.create_remote("origin", self.url, allow_unsafe_protocols=True)
+        return beside
+
+    def _swap(self, beside: Path) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         beside.rename(self.path)
 
-    def _rebuild(self) -> None:
-        """Drop a damaged mirror; the next use makes it anew, and the applications keep what they last rendered."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._open()
+    def _rebuild(self, refspec: str, credentials: Credentials) -> None:
+        """Fetch into a mirror beside this damaged one, and swap; until that is done the damaged one stays."""
+        beside = self._make()
+        self._fetch(refspec, credentials, into=beside)
+        readers = self.path / READERS
+        if readers.exists():
+            shutil.copy(readers, beside)
+        self._swap(beside)
 
-    def _has(self, commit: str) -> bool:
+    def _has(self, commit: str, kind: str = "tree") -> bool:
         if not (self.path / "HEAD").exists():
             return False
         try:
-            run(self.path, "cat-file", "-e", f"{commit}^{{tree}}", env=self._env)
+            run(self.path, "cat-file", "-e", f"{commit}^{{{kind}}}", env=self._env)
         except GitFailed:
             return False
         return True
@@ -201,6 +221,7 @@ class Mirror:
                     for item in found
                 )
         except (GitError, ODBError, BadName, BadObject, ValueError, OSError) as error:
+            distrust(self.path)
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read from the mirror") from error
 
     def changed_paths(self, before: str, after: str) -> frozenset[str] | None:

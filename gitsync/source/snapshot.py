@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from gitsync.objects.tree import Entry
 from gitsync.source.git import GitFailed, environment, run
 
 _ENTRIES = {"100644": Entry.FILE, "100755": Entry.FILE, "100664": Entry.FILE, "120000": Entry.LINK}
+READERS = "gitsync-readers"
+"""A file of a mirror: by which credentials the server let us in."""
+DAMAGED = "gitsync-damaged"
+"""A file of a mirror that could not be read: it is to be made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,13 @@ class Limits:
     pack_bytes: int = 2 << 30
     seconds: float = 120.0
     """How long one talk with the server may take."""
+
+
+def distrust(git_dir: Path) -> None:
+    """Note in a mirror of ours that it is damaged, for whoever fetches next; other repositories are left alone."""
+    if (git_dir / READERS).exists():
+        with contextlib.suppress(OSError):
+            (git_dir / DAMAGED).touch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,7 @@ class GitTree:
         try:
             listing = run(self._git_dir, "ls-tree", "-r", "-t", "-z", "-l", commit, env=self._env)
         except GitFailed as error:
+            distrust(self._git_dir)
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read: {error}") from error
         for line in listing.split(b"\0"):
             if not line:
@@ -113,12 +126,13 @@ class GitTree:
             header = batch.stdout.readline().split()
             if len(header) == 3 and header[1] == b"blob":
                 content = batch.stdout.read(int(header[2]))
-                batch.stdout.read(1)
-                return content
+                if batch.stdout.read(1):  # else git gave up on the way
+                    return content
         except OSError:
             header = []
         self._stop()
-        raise SourceUnavailable("the object of this file is missing from the mirror", where=path)
+        distrust(self._git_dir)
+        raise SourceUnavailable("the object of this file is damaged or missing in the mirror", where=path)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._batch = subprocess.Popen(

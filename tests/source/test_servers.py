@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,9 @@ from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
-from gitsync.source.snapshot import Limits
+from gitsync.source.snapshot import GitTree, Limits
 from tests.githttp import GitServer
-from tests.gitrepo import GitRepo
+from tests.gitrepo import GitRepo, git
 
 ADA = Credentials(username="ada", password="right")
 EVE = Credentials(username="eve", password="guessed")
@@ -78,6 +80,66 @@ def test_after_a_start_what_was_read_before_can_be_read_while_the_server_is_away
         again.snapshot(branch, EVE, commit)
     kept = b"".join(file.read_bytes() for file in (tmp_path / "mirrors").rglob("gitsync-*"))
     assert b"right" not in kept
+
+
+def objects(mirror: Path) -> dict[str, list[Path]]:
+    """Return the loose objects of a mirror by their type."""
+    found: dict[str, list[Path]] = {"commit": [], "tree": [], "blob": []}
+    for file in sorted(mirror.glob("objects/??/*")):
+        found[git(mirror, "cat-file", "-t", file.parent.name + file.name)].append(file)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["commit", "tree", "blob"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_mirror_with_flipped_bits_is_made_anew_beside_it_and_swapped(
+    tmp_path: Path, server: GitServer, repo: GitRepo, kind: str, seed: int
+) -> None:
+    first = repo.commit({f"app/{name}.yaml": f"a: {name * 500}" for name in "abc"})
+    source, branch = repositories(tmp_path), GitSource(server.url("origin.git"))
+    source.snapshot(branch, ADA, source.resolve(branch, ADA)).tree.read("app/a.yaml")
+    (mirror,) = (tmp_path / "mirrors").iterdir()
+    chance = random.Random(seed)
+    for file in objects(mirror)[kind]:
+        content = bytearray(file.read_bytes())
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        file.chmod(0o600)
+        file.write_bytes(content)
+
+    def read(source: Repositories) -> list[bytes]:
+        tree = source.snapshot(branch, ADA, first).tree
+        return [tree.read(f"app/{name}.yaml") for name in "abc"]
+
+    wanted = [f"a: {name * 500}".encode() for name in "abc"]
+    again = repositories(tmp_path)  # what was read before a restart is in no memory
+    for _ in range(2):
+        with suppress(SourceUnavailable):
+            assert read(again) == wanted
+    assert read(again) == wanted
+    assert [folder.name for folder in (tmp_path / "mirrors").iterdir()] == [mirror.name]
+
+
+def test_a_damaged_mirror_stays_while_the_server_is_away(tmp_path: Path, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    with GitServer(tmp_path / "git") as server:
+        branch = GitSource(server.url("origin.git"))
+        source = repositories(tmp_path)
+        source.snapshot(branch, ADA, source.resolve(branch, ADA))
+    (mirror,) = (tmp_path / "mirrors").iterdir()
+    (mirror / "gitsync-damaged").touch()
+    with pytest.raises(SourceUnavailable, match="refused or did not answer"):
+        source.snapshot(branch, ADA, commit)
+    assert git(mirror, "cat-file", "-t", commit) == "commit"
+
+
+def test_a_repository_that_is_not_ours_is_never_marked(tmp_path: Path, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    (blob,) = objects(repo.work / ".git")["blob"]
+    blob.chmod(0o600)
+    blob.write_bytes(b"broken")
+    with pytest.raises(SourceUnavailable, match="damaged"):
+        GitTree(repo.work / ".git", commit).read("a.yaml")
+    assert not list((repo.work / ".git").glob("gitsync-*"))
 
 
 def test_a_server_that_trickles_is_given_up_at_the_deadline_and_others_go_on(
