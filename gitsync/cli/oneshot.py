@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.options import Site, load_settings
+from gitsync.cli.options import Site
 from gitsync.cli.reading import AsMe, Folder, Here, Reading
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.decide import decide
@@ -68,11 +68,9 @@ class Desk:
         self.client = connect(site.kubeconfig)
         self.cluster = AsMe(self.client)
         self.live = Reading(self.cluster)
-        self._mirrors = site.data / "mirrors"
         schemes = (*SAFE_SCHEMES, "file") if site.file_urls else SAFE_SCHEMES
-        self.source = Repositories(self._mirrors, schemes=schemes)
-        self._policies, self._rules = read_policies(site.policies or load_settings().policies)
-        self._age_key = site.age_key
+        self.source = Repositories(site.data / "mirrors", schemes=schemes)
+        self._site = site
         self._clock = SystemClock()
 
     def look(self, namespace: str, name: str, local: Path | None = None) -> Look:
@@ -87,7 +85,7 @@ class Desk:
         if local is not None:
             place = open_path(str(local))
             turn.app = replace(turn.app, source=replace(turn.app.source, path=place.path or "."))
-            return self._judged(turn, memory, Folder(self._mirrors, place.tree), Commit(""), ())
+            return self._judged(turn, memory, Folder(self._site.data / "mirrors", place.tree), Commit(""), ())
         notes = self._fetched(turn, memory)
         assert turn.commit is not None
         return self._judged(turn, memory, self.source, turn.commit, notes)
@@ -114,10 +112,10 @@ class Desk:
 
     def _keys(self, app: Application, cluster: Cluster, live: Live) -> tuple[str, ...]:
         """Return the keys of the Application's Secret, or of a file where one is given in its place."""
-        if self._age_key is None or not app.source.decryption_keys:
+        if self._site.age_key is None or not app.source.decryption_keys:
             return decryption_keys(app, cluster, live)
         try:
-            return (self._age_key.read_text(encoding="utf-8"),)
+            return (self._site.age_key.read_text(encoding="utf-8"),)
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("is no file of age keys that can be read", where="--age-key") from error
 
@@ -143,14 +141,15 @@ class Desk:
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             Planner(self.cluster, state, pool).plan(turn, memory)
         assert turn.plan is not None
+        policies, rules = read_policies(self._site.policies)
         verdict = decide(
             turn.plan,
             turn.app,
-            policy_for(self._policies, turn.app),
+            policy_for(policies, turn.app),
             None,
             turn.now,
             manual=turn.is_requested,
-            violations=violations_of(turn.app, turn.plan, self._policies, self._rules),
+            violations=violations_of(turn.app, turn.plan, policies, rules),
         )
         return Look(
             turn.app,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -85,3 +86,11 @@ def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
         until(lambda: world.status()["health"] == "Healthy", 10, world.status)
         yield Shop(world, gitsync, first, second)
         world.close()
+
+
+def as_account(world: World, name: str, file: Path) -> Path:
+    """Write a kubeconfig for a ServiceAccount of the namespace ``shop``, and return its path."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = world.client.send("POST", f"/api/v1/namespaces/shop/serviceaccounts/{name}/token", request)
+    file.write_text(re.sub(r"token: .*", f"token: {answer['status']['token']}", world.kubeconfig.read_text()))
+    return file

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.conftest import Gitsync, Shop
+from tests.cli.conftest import Gitsync, Shop, as_account
 from tests.flow.world import config_map, until
 
 PROMPT = {"name": "prompt", "namespace": "shop"}
@@ -163,14 +162,7 @@ def test_a_kubeconfig_that_is_not_there_is_named(gitsync: Gitsync, tmp_path: Pat
 def test_who_may_see_one_namespace_is_told_to_name_it(shop: Shop, tmp_path: Path) -> None:
     world = shop.world
     world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "shop"}})
-    answer = world.client.send(
-        "POST",
-        "/api/v1/namespaces/shop/serviceaccounts/viewer/token",
-        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )
-    config = world.kubeconfig.read_text()
-    limited = tmp_path / "limited"
-    limited.write_text(re.sub(r"token: .*", f"token: {answer['status']['token']}", config))
+    limited = as_account(world, "viewer", tmp_path / "limited")
 
     done = shop("status", "--kubeconfig", limited)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from tests.cli.conftest import Shop
+from tests.cli.conftest import Shop, as_account
 from tests.flow.world import NAMESPACE, config_map, until
 from tests.secrets.sealing import Sealer, new_key
 
@@ -161,3 +161,31 @@ def test_automation_that_is_off_and_a_dependency_are_noted(shop: Shop) -> None:
         "automation is off: it waits until somebody asks: gitsync sync late",
         "depends on Application gitsync/nobody, which does not exist",
     ]
+
+
+def test_dry_runs_take_the_rights_of_the_application_where_they_may(shop: Shop, tmp_path: Path) -> None:
+    world = shop.world
+    rest(shop)
+    found = world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1")
+    assert found is not None
+    world.application(destination={"namespace": "shop", "serviceAccountName": "deployer"}, suspend=True)
+    world.repo.commit(
+        "fewer", {"shop/prompt.yaml": config_map("prompt", other="x")}
+    )  # whether a field goes, the server knows
+    refused = 'cannot be done: ConfigMap shop/prompt: configmaps "prompt" is forbidden: User "system:serviceaccount:'
+
+    assert f'{refused}gitsync:deployer"' in shop("plan", "shop").out
+
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch"]}
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    account = {"kind": "ServiceAccount", "name": "me", "namespace": "shop"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "me"}
+    world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "me", "namespace": "shop"}})
+    world.apply({**rbac, "kind": "ClusterRole", "metadata": {"name": "me"}, "rules": [everything]})
+    world.apply(
+        {**rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "me"}, "subjects": [account], "roleRef": role}
+    )
+    limited = as_account(world, "me", tmp_path / "limited")
+    done = shop("plan", "shop", "--kubeconfig", limited, "--allow-file-urls")
+    assert "~ update ConfigMap shop/prompt" in done.out
+    assert "cannot be done" not in done.out
