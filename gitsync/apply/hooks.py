@@ -22,11 +22,16 @@ from gitsync.ports import Cluster, Live
 
 @dataclass(slots=True)
 class HookRun:
-    """How far one hook of one sync is: ``removing`` is the uid that has to go first, ``uid`` the one that runs."""
+    """
+    How far one hook of one sync is: ``removing`` is the uid that has to go first, ``uid`` the one that runs.
+
+    ``is_deleted`` says that it was, as its policy asks.
+    """
 
     removing: str = ""
     uid: str = ""
     result: Result | None = None
+    is_deleted: bool = False
 
 
 Runs = dict[tuple[ObjectRef, HookPhase], HookRun]
@@ -73,13 +78,14 @@ class Hooks:
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(job, late)
 
-    def sweep(self, job: Job) -> tuple[Result, ...]:
-        """Delete the hooks of syncs that are over which their policies want gone."""
-        leftovers = {
-            change.ref: uid_of(change.live)
-            for change in job.plan.changes
-            if is_hook(change) and change.live is not None and _is_leftover(job, change.ref, change.live)
-        }
+    def sweep(self, job: Job, runs: Runs) -> tuple[Result, ...]:
+        """Delete the hooks that have ended and that their policies want gone, but for those that these runs deleted."""
+        deleted = {ref for (ref, _), run in runs.items() if run.is_deleted}
+        leftovers = {}
+        for ref in {change.ref for change in job.plan.changes if is_hook(change)} - deleted:
+            found = look(job, ref, self._cluster, self._live)
+            if found is not None and _is_leftover(job, ref, found):
+                leftovers[ref] = uid_of(found)
         return tuple(self._delete(job, leftovers))
 
     def _advance(self, job: Job, change: Change, run: HookRun, mark: str) -> str:
@@ -118,7 +124,8 @@ class Hooks:
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
         run.result = Result(change, outcome, f"{change.ref}: {status.message}" if failed else "")
         if _policy_for(status.health) in options.hook_delete:
-            self._delete(job, {change.ref: run.uid})
+            (deleted,) = self._delete(job, {change.ref: run.uid})
+            run.is_deleted = deleted.outcome is Outcome.SUCCEEDED
         return ""
 
     def _delete(self, job: Job, uids: dict[ObjectRef, str]) -> list[Result]:

@@ -83,7 +83,8 @@ class Converger:
             self._execution.run(turn, memory, trigger)
             self._observe(turn, desired)
             self._planner.plan(turn, memory)
-        self._execution.sweep(turn, memory)
+        else:
+            self._execution.sweep(turn, memory)
         self._conclude(turn, memory)
 
     def clear(self, turn: Turn, memory: Memory) -> bool:
@@ -262,6 +263,9 @@ class Converger:
             turn.message = "; ".join(turn.verdict.reasons)
         elif turn.problems:
             turn.phase, turn.reason = "Failed", "ApplyFailed"
+        elif memory.attempts.message and memory.attempts.of == turn.input:
+            turn.phase, turn.reason = "Failed", "SyncFailed"
+            turn.message = memory.attempts.message
         elif all(is_terminating(change) for change in plan.writes):
             turn.phase, turn.reason = "Executing", "Deleting"
             turn.message = f"waits for {plan.writes[0].ref} to be gone"

@@ -101,7 +101,8 @@ class Execution:
         now, had_open_intents = self._clock.monotonic(), memory.has_open_intents
         if now >= memory.sweep_due:
             memory.has_open_intents = True  # also when the audit fails on the way
-            results = self._hooks.sweep(self._job(turn, plan, turn.goal or Commit(turn.applied), lambda entries: None))
+            job = self._job(turn, plan, turn.goal or Commit(turn.applied), lambda entries: None)
+            results = self._hooks.sweep(job, {})
             memory.has_open_intents = had_open_intents or any(result.is_unknown for result in results)
             delays = [_delay(result.error) for result in results if result.error is not None]
             memory.sweep_due = now + max(delays, default=0.0)
@@ -210,6 +211,8 @@ class Execution:
         phase = _HOOKS_OF_DELETION.get(operation.trigger)
         if phase is not None:
             yield self._hooks.run(job, operation.hooks, phase)
+            left = [done for done in self._hooks.sweep(job, operation.hooks) if isinstance(done.error, TransientError)]
+            yield Round(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
             return
         yield self._hooks.run(job, operation.hooks, HookPhase.PRE_SYNC)
         yield self._apply(turn, operation, job)
@@ -264,11 +267,14 @@ class Execution:
         memory.failed = {result.change.ref: result for result in failed}
         if message:
             turn.wake_in(count_failure(memory, turn, failed, now))
+            memory.attempts.message = message
         else:
             count_success(memory, turn)
             turn.settle(operation.commit.id)
         turn.message = message
         self.finish(turn, memory, operation, message)
+        if operation.hooks:
+            turn.wake_in(_AGAIN)  # then it is seen whether their deletes were taken
         return not message
 
 

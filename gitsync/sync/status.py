@@ -157,7 +157,7 @@ def _render_condition(turn: Turn) -> list[Condition]:
 
 
 def _reconciling(turn: Turn) -> Condition:
-    is_going_on = turn.phase in ("Executing", "AwaitingApproval", "Observing", "Planning")
+    is_going_on = turn.phase in ("Executing", "Deleting", "AwaitingApproval", "Observing", "Planning")
     if is_going_on or turn.reason == Hold.WINDOW.value or isinstance(turn.error, TransientError):
         return Condition("Reconciling", "True", turn.reason or turn.phase, _why(turn))
     return Condition("Reconciling", "False", "Done", "")

@@ -124,7 +124,7 @@ def test_a_deletion_goes_on_after_a_restart_without_git_and_runs_no_hook_twice(w
     world.stop()
     world.repo.bare.rename(world.repo.bare.with_name("away.git"))
     world.start()
-    until(lambda: world.condition("Ready").get("message", "").startswith("waits for hook"), 10, world.status)
+    until(lambda: world.condition("Reconciling").get("message", "").startswith("waits for hook"), 10, world.status)
     world.sandbox.set_speed(20)
     until(lambda: is_gone(world), 30, world.status)
     assert [step for step in done(world) if step[0] == "hook"] == [("hook", "before"), ("hook", "after")]

@@ -62,6 +62,13 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     assert status["resources"]["missing"] == 1
 
 
+def test_a_deletion_that_goes_on_is_reconciling() -> None:
+    going = turn()
+    going.phase, going.message = "Deleting", "waits for hook Job shop/before to finish"
+    found = condition(status_of(going), "Reconciling")
+    assert (found["status"], found["message"]) == ("True", "waits for hook Job shop/before to finish")
+
+
 def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
     blind = turn()
     blind.plan = blind.observation = None

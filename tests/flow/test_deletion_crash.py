@@ -1,0 +1,127 @@
+"""A deletion that is interrupted at any call goes on: each hook runs once, in its place, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitsync.errors import GitsyncError
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Renderer
+from gitsync.sandbox.server import Sandbox
+from gitsync.workers.pool import RenderPool
+from tests.faults.engine import Engine, Ticking
+from tests.faults.line import Call, Crashed, Line
+from tests.flow.test_hooks import job
+from tests.flow.world import World, config_map
+
+FILES = {
+    "shop/a.yaml": config_map("a", x="1"),
+    "shop/before.yaml": job("before", "PreDelete"),
+    "shop/after.yaml": job("after", "PostDelete", policy="HookSucceeded"),
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Sandbox() as sandbox:
+        sandbox.set_speed(40.0)
+        made = World(tmp_path, sandbox)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def renderer() -> Iterator[RenderPool]:
+    pool = RenderPool(1, 60.0, 1024)
+    yield pool
+    pool.close()
+
+
+class Deletion:
+    """One application in a namespace of its own, synced in peace and then deleted with one crash."""
+
+    def __init__(self, world: World, renderer: Renderer, name: str) -> None:
+        self.world, self.renderer, self.name = world, renderer, name
+        self.clock = Ticking()
+        self.writes: list[tuple[str, str, str]] = []
+        world.namespace(name)
+        source = {"repoURL": world.repo.url, "path": "shop", "revision": "main"}
+        manifest = {
+            "apiVersion": "gitsync.dev/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": "shop", "namespace": name},
+            "spec": {"source": source, "sync": {"interval": "1h"}},
+        }
+        world.apply(manifest)
+        self.drive(Line(), lambda found: len(found["metadata"].get("finalizers") or []) == 3 and is_synced(found))
+        world.client.send("DELETE", f"/apis/gitsync.dev/v1alpha1/namespaces/{name}/applications/shop", {})
+
+    def drive(self, line: Line, is_over: Any) -> None:
+        """Take turn after turn, with a new engine after a crash, until it is over."""
+        engine = Engine(self.world, self.renderer, self.clock, line)
+        give_up = time.monotonic() + 30
+        try:
+            while time.monotonic() < give_up:
+                try:
+                    engine.applications.reconcile(f"{self.name}/shop")
+                except GitsyncError:
+                    pass
+                except Crashed:
+                    engine.stop()
+                    self.writes += engine.line.writes
+                    engine = Engine(self.world, self.renderer, self.clock, Line())
+                ref = ObjectRef("gitsync.dev", "Application", self.name, "shop")
+                if is_over(self.world.cluster.read(ref, "v1alpha1")):
+                    self.writes += engine.line.writes
+                    return
+                self.clock.tick()
+                time.sleep(0.002)
+        finally:
+            engine.stop()
+        raise AssertionError(f"{self.name}: {line.calls}")
+
+    def run(self, struck: Call | None, failure: str) -> Line:
+        self.writes.clear()
+        here = None
+        if struck is not None:
+            here = Call(struck.edge, struck.method, struck.target.replace("@", self.name), struck.nth)
+        line = Line(here, failure)
+        self.drive(line, lambda found: found is None)
+        return line
+
+    def check(self, what: str) -> None:
+        order = [target.rpartition("/")[2] for method, target, uid in self.writes if uid or method == "delete"]
+        for hook in ("before", "after"):
+            uids = {uid for method, target, uid in self.writes if method == "apply" and target.endswith(f"/{hook}")}
+            assert len(uids) == 1, f"{what}: hook {hook} ran {len(uids)} times"
+        assert {"before", "a", "after"} <= set(order), f"{what}: {self.writes}"
+        assert order.index("before") < order.index("a") < order.index("after"), what
+        for kind, name, api in (("ConfigMap", "a", "v1"), ("Job", "before", "batch/v1"), ("Job", "after", "batch/v1")):
+            assert self.world.get(kind, name, self.name, api) is None, f"{what}: {kind} {name} is left"
+
+
+def is_synced(found: dict[str, Any]) -> bool:
+    return (found.get("status") or {}).get("phase") == "Synced"
+
+
+@pytest.mark.timeout(300)
+def test_a_crash_at_any_call_ends_in_the_same_state(world: World, renderer: RenderPool) -> None:
+    world.repo.commit("hooks", dict(FILES))
+    clean = Deletion(world, renderer, "clean")
+    made = {Call(c.edge, c.method, c.target.replace("clean", "@"), c.nth) for c in clean.run(None, "").calls}
+    clean.check("clean")
+    edges = ("api", "database") if os.environ.get("GITSYNC_FAULTS") == "all" else ("api",)
+    calls = sorted(call for call in made if call.edge in edges)
+    struck = 0
+    for number, (call, failure) in enumerate((c, f) for c in calls for f in ("crash-before", "crash-after")):
+        case = Deletion(world, renderer, f"case-{number}")
+        struck += case.run(call, failure).is_struck
+        case.check(f"{failure} at {call}")
+    assert struck >= 20, f"{struck} of {2 * len(calls)} schedules struck"
+    print(f"{struck} of {2 * len(calls)} schedules struck")
