@@ -41,11 +41,12 @@ class Operation:
 
 @dataclass(slots=True)
 class Attempts:
-    """Failures of one input in a row: the next try is due at ``due``, by the monotonic clock."""
+    """Failures of one input in a row: why the last one, and when, by the monotonic clock, the next try is due."""
 
     of: tuple[str, int, str]
     failures: int = 0
     due: float = 0.0
+    message: str = ""
 
 
 @dataclass(slots=True)
