@@ -242,7 +242,7 @@ class _Target:
             if self._session.build_metadata:
                 step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
                 for resource in self._into.resources:
-                    resource.steps += (step,) * stage.times
+                    resource.note(step, stage.times)
 
     @staticmethod
     def _act(resources: Sequence[Resource], stages: Sequence[Stage]) -> None:

@@ -143,10 +143,7 @@ def _result(
         for resource in unfinished:
             _finish(resource, build_metadata)
 
-    if build_metadata:  # where a resource comes from is no part of what is known of it
-        finish(resources)
-    else:
-        steps.run("finish", resources, finish)
+    steps.run("finish", resources, finish)
     steps.keep()
     return Build(
         tuple(resource.manifest for resource in resources),

@@ -100,6 +100,16 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
     return {key: _read_again(value) for key, value in manifest.items()}
 
 
+def replaces_annotations(operations: Sequence[dict[str, Any]]) -> bool:
+    """Return whether operations take away all annotations that were there."""
+    means = ("/metadata", "/metadata/annotations")
+    return any(
+        one.get("from" if one.get("op") == "move" else "path") in means or one.get("path") in means
+        for one in operations
+        if one.get("op") != "test"
+    )
+
+
 def _lenient(operation: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
     """
     Return an operation as the library takes it.

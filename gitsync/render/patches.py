@@ -127,6 +127,8 @@ class Patcher:
         try:
             target.put(json_patch.apply(target.editable, operations))
             target.check_names()
+            if json_patch.replaces_annotations(operations):
+                target.forget_origin()
         except InvalidInput as error:
             raise InvalidInput(error.what, subject=subject, cure=error.cure) from None
 
@@ -169,6 +171,8 @@ class Patcher:
         target.put(merged or {})
         if merged is None:
             return
+        if strategic.replaces_annotations(merge):
+            target.forget_past()
         if not patch.may_change_kind:
             merged["kind"] = kind
         if not patch.may_rename:

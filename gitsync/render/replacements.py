@@ -132,6 +132,8 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
     for slot in found:
         slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
     resource.check_names()
+    if split(path) in (("metadata",), ("metadata", "annotations")):
+        resource.forget_past()
 
 
 def _put_inside(manifest: Manifest, path: Sequence[str], value: str) -> bool:

@@ -207,6 +207,22 @@ class Resource:
         self.previous += (Previous(now.gvk.kind, now.namespace, now.name),)
         self.known = None
 
+    def note(self, step: Step, times: int = 1) -> None:
+        """Add a step it went through; the first one is where it comes from, if nothing else is."""
+        if self.source is None and times:
+            self.source, times = step, times - 1
+        self.steps += (step,) * times
+
+    def forget_origin(self) -> None:
+        """Forget where it comes from, as Kustomize does where its annotations are replaced."""
+        self.source, self.steps = None, ()
+
+    def forget_past(self) -> None:
+        """Forget all that Kustomize keeps in annotations."""
+        self.forget_origin()
+        self.previous, self.prefixes, self.suffixes = (), (), ()
+        self.behavior, self.needs_hash, self.known = "", False, None
+
     def check_names(self) -> None:
         """Raise InvalidInput where a patch or the like has left no place for a name."""
         meta = self.manifest.get("metadata")

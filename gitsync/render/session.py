@@ -24,6 +24,8 @@ class Session:
         self.schema: Schema = BUILT_IN
         self.warnings: list[str] = []
         self.build_metadata = frozenset(kustomization.get("buildMetadata"))
+        if self.build_metadata:  # no memo knows where a resource comes from
+            self.steps.forget()
         self.uses_built_in = False
         """Whether something was looked up in the built-in schema, which then stays beneath one that comes later."""
         self._has_schema = False

@@ -123,9 +123,15 @@ class Stages:
                 yield Stage(kind, self._file.where(field), act, (field, told(fields[field]), specs))
 
     def _labels(self) -> Iterator[Stage]:
-        for index, label in self._file.rows("labels"):
+        rows = self._file.rows("labels")
+        for index, label in rows:
             specs = _label_specs(label, self._config)
-            yield self._entries("LabelTransformer", self._file.where("labels", index), label.get("pairs") or {}, specs)
+            stage = self._entries(
+                "LabelTransformer", self._file.where("labels", index), label.get("pairs") or {}, specs
+            )
+            # Kustomize goes over commonLabels too where there are labels
+            is_last = index == len(rows) - 1 and not self._file.fields.get("commonLabels")
+            yield stage._replace(times=2) if is_last else stage
         for field, kind, specs in (
             ("commonLabels", "LabelTransformer", self._config.common_labels),
             ("commonAnnotations", "AnnotationsTransformer", self._config.common_annotations),

@@ -41,6 +41,15 @@ def merge(manifest: Manifest, patch: Manifest, schema: Schema) -> Manifest | Non
     return None if isinstance(merged, _Absent) else merged
 
 
+def replaces_annotations(patch: Manifest) -> bool:
+    """Return whether a patch takes away all annotations that were there."""
+    meta = patch.get("metadata") or {}
+    annotations = meta.get("annotations", {})
+    if not isinstance(annotations, dict):
+        return True
+    return any(one.get(_DIRECTIVE) in ("delete", "replace") for one in (meta, annotations))
+
+
 class _Merger:
     __slots__ = ("_schema",)
 
