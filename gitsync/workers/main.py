@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
+import gitsync.render.yaml_composer  # noqa: F401  # a build loads it late, where the limits would count it
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.render.build import build
 from gitsync.render.files import ParseCache

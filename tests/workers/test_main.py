@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,11 @@ def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:
     assert answer["error"]["what"] == "the renderer has a defect: KeyError: 'git_dir'"
     assert "Traceback" in answer["trace"]
     assert answer["is_last"]
+
+
+def test_the_full_parser_is_loaded_before_the_limits_hold() -> None:
+    code = "import sys, gitsync.workers.main; sys.exit('yaml' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_process_that_holds_much_memory_asks_to_be_replaced(tmp_path: Path) -> None:
