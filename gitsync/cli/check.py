@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import orjson
+
 from gitsync.cli.commands.build import Wish
-from gitsync.cli.paths import parse_path
 from gitsync.errors import InvalidInput
 from gitsync.gate.checks import check_manifests
 from gitsync.gate.validate import Problem, validate
 from gitsync.merge.builtin import builtin, schema_from_crd
 from gitsync.merge.schema import Schema
+from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
 from gitsync.objects.manifest import Manifest, at, group_of
 from gitsync.objects.ref import ref_of
+from gitsync.plan.normalize import desired_objects
+from gitsync.plan.options import options_of
 from gitsync.render.build import Build
 from gitsync.render.faults import Noting
 from gitsync.render.provenance import History
+from gitsync.render.spelled import follow
+from gitsync.secrets.sops import is_encrypted
 from gitsync.source.local import Place
+from gitsync.workers import wire
+from gitsync.workers.ambiguous import refuse_ambiguous
+
+_ANY = Application("check", "default", "", 0, GitSource(""), Destination("default"), SyncPolicy(), RiskPolicy())
+"""Some Application: what its own settings refuse is not known here."""
 
 
 def problems(place: Place, wish: Wish) -> Sequence[str]:
@@ -34,15 +45,34 @@ def problems(place: Place, wish: Wish) -> Sequence[str]:
 
 
 def _misfits(made: Build) -> Iterator[str]:
+    """Yield why the controller or an API server would refuse what was rendered."""
     custom = dict(_definitions(made.manifests))
     for manifest, history in zip(made.manifests, made.provenance, strict=True):
+        if is_encrypted(manifest):  # what is in it is known to who has the key
+            continue
         api_version, kind = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
         version = api_version.rpartition("/")[2]
         schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
-        for problem in validate(manifest, schema) if schema is not None else ():
+        sent = orjson.loads(wire.frame(manifest)[wire.LENGTH_BYTES :])  # with the types that a cluster gets to see
+        for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
-        for line in check_manifests([manifest]):
+        for line in check_manifests([sent]):
             yield str(InvalidInput(line, where=history.source.where(())))
+        for act in (_refuse_ambiguous, options_of, _declare):
+            faults: list[InvalidInput] = []
+            with Noting(faults):
+                act(manifest)
+            for fault in faults:
+                subject = fault.subject or str(ref_of(manifest))
+                yield str(InvalidInput(fault.what, where=history.source.where(()), subject=subject, cure=fault.cure))
+
+
+def _refuse_ambiguous(manifest: Manifest) -> None:
+    refuse_ambiguous([manifest])
+
+
+def _declare(manifest: Manifest) -> None:
+    desired_objects(_ANY, [manifest], lambda of: True)
 
 
 def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str], Schema]]:
@@ -54,21 +84,18 @@ def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str
         for version in at(manifest, "spec", "versions", default=[]):
             schema = at(version, "schema", "openAPIV3Schema")
             if schema:
-                yield (f"{group}/{version['name']}", str(kind)), schema_from_crd(schema)
+                yield (f"{group}/{at(version, 'name')}", str(kind)), schema_from_crd(schema)
 
 
 def _as_error(problem: Problem, manifest: Manifest, history: History) -> InvalidInput:
     return InvalidInput(
-        f"{problem.path}: {problem.what}", where=_where(problem, history), subject=str(ref_of(manifest))
+        f"{problem.path}: {problem.what}", where=_where(problem, manifest, history), subject=str(ref_of(manifest))
     )
 
 
-def _where(problem: Problem, history: History) -> str:
-    """Return where the field was set last, or where the object comes from."""
-    try:
-        path = parse_path(problem.path)
-    except InvalidInput:
-        path = ()
+def _where(problem: Problem, manifest: Manifest, history: History) -> str:
+    """Return where the field was set last, or what is nearest around it."""
+    path = tuple(str(part) for part in follow(manifest, problem.path)[0])
     leaf = next(iter(history.below(path)), None) if path else None
     setters = history.setters(leaf) if leaf is not None else ()
     return setters[-1].where if setters else history.source.where(path)

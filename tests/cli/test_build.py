@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Gitsync
 from tests.gitrepo import GitRepo
+from tests.secrets.sealing import Sealer, new_key
 
 OVERLAYS = Path(__file__).resolve().parents[2] / "overlays"
 
@@ -174,6 +175,33 @@ def test_a_check_knows_the_schemas_and_where_a_field_was_set(gitsync: Gitsync, t
     assert done.code == 2
     assert any("p.yaml:5: Deployment web: .spec.replicas" in line for line in done.err.splitlines())
     assert any("web.yaml:12: Deployment web: " in line and "imagge" in line for line in done.err.splitlines())
+
+
+def test_a_check_knows_what_the_controller_refuses(gitsync: Gitsync, tmp_path: Path) -> None:
+    files = {
+        "flag.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: flag}\ndata: {debug: no}\n",
+        "wave.yaml": config_map("wave").replace(
+            "{name: wave}", "{name: wave, annotations: {gitsync.dev/sync-wave: x}}"
+        ),
+        "none.yaml": "---\nkind: Pet\nmetadata: {name: rex}\n",
+    }
+
+    told = gitsync("build", write(tmp_path, files), "--check").err.splitlines()
+
+    assert [line.partition(f"{tmp_path.name}/")[2].partition("; ")[0] for line in told] == [
+        "flag.yaml:1: ConfigMap flag: data.debug is no: a string for some readers of YAML, true or false for others",
+        "none.yaml:2: Pet default/rex: has no apiVersion, kind or metadata.name",
+        "wave.yaml:1: ConfigMap wave: annotation gitsync.dev/sync-wave: 'x' is invalid",
+    ]
+
+
+def test_a_check_leaves_alone_what_is_sealed(gitsync: Gitsync, tmp_path: Path) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "aGVsbG8="}}
+    sealed = Sealer(new_key()[0].to_public(), ("data", "stringData")).file(secret)
+
+    done = gitsync("build", write(tmp_path, {"s.yaml": sealed}), "--check")
+
+    assert (done.code, done.err) == (0, "")
 
 
 def test_a_check_knows_the_definitions_that_come_along(gitsync: Gitsync, tmp_path: Path) -> None:
