@@ -92,7 +92,7 @@ class _Target:
 
     def _add_resources(self, into: Accumulator, rows: Iterable[tuple[str, int, str]]) -> None:
         """Add the objects of files, and what bases make, in the order listed."""
-        index = {self._scopes.id_of(resource): resource for resource in into.resources}
+        index = dict(zip(self._scopes.ids_of(into.resources), into.resources, strict=True))
         for field_name, position, path in rows:
             where = self._file.where(field_name, position)
             with self._noting:
@@ -115,11 +115,11 @@ class _Target:
                 self._session.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
         return added
 
-    def _append(self, into: Accumulator, added: Iterable[Resource], index: dict[Id, Resource], where: str) -> None:
-        for resource in added:
-            one = self._scopes.id_of(resource)
-            if BUILT_IN.root(one.gvk) is None:
-                self._session.uses_built_in = True
+    def _append(self, into: Accumulator, added: Sequence[Resource], index: dict[Id, Resource], where: str) -> None:
+        ids = self._scopes.ids_of(added)
+        if not self._session.uses_built_in:
+            self._session.uses_built_in = any(BUILT_IN.root(gvk) is None for gvk in {one.gvk for one in ids})
+        for one, resource in zip(ids, added, strict=True):
             other = index.setdefault(one, resource)
             if other is not resource:
                 raise InvalidInput(

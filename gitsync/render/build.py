@@ -26,7 +26,6 @@ from gitsync.render.plain import plain_resources
 from gitsync.render.provenance import BUILD, History, Recorder, Text, Told
 from gitsync.render.references import fix_references
 from gitsync.render.resource import Id, Origin, Resource
-from gitsync.render.scopes import Scopes
 from gitsync.render.session import Session
 from gitsync.render.stages import METADATA_LABELS
 from gitsync.render.styles import is_plain, plain
@@ -108,10 +107,12 @@ def build(
     finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes, steps))
     unused: list[str] = []
     finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, made.config.var_reference)))
-    _refuse_nameless(resources)
-    _refuse_twins(resources, session.scopes)
+    ids = session.scopes.ids_of(resources)
+    _refuse_nameless(ids, resources)
+    _refuse_twins(ids, resources)
+    sort = kustomization.fields.get("sortOptions")
+    resources = in_order(ids, resources, sort, kustomization.where("sortOptions"))
     resources = [one for one in resources if not _is_local(one)]
-    resources = in_order(resources, kustomization.fields.get("sortOptions"), kustomization.where("sortOptions"))
     if "managedByLabel" in session.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
@@ -154,21 +155,22 @@ def _result(
     )
 
 
-def _refuse_nameless(resources: Sequence[Resource]) -> None:
-    for resource in resources:
-        if not resource.name or not resource.gvk.kind:
+def _refuse_nameless(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
+    for one, resource in zip(ids, resources, strict=True):
+        if not one.name or not one.gvk.kind:
             raise InvalidInput(
                 "after all patches the object has no kind or no name",
                 where=resource.origin.file,
-                subject=f"{resource.gvk.kind} {resource.name}".strip(),
+                subject=f"{one.gvk.kind} {one.name}".strip(),
                 cure="correct the patch that removes it",
             )
 
 
-def _refuse_twins(resources: Sequence[Resource], scopes: Scopes) -> None:
+def _refuse_twins(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
+    if len(set(ids)) == len(ids):
+        return
     seen: dict[Id, Resource] = {}
-    for resource in resources:
-        one = scopes.id_of(resource)
+    for one, resource in zip(ids, resources, strict=True):
         other = seen.setdefault(one, resource)
         if other is not resource:
             raise InvalidInput(
@@ -180,7 +182,9 @@ def _refuse_twins(resources: Sequence[Resource], scopes: Scopes) -> None:
 
 
 def _is_local(resource: Resource) -> bool:
-    return resource.labels("annotations").get(_LOCAL_CONFIG, "false") != "false"
+    annotations = (resource.manifest.get("metadata") or {}).get("annotations")
+    is_named = isinstance(annotations, dict) and _LOCAL_CONFIG in annotations
+    return is_named and resource.labels("annotations")[_LOCAL_CONFIG] != "false"
 
 
 def _finish(resource: Resource, wanted: frozenset[str]) -> None:

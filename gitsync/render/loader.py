@@ -116,10 +116,7 @@ class Loader:
             f"objects {path}",
             lambda: [(Known(one, *past(one, path)), Origin(path, index)) for index, one in self._objects(path)],
         )
-        made = [Resource(one.manifest, origin, one) for one, origin in known]
-        for resource, (one, _) in zip(made, known, strict=True):
-            resource.become(one)
-        return made
+        return [Resource(one.manifest, origin, one) for one, origin in known]
 
     def _objects(self, path: str) -> list[tuple[int, Manifest]]:
         return objects_in(self.files.read(path), path)

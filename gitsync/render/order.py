@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldspec import KIND_ORDER, gvk_order
-from gitsync.render.resource import Resource
+from gitsync.render.resource import Gvk, Id, Resource
+
+_PLACE: Final = itemgetter(0)
 
 
-def in_order(resources: Sequence[Resource], options: Mapping[str, Any] | None, where: str) -> list[Resource]:
-    """Return the resources in the order that ``sortOptions`` asks for."""
+def in_order(
+    ids: Sequence[Id], resources: Sequence[Resource], options: Mapping[str, Any] | None, where: str
+) -> list[Resource]:
+    """Return the resources, which have these ids, in the order that ``sortOptions`` asks for."""
     order = "legacy" if options is None else options.get("order") or ""
     legacy = (options or {}).get("legacySortOptions")
     if order not in ("legacy", "fifo"):
@@ -28,9 +33,8 @@ def in_order(resources: Sequence[Resource], options: Mapping[str, Any] | None, w
         ranks = {kind: index - len(first) for index, kind in enumerate(first)}
         ranks.update({kind: index + 1 for index, kind in enumerate(last)})
 
-    def key(resource: Resource) -> tuple[int, str, str, str]:
-        gvk = resource.gvk
-        place = f"{resource.namespace or '~X'}|{resource.name or '~N'}"
-        return ranks.get(gvk.kind, 0), gvk_order(gvk)[1], gvk.kind, place
-
-    return sorted(resources, key=key)
+    by_kind: dict[Gvk, list[tuple[str, Resource]]] = {}
+    for one, resource in zip(ids, resources, strict=True):
+        by_kind.setdefault(one.gvk, []).append((f"{resource.namespace or '~X'}|{one.name}", resource))
+    kinds = sorted(by_kind, key=lambda gvk: (ranks.get(gvk.kind, 0), gvk_order(gvk)[1], gvk.kind))
+    return [resource for gvk in kinds for _, resource in sorted(by_kind[gvk], key=_PLACE)]

@@ -135,11 +135,12 @@ class _Face(NamedTuple):
     previous: tuple[Id, ...]
     prefixes: tuple[str, ...]
     suffixes: tuple[str, ...]
-
-    @property
-    def original(self) -> Id:
-        """The id that it was read with."""
-        return self.previous[0] if self.previous else self.id
+    original: Id
+    """The id that it was read with."""
+    names: tuple[str, ...]
+    """The names it had."""
+    kinds: tuple[Gvk, ...]
+    """The kinds it had."""
 
 
 class _Fixed(NamedTuple):
@@ -167,8 +168,8 @@ class _Index:
             if not face.previous:
                 continue
             self._position[id(resource)] = position
-            self.kinds.update([one.gvk for one in face.previous])
-            for name in {one.name for one in face.previous}:
+            self.kinds.update(face.kinds)
+            for name in face.names:
                 self._by_name[name].append(resource)
 
     @property
@@ -208,12 +209,16 @@ def _face(resource: Resource, scopes: Scopes) -> _Face:
     if known is not None and known.face is not None:
         face: _Face = known.face
         return face
+    now, previous = scopes.id_of(resource), tuple(scopes.previous_ids(resource))
     face = _Face(
-        scopes.id_of(resource),
+        now,
         resource.namespace,
-        tuple(scopes.previous_ids(resource)),
+        previous,
         resource.prefixes,
         resource.suffixes,
+        previous[0] if previous else now,
+        tuple(dict.fromkeys(one.name for one in previous)),
+        tuple(dict.fromkeys(one.gvk for one in previous)),
     )
     if known is not None:
         known.face = face
@@ -298,8 +303,8 @@ class _Referrer:
         found = [
             one
             for one in candidates
-            if any(target.selects(previous.gvk) for previous in self._index.face(one).previous)
-            and (role is None or any(role.selects(previous.gvk) for previous in self._index.face(one).previous))
+            if any(target.selects(gvk) for gvk in self._index.face(one).kinds)
+            and (role is None or any(role.selects(gvk) for gvk in self._index.face(one).kinds))
             and self._may_see(one)
         ]
         for allow_empty in (True, False):

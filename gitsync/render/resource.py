@@ -147,9 +147,9 @@ class Resource:
         self.shared = known is not None
         self.known = known
         """What it is, where that may be the same as in another build; whatever changes it forgets this."""
-        self.previous: tuple[Previous, ...] = ()
-        self.prefixes: tuple[str, ...] = ()
-        self.suffixes: tuple[str, ...] = ()
+        self.previous: tuple[Previous, ...] = known.previous if known else ()
+        self.prefixes: tuple[str, ...] = known.prefixes if known else ()
+        self.suffixes: tuple[str, ...] = known.suffixes if known else ()
         self.behavior = behavior
         self.needs_hash = needs_hash
         self.variables: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ A kind that is not listed counts as namespaced, unless the schema of an ``openap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gitsync.render.resource import DEFAULT_NAMESPACE, NOT_NAMESPACED, Gvk, Id, Resource, gvk_of
@@ -79,6 +79,10 @@ class Scopes:
         if known.id is None:
             known.id = self._id_of(resource)
         return known.id
+
+    def ids_of(self, resources: Sequence[Resource]) -> list[Id]:
+        """Return the ids that resources have now."""
+        return [self.id_of(resource) for resource in resources]
 
     def _id_of(self, resource: Resource) -> Id:
         gvk = gvk_of(resource.manifest)

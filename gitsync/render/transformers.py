@@ -46,16 +46,19 @@ def set_namespace(
         put_namespace(resource, namespace, specs, scopes, only_unset=only_unset, subjects=subjects)
 
 
-def refuse_twins(resources: Iterable[Resource], namespace: str, scopes: Scopes) -> None:
+def refuse_twins(resources: Sequence[Resource], namespace: str, scopes: Scopes) -> None:
     """Refuse resources that have become the same in their namespace."""
+    ids = scopes.ids_of(resources)
+    if len(set(ids)) == len(ids):
+        return
     seen: dict[object, Resource] = {}
-    for resource in resources:
-        other = seen.setdefault(scopes.id_of(resource), resource)
+    for one, resource in zip(ids, resources, strict=True):
+        other = seen.setdefault(one, resource)
         if other is not resource:
             raise InvalidInput(
                 f"the namespace {namespace} would hold it twice",
                 where=resource.origin.file,
-                subject=str(scopes.id_of(resource)),
+                subject=str(one),
                 cure=f"rename one of them; the other is in {other.origin.file}",
             )
 
