@@ -20,6 +20,7 @@ FAILURES = {
     "api": ("crash-before", "crash-after", "lost-reply", "conflict", "throttled", "unavailable"),
     "database": ("crash-before", "crash-after", "lost-reply", "refused"),
     "git": ("crash-before", "crash-after", "lost-reply", "refused"),
+    "watch": ("lost", "duplicated", "stale"),
 }
 _AT_THE_SERVER: dict[str, dict[str, Any]] = {
     "lost-reply": {"kind": FaultKind.LOST_REPLY},
@@ -86,7 +87,8 @@ class Case:
 
     def calls(self, line: Line) -> list[Call]:
         """Return the calls that were made, with the namespace left out."""
-        return [Call(c.edge, c.method, c.target.replace(self.name, _HERE), c.nth) for c in line.calls]
+        ours = [call for call in line.calls if call.edge != "watch" or f"/{self.name}/" in call.target]
+        return [Call(c.edge, c.method, c.target.replace(self.name, _HERE), c.nth) for c in ours]
 
     def _drive(self, line: Line, commit: str, *, is_before: bool = False) -> None:
         """Take turn after turn, with a new engine after each crash, until everything is as it should be."""

@@ -13,6 +13,7 @@ from gitsync.record.records import SqlRecords
 from gitsync.source.repositories import Repositories
 from gitsync.wiring import Edges, join
 from tests.faults.line import EDGES, Line, Struck
+from tests.faults.notices import Noticing
 from tests.flow.world import World
 
 
@@ -45,7 +46,7 @@ class Engine:
         data.mkdir(exist_ok=True)
         self.line = line
         self.records = records_of(world)
-        self.live = LiveView(world.client)
+        self.live = LiveView(Noticing(world.client, line))  # type: ignore[arg-type]
         self._pool = ThreadPoolExecutor(4)
 
         def behind(edge: str, inner: Any) -> Any:

@@ -49,11 +49,7 @@ class Line:
     def call(self, edge: str, method: str, target: str, action: Callable[[], Any]) -> Any:
         """Make a call, or what becomes of it."""
         with self._lock:
-            kind = (edge, method, target)
-            now = Call(*kind, self._seen[kind])
-            self._seen[kind] += 1
-            self.calls.append(now)
-            is_struck = self._is_next(now)
+            is_struck = self._is_next(self._count(edge, method, target))
         self._check(is_struck and self._failure == "crash-before")
         if is_struck and self._failure == "refused":
             raise _ERRORS[edge]("away for a moment")
@@ -64,6 +60,18 @@ class Line:
         if is_struck and self._failure == "lost-reply":
             raise _ERRORS[edge]("away for a moment")
         return done
+
+    def notice(self, type: str, target: str) -> str:
+        """Take note of what a watch says; return what becomes of it, empty for nothing."""
+        with self._lock:
+            return self._failure if self._is_next(self._count("watch", type, target)) else ""
+
+    def _count(self, edge: str, method: str, target: str) -> Call:
+        kind = (edge, method, target)
+        now = Call(*kind, self._seen[kind])
+        self._seen[kind] += 1
+        self.calls.append(now)
+        return now
 
     def _is_next(self, now: Call) -> bool:
         struck = self._struck

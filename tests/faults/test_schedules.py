@@ -1,9 +1,9 @@
 """
 Whatever strikes any one call of a sync, the end is the same.
 
-A clean run of each scenario lists its calls to the API server, the database and Git. Each call is then struck in
-each way that it can be: crash before, crash after, reply lost, refused. ``make faults`` strikes three times in a row
-too.
+A clean run of each scenario lists its calls to the API server, the database and Git, and what its watches say. Each
+call is then struck in each way that it can be: crash before, crash after, reply lost, refused; each notice is lost,
+told twice, or followed by an older one. ``make faults`` strikes three times in a row too, and every notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.faults.case import FAILURES, Case
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.flow.world import World
 
-TIMES = (1, 3) if os.environ.get("GITSYNC_FAULTS") == "all" else (1,)
+ALL = os.environ.get("GITSYNC_FAULTS") == "all"
+TIMES = (1, 3) if ALL else (1,)
 PARTS = 4
 """Each scenario is tested in so many parts, beside each other."""
 SPEED = 40.0
@@ -61,6 +62,9 @@ def test_any_failure_at_any_call_ends_in_the_same_state(
     clean.check("clean", is_crash=True)
     clean.clean_up()
     schedules = [(call, failure, times) for times in TIMES for call in calls for failure in FAILURES[call.edge]]
+    notices = [schedule for schedule in schedules if schedule[0].edge == "watch"]
+    if not ALL:
+        schedules = [schedule for schedule in schedules if schedule[0].edge != "watch"] + notices[::4]
     struck = 0
     for number, (call, failure, times) in enumerate(schedules[part::PARTS]):
         case = Case(world, renderer, scenario, f"case-{number}", made)
