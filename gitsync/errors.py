@@ -6,6 +6,7 @@ The errors that cross a package's boundary.
     │   ├── SourceUnavailable     the Git server does not answer
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
     │   ├── Conflict              somebody wrote first: read again, plan again
+    │   │   └── Terminating         the namespace is being deleted, and takes nothing new
     │   └── RecordUnavailable     the history cannot be written, so nothing is applied
     └── TerminalError           the same input fails again: wait for another input
         ├── InvalidInput          what Git or the Application says cannot be used
@@ -73,6 +74,10 @@ class ClusterUnavailable(TransientError):
 
 class Conflict(TransientError):
     """The object changed since it was read, or another field manager owns a field."""
+
+
+class Terminating(Conflict):
+    """The namespace of a new object is being deleted: there is a place for it again when another one is made."""
 
 
 class RecordUnavailable(TransientError):

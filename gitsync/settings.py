@@ -31,7 +31,7 @@ class Settings(BaseSettings):
     policies: Path | None = Field(None, description="folder of Policy files with rules that manifests must meet")
     reasoner_hosts: str = Field("", description="hosts, divided by commas, that Applications may ask about plans")
     prometheus: str = Field("", description="URL of the Prometheus server that Applications may ask after a sync")
-    prometheus_token: Path | None = Field(None, description="file with the bearer token for Prometheus")
+    prometheus_token_file: Path | None = Field(None, description="file with the bearer token for Prometheus")
     namespace: str = Field("gitsync", description="namespace of the controller's own Leases")
     namespaces: str = Field("", description="namespaces to watch, divided by commas; empty: all")
     replicas: bool = Field(False, description="divide Applications with other replicas by Leases; wants PostgreSQL")

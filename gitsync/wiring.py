@@ -121,7 +121,9 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     cluster, live = Fenced(client, share), LiveView(client, _listed(settings.namespaces))
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
-    metrics = Prometheus(settings.prometheus, clock, token=settings.prometheus_token) if settings.prometheus else None
+    metrics = (
+        Prometheus(settings.prometheus, clock, token=settings.prometheus_token_file) if settings.prometheus else None
+    )
     policies, rules = read_policies(settings.policies)
     applications, state = join(
         Edges(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),

@@ -8,7 +8,7 @@ from itertools import groupby
 from gitsync.apply.execute import Applier
 from gitsync.apply.job import Job, Result, Round
 from gitsync.apply.wait import look
-from gitsync.errors import TransientError
+from gitsync.errors import Terminating, TransientError
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.keys import HOOK_RUN
@@ -105,6 +105,9 @@ class Hooks:
             if found is not None:
                 return f"the last {change.ref} to be gone"
         done = self._applier.write(job, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))])[0]
+        if isinstance(done.error, Terminating) and job.app.is_deleted:
+            run.result = replace(done, outcome=Outcome.REFUSED)  # waiting for it would hold its namespace up for ever
+            return ""
         if isinstance(done.error, TransientError):
             return f"hook {change.ref} to be accepted ({done.message})"
         if done.outcome is Outcome.FAILED or done.live is None:

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.cluster.client import Client, segment
 from gitsync.cluster.discovery import Discovery
 from gitsync.cluster.openapi import ClusterSchemas
-from gitsync.errors import Conflict, InvalidInput, Rejected
+from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
 from gitsync.merge.schema import Schemas
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -126,7 +126,7 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
     if error.code == 404 and error.what.startswith("namespaces "):
         cure = "declare the Namespace in Git, or create it"
     elif error.code == 403 and "being terminated" in error.what:
-        return Conflict(error.what, subject=str(ref), cure="it is tried again when the namespace is gone")
+        return Terminating(error.what, subject=str(ref), cure="it is tried again when the namespace is gone")
     elif error.code == 403:
         cure = "give the service account that right"
     return Rejected(error.what, subject=str(ref), cure=cure, code=error.code, reason=error.reason)

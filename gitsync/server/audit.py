@@ -20,7 +20,7 @@ from gitsync.server.reviews import Reviewing
 
 _PAGE = 100
 _HELD = 30
-ACTIONS = ("create", "update", "replace", "adopt", "prune", "hook", "approve", "reject", "trim")
+ACTIONS = ("create", "update", "replace", "adopt", "prune", "hook", "approve", "reject", "post-sync", "trim")
 
 Text = Annotated[str, Query(max_length=300)]
 

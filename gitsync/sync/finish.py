@@ -27,7 +27,7 @@ def steps_of(results: Iterable[Result]) -> dict[ObjectRef, Step]:
             risk=result.change.risk.value,
             reason=result.change.reason,
             outcome=result.outcome,
-            message=result.message if result.outcome is Outcome.FAILED else "",
+            message="" if result.outcome is Outcome.SUCCEEDED else result.message,
             differences=tuple(shown_differences(result.change)),
         )
         for result in results

@@ -130,6 +130,24 @@ def test_a_deletion_goes_on_after_a_restart_without_git_and_runs_no_hook_twice(w
     assert [step for step in done(world) if step[0] == "hook"] == [("hook", "before"), ("hook", "after")]
 
 
+def test_a_hook_whose_namespace_is_being_deleted_holds_nothing_up(world: World) -> None:
+    commit = world.repo.commit(
+        "hooks", {"shop/a.yaml": config_map("a", x="1"), "shop/before.yaml": job("before", "PreDelete")}
+    )
+    world.application()
+    world.start()
+    world.synced(commit)
+    until(lambda: "gitsync.dev/pre-delete" in finalizers(world))
+    held = {"name": "held", "namespace": "shop", "finalizers": ["example.com/held"]}
+    world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
+    world.client.send("DELETE", "/api/v1/namespaces/shop", {})
+    delete(world)
+    until(lambda: is_gone(world), 20, world.status)
+    record = next(r for r in world.controller.records.history(f"{NAMESPACE}/shop") if r.trigger == "PreDelete")
+    assert [step.outcome.value for step in record.steps] == ["Refused"]
+    assert "is being terminated" in record.steps[0].message
+
+
 def test_with_pruning_off_nothing_is_deleted_and_no_hook_runs(world: World) -> None:
     commit = world.repo.commit(
         "hooks", {"shop/a.yaml": config_map("a", x="1"), "shop/before.yaml": job("before", "PreDelete")}
