@@ -92,6 +92,7 @@ class Members:
         self._at_work: Counter[str] = Counter()
         self._seen: dict[str, tuple[str, float]] = {}
         self._told: object = None
+        self._problem = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="members", daemon=True)
 
@@ -138,15 +139,17 @@ class Members:
 
     def step(self) -> bool:
         """Take part once: renew, and go by who is there now. True asks to be called again at once."""
+        is_moving, problem = False, ""
         try:
             is_moving = self._step()
         except Conflict as error:
             self._leave()
-            is_moving = False
-            _log.warning("lease lost: %s", error)
+            problem = f"lost our Lease: {error}"
         except GitsyncError as error:
-            is_moving = False
-            _log.info("lease: %s", error)
+            problem = f"cannot renew our Lease: {error}"
+        if problem != self._problem:
+            _log.log(logging.WARNING if problem else logging.INFO, problem or "our Lease is renewed again")
+        self._problem = problem
         self._tell()
         return is_moving
 

@@ -191,6 +191,19 @@ def test_a_lease_that_somebody_removes_ends_the_right_to_write_until_the_work_ha
     assert world.shares() == {"a": len(KEYS)}
 
 
+def test_why_nothing_is_renewed_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.join("a")
+    world.store.is_down = True
+    with caplog.at_level("INFO"):
+        world.settle()
+        world.store.is_down = False
+        world.settle()
+    assert [record.getMessage() for record in caplog.records] == [
+        "cannot renew our Lease: down",
+        "our Lease is renewed again",
+    ]
+
+
 def test_changes_are_told(world: World) -> None:
     told: list[int] = []
     member = world.join("a")
