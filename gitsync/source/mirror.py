@@ -93,7 +93,7 @@ class Mirror:
         listing = self._talk(credentials, "ls-remote", "--heads", "--tags", "origin")
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
-        if not self._is_reader(credentials):
+        if credentials not in self._asked_at and not self._is_reader(credentials):
             with (self.path / READERS).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
         self._asked_at[credentials] = time.monotonic()
