@@ -64,10 +64,12 @@ class Aftermath:
             self._wake(turn, findings, until)
 
     def _findings(self, turn: Turn, watch: Watch) -> tuple[Finding, ...]:
+        watched = max((turn.now - watch.since).total_seconds(), 0.0)
+        max_age = min(_between(turn), watched)  # what was read before the commit was applied says nothing of it
         return tuple(
             find(
                 limit,
-                self._metrics.read(limit.query, _between(turn)) if self._metrics is not None else _NO_METRICS,
+                self._metrics.read(limit.query, max_age) if self._metrics is not None else _NO_METRICS,
                 watch.over.get(limit.name),
                 turn.now,
             )
@@ -119,7 +121,7 @@ def _is_open(findings: tuple[Finding, ...], until: datetime, now: datetime) -> b
 
 
 def _between(turn: Turn) -> float:
-    """Return how many seconds old a reading may be."""
+    """Return how many seconds are between two readings."""
     return min(max(turn.app.sync.health_timeout / _LOOKS, _LEAST_BETWEEN), _MOST_BETWEEN)
 
 
