@@ -6,7 +6,7 @@ Resources and bases, generators, components, then the transformers, validators a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -177,15 +177,28 @@ class _Target:
                         raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
                     made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
                     made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
-                    self._absorb(made, where, Step(configured_in=self._seen_file, kind=kind))
+                    told = Told(where, data=self._places(field_name, index, arguments))
+                    self._absorb(made, told, Step(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):
             with self._noting:
                 made = plugins.generate(plugin, self._scene(where))
-                self._absorb(made, where, self._step(plugin))
+                self._absorb(made, Told(where), self._step(plugin))
 
-    def _absorb(self, made: Resource, where: str, source: Step) -> None:
+    def _places(self, field_name: str, index: int, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return where the values of a generated object are written, where somebody asks."""
+        if self._session.recorder is None:
+            return {}
+        where = self._file.where(field_name, index)
+        return generators.places(
+            arguments,
+            lambda number: self._file.where(field_name, index, "literals", number),
+            lambda path: self._loader.file(path, where),
+            lambda path: self._loader.read(path, where),
+        )
+
+    def _absorb(self, made: Resource, told: Told, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""
-        one = self._scopes.id_of(made)
+        one, where = self._scopes.id_of(made), told.place
         if made.behavior not in generators.BEHAVIORS:
             self._session.warnings.append(
                 f"{where}: {one}: the behavior {made.behavior!r} is not known and counts as create"
@@ -196,7 +209,7 @@ class _Target:
         if not found and not changes:
             self._into.resources.append(made)
             if self._session.recorder:
-                self._session.recorder.start(made, source.kind, Text(where, b""))
+                self._session.recorder.start(made, source.kind, told)
             return
         if len(found) != 1 or not changes:
             raise _cannot_absorb(made, len(found), where, str(one))
@@ -206,7 +219,7 @@ class _Target:
         generators.take_over(made, old)
         self._into.resources[found[0]] = made
         if self._session.recorder:
-            self._session.recorder.absorb(made, old, source.kind, where)
+            self._session.recorder.absorb(made, old, source.kind, told)
 
     # transformers
 

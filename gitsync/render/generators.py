@@ -165,6 +165,26 @@ def _pairs(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Iterat
         yield key, read(path)
 
 
+def places(
+    arguments: Mapping[str, Any], row: Callable[[int], str], find: Callable[[str], str], read: Callable[[str], bytes]
+) -> dict[str, str]:
+    """
+    Return where the value of each key is written: the line of a literal or of an env file, or the first of a file.
+
+    ``row`` gives the place of a literal, ``find`` the real path of a file. The arguments are those of an object made.
+    """
+    found = {
+        _literal(literal, number)[0]: row(number) for number, literal in enumerate(arguments.get("literals") or ())
+    }
+    for path in (*(arguments.get("envs") or ()), *filter(None, [arguments.get("env")])):
+        for number, line in enumerate(read(path).splitlines(keepends=True), 1):
+            found |= dict.fromkeys((key for key, _ in _env_lines(line, path)), f"{find(path)}:{number}")
+    for source in arguments.get("files") or ():
+        key, path = _file_source(source)
+        found[key] = f"{find(path)}:1"
+    return found
+
+
 def _literal(literal: str, number: int) -> tuple[str, bytes]:
     key, equals, value = literal.partition("=")
     if not key or not equals:

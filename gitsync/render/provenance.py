@@ -58,13 +58,20 @@ class Text(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a step was told: the place of its configuration, and the patches that name fields one by one."""
+    """
+    What a step was told: the place of its configuration, and the patches that name fields one by one.
+
+    ``data`` are the places of the values that a generator took, by key.
+    """
 
     place: str
     patches: tuple[tuple[Text, Manifest], ...] = ()
+    data: Mapping[str, str] = {}
 
     def where(self, path: FieldPath) -> str:
         """Return where a field was set: in the first patch that has it, else where the step is configured."""
+        if len(path) == 2 and path[0] in ("data", "binaryData") and path[1] in self.data:
+            return self.data[path[1]]
         for text, manifest in self.patches:
             if len(_indexes(manifest, path)) == len(path):
                 return text.where(path)
@@ -74,7 +81,7 @@ class Told(NamedTuple):
 class History:
     """What is known of one object: where it comes from, and the steps that changed its fields."""
 
-    def __init__(self, step: str, source: Text, leaves: dict[FieldPath, Any]) -> None:
+    def __init__(self, step: str, source: Text | Told, leaves: dict[FieldPath, Any]) -> None:
         self.step = step
         self.source = source
         self.changes: dict[FieldPath, list[tuple[str, Told]]] = {}
@@ -103,17 +110,17 @@ class Recorder:
         self._histories: dict[int, History] = {}
         self._seen: dict[int, int] = {}
 
-    def start(self, resource: Resource, step: str, source: Text) -> None:
+    def start(self, resource: Resource, step: str, source: Text | Told) -> None:
         """Begin the history of an object that was just read or made."""
         leaves = dict(_leaves(resource.manifest))
         self._histories[id(resource)] = History(step, source, leaves)
         self._seen[id(resource)] = resource.edits
 
-    def absorb(self, made: Resource, old: Resource, step: str, where: str) -> None:
+    def absorb(self, made: Resource, old: Resource, step: str, told: Told) -> None:
         """Go on with an object's history in the one that a generator put in its place."""
         self._histories[id(made)] = self._histories.pop(id(old))
         self._seen[id(made)] = -1
-        self.after(step, Told(where), (made,))
+        self.after(step, told, (made,))
 
     def after(self, step: str, told: Told, resources: Iterable[Resource]) -> None:
         """Note which fields a step changed, and what it was told."""

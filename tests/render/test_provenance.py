@@ -62,3 +62,29 @@ def test_a_merged_generator_goes_on_with_the_history_of_the_base():
     history = rendered(files, provenance=True).provenance[0]
 
     assert [one.where for one in history.of("data.a")] == ["base/kustomization.yaml:4", "kustomization.yaml:3"]
+
+
+def test_the_data_of_a_generator_comes_from_its_literals_and_files():
+    files = {
+        "over/kustomization.yaml": "resources: [../base]\nsecretGenerator:\n- name: s\n  literals:\n"
+        "  - one=1\n  - two=2\n",
+        "base/kustomization.yaml": "configMapGenerator:\n- name: g\n  literals:\n  - a=1\n"
+        "  files: [prompt.md, other=texts/o.md]\n  envs: [e.env]\n",
+        "base/prompt.md": "hello\n",
+        "base/texts/o.md": "there\n",
+        "base/e.env": "# a comment\nx=1\n\ny=2\n",
+    }
+
+    made = {str(one.step): one for one in rendered(files, "over", provenance=True).provenance}
+
+    places = {key: made["ConfigMapGenerator"].of(f"data.{key}")[-1].where for key in ("a", "other", "x", "y")}
+    assert places == {
+        "a": "base/kustomization.yaml:4",
+        "other": "base/texts/o.md:1",
+        "x": "base/e.env:2",
+        "y": "base/e.env:4",
+    }
+    (prompt,) = made["ConfigMapGenerator"].setters(("data", "prompt.md"))
+    assert str(prompt) == "base/prompt.md:1: ConfigMapGenerator"
+    assert made["SecretGenerator"].of("data.two")[0].where == "over/kustomization.yaml:6"
+    assert made["SecretGenerator"].of("type")[0].where == "over/kustomization.yaml:3"
