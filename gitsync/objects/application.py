@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
+from gitsync.objects.fields import choice, parse_duration, parse_number, strings
 from gitsync.objects.manifest import Manifest, at, metadata_of
 
-_DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
-
-
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
-_LONGEST = 366 * 24 * 3600.0
 _LONGEST_ANSWER = 120.0
-
-
-def parse_duration(text: object, where: str, *, least: float = 0.0) -> float:
-    """Return seconds of ``90s``, ``3m`` or ``1h30m``; raise InvalidInput naming the field and the accepted range."""
-    match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
-    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    found = float(hours * 3600 + minutes * 60 + seconds)
-    if match is None or not least <= found <= _LONGEST:
-        raise InvalidInput(
-            f"{text!r} is an invalid duration: between {least:.0f}s and {_LONGEST / 3600:.0f}h",
-            where=where,
-            cure="write it as 30s, 3m or 1h30m",
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,33 +178,21 @@ class Application:
         return f"{self.namespace}/{self.name}"
 
 
-def _choice(value: object, allowed: tuple[str, ...], where: str) -> str:
-    if value not in allowed:
-        raise InvalidInput(f"{value!r} is not one of {', '.join(allowed)}", where=where)
-    return str(value)
-
-
-def _strings(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput("must be a list of strings", where=where)
-    return tuple(value)
-
-
 def _ignore_rule(rule: Mapping[str, Any], where: str) -> IgnoreRule:
     return IgnoreRule(
         kind=str(rule.get("kind", "*")),
         group=str(rule.get("group", "")),
         name=str(rule.get("name", "")),
         namespace=str(rule.get("namespace", "")),
-        json_pointers=_strings(rule.get("jsonPointers", []), f"{where}.jsonPointers"),
-        jq_paths=_strings(rule.get("jqPathExpressions", []), f"{where}.jqPathExpressions"),
-        managers=_strings(rule.get("managedFieldsManagers", []), f"{where}.managedFieldsManagers"),
+        json_pointers=strings(rule.get("jsonPointers", []), f"{where}.jsonPointers"),
+        jq_paths=strings(rule.get("jqPathExpressions", []), f"{where}.jqPathExpressions"),
+        managers=strings(rule.get("managedFieldsManagers", []), f"{where}.managedFieldsManagers"),
     )
 
 
 def _window(window: Mapping[str, Any], where: str) -> Window:
     return Window(
-        kind=_choice(window.get("kind"), ("Allow", "Deny"), f"{where}.kind"),
+        kind=choice(window.get("kind"), ("Allow", "Deny"), f"{where}.kind"),
         schedule=str(window.get("schedule", "")),
         duration=parse_duration(window.get("duration"), f"{where}.duration"),
         time_zone=str(window.get("timeZone", "UTC")),
@@ -234,11 +203,11 @@ def _window(window: Mapping[str, Any], where: str) -> Window:
 def _risk_rule(rule: Mapping[str, Any], where: str) -> RiskRule:
     match = rule.get("match") or {}
     return RiskRule(
-        risk=Risk(_choice(rule.get("class"), ("Safe", "Moderate", "Dangerous"), f"{where}.class")),
+        risk=Risk(choice(rule.get("class"), ("Safe", "Moderate", "Dangerous"), f"{where}.class")),
         group=str(match.get("group", "")),
         kind=str(match.get("kind", "")),
-        changed=_strings(match.get("changed", []), f"{where}.match.changed"),
-        actions=_strings(match.get("actions", []), f"{where}.match.actions"),
+        changed=strings(match.get("changed", []), f"{where}.match.changed"),
+        actions=strings(match.get("actions", []), f"{where}.match.actions"),
     )
 
 
@@ -266,7 +235,7 @@ def _sync_policy(spec: Mapping[str, Any]) -> SyncPolicy:
         health_timeout=parse_duration(
             at(spec, "postSync", "healthTimeout", default="10m"), f"{where}.postSync.healthTimeout"
         ),
-        on_degraded=_choice(
+        on_degraded=choice(
             at(spec, "postSync", "onDegraded", default="Ignore"),
             ("Rollback", "Hold", "Ignore"),
             f"{where}.postSync.onDegraded",
@@ -286,19 +255,17 @@ def _limit(query: Mapping[str, Any], where: str) -> Limit:
     name, text = str(query.get("name", "")), str(query.get("prometheusQuery", ""))
     if not name or not text:
         raise InvalidInput("needs name and prometheusQuery", where=where)
-    most = str(query.get("max", ""))
-    if _NUMBER.fullmatch(most) is None:
-        raise InvalidInput(f"{most!r} is no number", where=f"{where}.max", cure='write it as "0.05"')
-    return Limit(name, text, float(most), parse_duration(query.get("for", "0s"), f"{where}.for"))
+    most = parse_number(query.get("max"), f"{where}.max")
+    return Limit(name, text, most, parse_duration(query.get("for", "0s"), f"{where}.for"))
 
 
 def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
     where = "spec.risk"
-    approval = _choice(spec.get("approval", "Dangerous"), ("Never", "Dangerous", "Moderate"), f"{where}.approval")
+    approval = choice(spec.get("approval", "Dangerous"), ("Never", "Dangerous", "Moderate"), f"{where}.approval")
     return RiskPolicy(
         approval=None if approval == "Never" else Risk(approval),
-        approver_groups=_strings(at(spec, "approvers", "groups", default=[]), f"{where}.approvers.groups"),
-        approver_users=_strings(at(spec, "approvers", "users", default=[]), f"{where}.approvers.users"),
+        approver_groups=strings(at(spec, "approvers", "groups", default=[]), f"{where}.approvers.groups"),
+        approver_users=strings(at(spec, "approvers", "users", default=[]), f"{where}.approvers.users"),
         approval_ttl=parse_duration(spec.get("approvalTTL", "24h"), f"{where}.approvalTTL"),
         max_deletes=int(spec.get("maxDeletes", 10)),
         rules=tuple(_risk_rule(rule, f"{where}.rules[{index}]") for index, rule in enumerate(spec.get("rules") or [])),
@@ -331,7 +298,7 @@ def _decryption_keys(source: Mapping[str, Any]) -> str:
     decryption = source.get("decryption")
     if not decryption:
         return ""
-    _choice(at(decryption, "provider"), ("sops",), "spec.source.decryption.provider")
+    choice(at(decryption, "provider"), ("sops",), "spec.source.decryption.provider")
     name = str(at(decryption, "secretRef", "name", default=""))
     if not name:
         raise InvalidInput("names no Secret", where="spec.source.decryption.secretRef.name")
@@ -376,13 +343,11 @@ def parse_application(manifest: Manifest) -> Application:
                 repo_url=str(source.get("repoURL", "")),
                 revision=str(source.get("revision", "main")),
                 path=str(source.get("path", ".")),
-                renderer=_choice(
-                    source.get("renderer", "Auto"), ("Auto", "Kustomize", "Plain"), "spec.source.renderer"
-                ),
+                renderer=choice(source.get("renderer", "Auto"), ("Auto", "Kustomize", "Plain"), "spec.source.renderer"),
                 credentials=str(at(source, "credentials", "secretRef", "name", default="")),
                 verify_keys=str(at(source, "verify", "secretRef", "name", default="")),
                 decryption_keys=_decryption_keys(source),
-                verify=_choice(
+                verify=choice(
                     at(source, "verify", "mode", default="None"), ("None", "SignedCommits"), "spec.source.verify.mode"
                 ),
             ),

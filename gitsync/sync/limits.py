@@ -8,6 +8,7 @@ from datetime import datetime
 
 from gitsync.objects.application import Limit
 from gitsync.objects.conditions import Condition
+from gitsync.objects.fields import duration
 from gitsync.ports import Reading
 
 CONDITION = "WithinLimits"
@@ -47,7 +48,7 @@ def find(limit: Limit, reading: Reading | None, over: datetime | None, now: date
     verdict = ""
     if (now - since).total_seconds() >= limit.lasting:
         labels = f" {worst.labels}" if worst.labels else ""
-        lasting = f" for {span(limit.lasting)}" if limit.lasting else ""
+        lasting = f" for {duration(limit.lasting)}" if limit.lasting else ""
         verdict = f"{limit.name} {worst.value:.4g}{labels} is over {limit.max:g}{lasting}"
     return Finding(limit, since, verdict)
 
@@ -78,19 +79,11 @@ def concluded(findings: tuple[Finding, ...], timeout: float) -> Condition:
     problems = [finding.problem for finding in findings if finding.problem]
     if problems:
         return Condition(CONDITION, "Unknown", "NoVerdict", "; ".join([*problems, "good by its health alone"]))
-    return Condition(CONDITION, "True", "Watched", f"{_count(findings)} after {span(timeout)}")
-
-
-def span(seconds: float) -> str:
-    """Return a time as durations are written in an Application."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+    return Condition(CONDITION, "True", "Watched", f"{_count(findings)} after {duration(timeout)}")
 
 
 def _exceeded(limit: Limit, since: datetime | None) -> str:
-    return f"{limit.name} is over {limit.max:g} since {since:%H:%M:%S} UTC; {span(limit.lasting)} are borne"
+    return f"{limit.name} is over {limit.max:g} since {since:%H:%M:%S} UTC; {duration(limit.lasting)} are borne"
 
 
 def _count(findings: tuple[Finding, ...]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from gitsync.objects.application import Limit
 from gitsync.objects.conditions import Condition
 from gitsync.ports import Reading, Sample
-from gitsync.sync.limits import CONDITION, Finding, concluded, condition, find, span
+from gitsync.sync.limits import CONDITION, Finding, concluded, condition, find
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 RATE = Limit("error rate", "sum(rate(errors[5m]))", 0.05)
@@ -77,8 +77,3 @@ def test_in_the_end_what_nobody_could_tell_is_said() -> None:
     )
     unknown = concluded((Finding(RATE, problem="error rate: no data"),), 600)
     assert (unknown.status, unknown.message) == ("Unknown", "error rate: no data; good by its health alone")
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (45, "45s"), (120, "2m"), (5400, "1h30m"), (3661, "1h1m1s")])
-def test_times_are_written_as_durations(seconds: float, text: str) -> None:
-    assert span(seconds) == text
