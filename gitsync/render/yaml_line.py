@@ -143,48 +143,51 @@ def _quoted(text: str, styles: bool) -> str:
 def _brackets(text: str, styles: bool) -> list[Any] | dict[str, Any]:
     """Return a list or mapping in brackets that ends on its line."""
     tokens = _TOKEN.findall(text)
-    if sum(map(len, tokens)) != len(text):
+    if "".join(tokens) != text:
         raise Unusual
-    waiting = ["", *(token for token in reversed(tokens) if token.strip(" "))]  # the end is nothing that may follow
-    value = _collection(waiting, DEEPEST, styles)
+    tokens.append("")  # which no value and no bracket is
+    waiting = [token for token in reversed(tokens) if not token.isspace()]
+    value = _list(waiting, DEEPEST, styles) if waiting.pop() == "[" else _mapping(waiting, DEEPEST, styles)
     if waiting != [""]:
         raise Unusual
     return value
 
 
-def _collection(tokens: list[str], depth: int, styles: bool) -> list[Any] | dict[str, Any]:
-    """Return the list or mapping whose bracket is the next token, the last one of the list."""
+def _list(tokens: list[str], depth: int, styles: bool) -> list[Any]:
+    """Return the list whose bracket was the last token; the next one stands at the end."""
     items: list[Any] = []
-    members: dict[str, Any] = {}
-    found, close = (items, "]") if tokens.pop() == "[" else (members, "}")
-    if not depth:
-        raise Unusual
-    if tokens[-1] == close:
-        tokens.pop()
-        return found
-    separator = ","
+    separator = tokens.pop() if tokens[-1] == "]" else ","
     while separator == ",":
-        token = tokens.pop()
-        if found is items:
-            items.append(_inside(token, tokens, depth, styles))
-        else:
-            name, colon, rest = token.partition(": ")
-            key = _key(name.lstrip(" "))
-            if not colon or key in members:
-                raise Unusual
-            members[key] = _inside(rest if rest.strip(" ") else tokens.pop(), tokens, depth, styles)
+        items.append(_inside(tokens.pop(), tokens, depth, styles))
         separator = tokens.pop()
-    if separator != close:
+    if separator != "]":
         raise Unusual
-    return found
+    return items
+
+
+def _mapping(tokens: list[str], depth: int, styles: bool) -> dict[str, Any]:
+    """Return the mapping whose bracket was the last token; the next one stands at the end."""
+    members: dict[str, Any] = {}
+    separator = tokens.pop() if tokens[-1] == "}" else ","
+    while separator == ",":
+        name, colon, rest = tokens.pop().partition(": ")
+        key = _key(name.lstrip(" "))
+        if not colon or key in members:
+            raise Unusual
+        members[key] = _inside(tokens.pop() if not rest or rest.isspace() else rest, tokens, depth, styles)
+        separator = tokens.pop()
+    if separator != "}":
+        raise Unusual
+    return members
 
 
 def _inside(token: str, tokens: list[str], depth: int, styles: bool) -> Any:
     """Return the value that begins with a token inside brackets."""
     first = token[:1]
     if first == "[" or first == "{":
-        tokens.append(token)
-        return _collection(tokens, depth - 1, styles)
+        if depth == 1:
+            raise Unusual
+        return (_list if first == "[" else _mapping)(tokens, depth - 1, styles)
     if first == '"' or first == "'":
         return Quoted(token[1:-1]) if styles else token[1:-1]
     plain = token.strip(" ")
