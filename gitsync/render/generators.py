@@ -32,6 +32,11 @@ def config_map(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> Ma
 
 def _readable(text: str, key: str) -> str:
     """Return the text; refuse what no YAML file may hold, for Kustomize cannot hand it on."""
+    if text.startswith("\t") and "\n" in text:
+        raise InvalidInput(
+            f"the value of {key} begins with a tab, which Kustomize cannot write as a block of lines",
+            cure="begin it with another line, or keep it in a Secret",
+        )
     found = re.search(_UNREADABLE, text)
     if found:
         raise InvalidInput(

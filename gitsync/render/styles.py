@@ -13,7 +13,7 @@ from gitsync.render.yaml_scalars import Date
 
 
 class Quoted(str):
-    """A text that was written in quotes."""
+    """A text that was written in quotes, or as a block."""
 
     __slots__ = ()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+from gitsync.render.styles import Quoted
 from gitsync.render.yaml_limits import LIMITS, Limits
 from gitsync.render.yaml_line import COPY, DEEPEST, NESTED, SHORT, STRIPPED, Unusual, read_line, short_line
 
@@ -100,6 +101,8 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
                     marks.extend(_marks_inside(value, number))
             else:
                 value = _literal(lines, number + 1, column) + ("" if needs == STRIPPED else "\n")
+                if styles:
+                    value = Quoted(value)
         node[-1 if key is None else key] = value
     return root[""]
 

@@ -97,7 +97,7 @@ class _Composer:
                         value = self._key(event, value, is_root=len(stack) == 1)
                         has_merges = has_merges or value is _MERGE
                 if keeps_style and not (is_mapping and not len(items) & 1):
-                    if style == '"' or style == "'":
+                    if style:
                         value = Quoted(value) if type(value) is str else value
                     elif type(value) is not str and not style:
                         value = spelled(value, event.value)

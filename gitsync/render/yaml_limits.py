@@ -14,7 +14,7 @@ class Limits(NamedTuple):
     duplicates: bool = False
     """Whether a key may stand twice in a mapping; the last one then counts."""
     styles: bool = False
-    """Whether quoted texts, and numbers with a spelling of their own, remember how they were written."""
+    """Whether texts in quotes and blocks, and numbers with a spelling of their own, remember how they were written."""
 
 
 LIMITS: Final = Limits()

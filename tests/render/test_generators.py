@@ -102,6 +102,7 @@ def test_a_generator_changes_what_a_base_has(behavior, data):
         ("{name: g, files: [gone.txt]}", "gone.txt does not exist"),
         ("{name: g, files: [=x]}", "neither a path nor of the form"),
         ("{name: g, behavior: merge}", "nothing to merge"),
+        ('{name: g, literals: ["a=\\tb\\nc"]}', "the value of a begins with a tab"),
         ('{name: g, literals: ["a=\\x7f"]}', "the value of a holds the control character U+007F"),
         ("{name: a}", "exists already"),
     ],

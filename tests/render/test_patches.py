@@ -67,6 +67,17 @@ def test_quotes_in_the_object_keep_a_number_of_the_patch_a_text():
     assert (made["data"]["PORT"], made["spec"]["plain"]) == ("0900", 1)
 
 
+@pytest.mark.parametrize("block", ["|-", ">-", "|2-"])
+def test_a_block_of_lines_in_the_object_keeps_a_number_of_the_patch_a_text(block):
+    manifest = f"{config_map('a')}data:\n  PORT: {block}\n    80\n"
+
+    made = patched(
+        manifest, "patches:\n- patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {PORT: 90}}'\n"
+    )
+
+    assert made["data"] == {"PORT": "90"}
+
+
 @pytest.mark.parametrize(
     ("operation", "spec"),
     [
