@@ -118,6 +118,18 @@ def test_a_rejected_plan_is_approved_only_by_overruling(site: Open) -> None:
     assert (newest.action, newest.message) == ("approve", "overrules: rejected by Linus: not on Friday")
 
 
+def test_the_audit_shows_both_sides_of_a_dispute_and_what_was_trimmed(site: Open) -> None:
+    opened = site([HELD])
+    opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "not on Friday"})
+    opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "reason": "it is urgent", "overrule": "yes"})
+    assert "it is urgent; overrules: rejected by Linus: not on Friday" in opened.get("/audit").text
+    opened.engine.records.trim(NOW + timedelta(days=1), NOW)
+    page = opened.get("/audit").text
+    assert "records up to 2 are older than 2026-03-02 and were dropped" in page
+    assert "the audit itself" in page
+    assert 'href="/apps//"' not in page
+
+
 def test_the_audit_is_filtered_paged_and_exported(site: Open) -> None:
     opened = site([HELD])
     for number in range(101):
