@@ -64,6 +64,8 @@ class _Target:
         self._seen_from = seen_from
         self._scopes = session.scopes
         self._noting = session.noting
+        self._positions: dict[Id, list[int]] = {}
+        """Where the resources stand, by each id they have or had; for generators, of which there may be thousands."""
 
     def build(self) -> None:
         file, into = self._file, self._into
@@ -204,10 +206,11 @@ class _Target:
                 f"{where}: {one}: the behavior {made.behavior!r} is not known and counts as create"
             )
         made.source = source if self._session.build_metadata else None
-        found = [index for index, old in enumerate(self._into.resources) if one in self._scopes.all_ids(old)]
+        found = self._positions_of(one)
         changes = made.behavior in ("merge", "replace")
         if not found and not changes:
             self._into.resources.append(made)
+            self._note(len(self._into.resources) - 1)
             if self._session.recorder:
                 self._session.recorder.start(made, source.kind, told)
             return
@@ -218,8 +221,22 @@ class _Target:
             made.source = old.source
         generators.take_over(made, old)
         self._into.resources[found[0]] = made
+        self._note(found[0])
         if self._session.recorder:
             self._session.recorder.absorb(made, old, source.kind, told)
+
+    def _positions_of(self, one: Id) -> list[int]:
+        """Return where the resources stand that have, or had, an id."""
+        resources = self._into.resources
+        if not self._positions:
+            for position in range(len(resources)):
+                self._note(position)
+        known = dict.fromkeys(self._positions.get(one, ()))
+        return [position for position in known if one in self._scopes.all_ids(resources[position])]
+
+    def _note(self, position: int) -> None:
+        for one in dict.fromkeys(self._scopes.all_ids(self._into.resources[position])):
+            self._positions.setdefault(one, []).append(position)
 
     # transformers
 
@@ -227,7 +244,7 @@ class _Target:
         """Yield stages one by one, but together where all treat each resource by itself, and a memo has it."""
         together: list[Stage] = []
         for stage in stages:
-            if together and stage.key is None:
+            if together and (stage.key is None or stage.is_alone):
                 yield together
                 together = []
             together.append(stage)

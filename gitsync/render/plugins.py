@@ -29,6 +29,7 @@ from gitsync.render.kustomization import (
 from gitsync.render.loader import Loader
 from gitsync.render.memo import Steps
 from gitsync.render.merge_keys import Schema
+from gitsync.render.names import Names
 from gitsync.render.old_flags import read_flagged
 from gitsync.render.patches import Patcher, read_patch
 from gitsync.render.resource import Resource
@@ -155,9 +156,10 @@ def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene, *, is_leg
 
 
 def _replacements(config: Mapping[str, Any], scene: Scene) -> None:
+    names = Names(scene.scopes)
     for item in config.get("replacements") or ():
         for one in read_replacement(item, scene.read, scene.where):
-            replacements.replace(scene.resources, one, scene.scopes, scene.steps)
+            replacements.replace(scene.resources, one, scene.scopes, scene.steps, names)
 
 
 def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> list[Mapping[str, Any]]:

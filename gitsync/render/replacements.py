@@ -10,9 +10,10 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldpath import Slot, lookup, slots, split
 from gitsync.render.memo import Steps, told
+from gitsync.render.names import Names
 from gitsync.render.resource import Resource, copy_value
 from gitsync.render.scopes import Scopes
-from gitsync.render.selectors import has_labels, is_selected, matches_id
+from gitsync.render.selectors import check_labels, has_labels, is_selected, matches_id
 from gitsync.render.styles import text_of
 from gitsync.render.yaml_scalars import resolve
 
@@ -25,6 +26,7 @@ def replace(
     replacement: Mapping[str, Any],
     scopes: Scopes,
     steps: Steps,
+    names: Names,
     *,
     by_regex: bool = False,
 ) -> None:
@@ -36,12 +38,20 @@ def replace(
     source, targets = replacement.get("source"), replacement.get("targets")
     if source is None or targets is None:
         raise InvalidInput("a replacement needs a source and targets", cure="add what is missing")
-    value = _source_value(resources, source, scopes)
+    value = _source_value(names.among(resources, source), source, scopes)
     for target in targets:
         if target.get("select") is None:
             raise InvalidInput("a target of a replacement has no select", cure="say which resources it means")
+        check_labels(target["select"])
+        among = resources if by_regex else names.among(resources, target["select"])
         act = partial(_put_all, value=value, target=target, scopes=scopes, by_regex=by_regex)
-        steps.run(("replacement", told(value), told(target), by_regex), resources, act)
+        steps.run(("replacement", told(value), told(target), by_regex), among, act)
+        if any(_may_rename(split(path)) for path in target.get("fieldPaths") or (_NAME,)):
+            names.forget()
+
+
+def _may_rename(path: Sequence[str]) -> bool:
+    return path[0] in ("metadata", "*") and (len(path) == 1 or path[1] in ("name", "*"))
 
 
 def _put_all(

@@ -108,10 +108,6 @@ class Scopes:
         """Return the ids that a resource had, oldest first, and the one it has."""
         return [*self.previous_ids(resource), self.id_of(resource)]
 
-    def was_named(self, resource: Resource, name: str) -> bool:
-        """Return whether a resource has a name, or had it."""
-        return self.id_of(resource).name == name or any(one.name == name for one in resource.previous)
-
     def remember(self, resource: Resource) -> None:
         """Add the id of now to the resource's previous ones, because a transformer is about to change it."""
         resource.remember(self.id_of(resource))

@@ -88,6 +88,12 @@ def _compares(one: str | None, operator: str, other: str) -> bool:
     return left > right if operator == ">" else left < right
 
 
+def check_labels(selector: Mapping[str, Any]) -> None:
+    """Raise InvalidInput where a selector asks for labels or annotations in a way that cannot be read."""
+    for name in ("labelSelector", "annotationSelector"):
+        requirements(selector.get(name) or "")
+
+
 def has_labels(resource: Resource, selector: Mapping[str, Any]) -> bool:
     """Return whether labels and annotations meet the selector's requirements; empty ones are met."""
     for member, name in (("labels", "labelSelector"), ("annotations", "annotationSelector")):

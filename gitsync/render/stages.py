@@ -14,6 +14,7 @@ from gitsync.render.files import join
 from gitsync.render.kustomization import Kustomization
 from gitsync.render.loader import Loader
 from gitsync.render.memo import Act, told
+from gitsync.render.names import Names
 from gitsync.render.patches import Patch, Patcher, read_patch
 from gitsync.render.provenance import Told
 from gitsync.render.resource import Gvk, Resource
@@ -37,6 +38,8 @@ class Stage(NamedTuple):
     configured_in: str = ""
     times: int = 1
     """How often ``buildMetadata`` names it."""
+    is_alone: bool = False
+    """Whether a memo keeps it apart, since what it is told changes more often than all else."""
     told: Told | None = None
     """What says field by field what is set, where something does."""
 
@@ -57,6 +60,7 @@ class Stages:
         self._resources = resources
         self._config = config
         self._session = session
+        self._by_name = Names(session.scopes)
         self._patcher = Patcher(resources, session.scopes, session.schema, session.steps)
 
     def all(self) -> list[Stage]:
@@ -147,7 +151,7 @@ class Stages:
     def _replicas(self) -> Iterator[Stage]:
         for index, replica in self._file.rows("replicas"):
             act = partial(
-                transformers.set_replicas,
+                self._scale,
                 name=replica.get("name") or "",
                 count=replica.get("count") or 0,
                 specs=self._config.replicas,
@@ -156,12 +160,16 @@ class Stages:
             )
             yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
 
+    def _scale(self, resources: Sequence[Resource], name: str, **told: Any) -> None:
+        transformers.set_replicas(self._by_name.among(resources, {"name": name}), name, **told)
+
     def _images(self) -> Iterator[Stage]:
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
         if images:
             act = partial(transformers.set_images, images=images)
             key = ("images", told([image for image, _ in images]), self._config.images)
-            yield Stage("ImageTagTransformer", self._file.where("images"), act, key, times=len(images))
+            where = self._file.where("images")
+            yield Stage("ImageTagTransformer", where, act, key, times=len(images), is_alone=True)
 
     def _replacements(self) -> Iterator[Stage]:
         for index, item in self._file.rows("replacements"):
@@ -173,7 +181,7 @@ class Stages:
     def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
         session, by_regex = self._session, self._file.selects_by_regex
         for one in found:
-            replacements.replace(resources, one, session.scopes, session.steps, by_regex=by_regex)
+            replacements.replace(resources, one, session.scopes, session.steps, self._by_name, by_regex=by_regex)
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:

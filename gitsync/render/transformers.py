@@ -13,7 +13,7 @@ from gitsync.render.fieldspec import FieldSpec, visit
 from gitsync.render.generators import name_hash
 from gitsync.render.memo import Steps, told
 from gitsync.render.notes import wants_hash
-from gitsync.render.resource import Gvk, Resource
+from gitsync.render.resource import Gvk, Resource, gvk_of
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import compile_pattern
 from gitsync.render.styles import styled, text_of
@@ -211,8 +211,6 @@ def set_replicas(
         holder[key] = styled(count, holder[key])
 
     def fitting(resource: Resource) -> list[FieldSpec]:
-        if not scopes.was_named(resource, name):
-            return []
         kinds = [one.gvk for one in scopes.all_ids(resource) if one.name == name]
         return [spec for spec in specs if any(spec.gvk.selects(gvk) for gvk in kinds)]
 
@@ -234,19 +232,32 @@ def set_replicas(
 
 def set_images(resources: Iterable[Resource], images: Sequence[tuple[Mapping[str, str], Sequence[FieldSpec]]]) -> None:
     """Change name, tag or digest of the images of containers, in any kind, and in the fields of the specs."""
-    rules = [(_image_setter(image, _image_matcher(image.get("name") or "")), specs) for image, specs in images]
+    matchers = [_image_matcher(image.get("name") or "") for image, _ in images]
+    rules = [(_image_setter(image, matches), specs) for (image, specs), matches in zip(images, matchers, strict=True)]
     for resource in resources:
-        gvk = resource.gvk
-        manifest = resource.editable
-        holders = [] if gvk.kind == "CustomResourceDefinition" else list(_container_images(manifest))
         with _placed(resource):
-            _put_images(manifest, gvk, holders, rules)
+            # Before a manifest is copied, it is worth a look whether anything in it will change.
+            if not resource.shared or _has_image(resource.manifest, rules, matchers):
+                _put_images(resource.editable, rules)
 
 
 _ImageRule: TypeAlias = tuple[Callable[[Any, Any], None], Sequence[FieldSpec]]
 
 
-def _put_images(manifest: Manifest, gvk: Gvk, holders: Iterable[dict[str, Any]], rules: Iterable[_ImageRule]) -> None:
+def _has_image(manifest: Manifest, rules: Iterable[_ImageRule], matchers: Iterable[Callable[[str], bool]]) -> bool:
+    """Return whether any rule changes the manifest, or refuses it."""
+    found: list[Any] = []
+
+    def note(holder: Any, key: Any) -> None:
+        found.append(holder[key])
+
+    _put_images(manifest, [(note, specs) for _, specs in rules])
+    return any(isinstance(one, dict | list) or any(matches(text_of(one)) for matches in matchers) for one in found)
+
+
+def _put_images(manifest: Manifest, rules: Iterable[_ImageRule]) -> None:
+    gvk = gvk_of(manifest)
+    holders = [] if gvk.kind == "CustomResourceDefinition" else list(_container_images(manifest))
     for put, specs in rules:
         for holder in holders:
             put(holder, "image")

@@ -153,3 +153,25 @@ def test_references_follow_the_hash():
     config, manifest = made.manifests
 
     assert manifest["spec"]["volumes"][0]["configMap"]["name"] == config["metadata"]["name"] != "g"
+
+
+def test_of_many_generators_each_finds_what_it_merges_with() -> None:
+    """Also what an earlier one made, and what one has merged with already."""
+    made = rendered(
+        {
+            "base/kustomization.yaml": "namePrefix: p-\nconfigMapGenerator:\n- {name: a, literals: [k=1]}\n",
+            "kustomization.yaml": (
+                "resources: [base]\n"
+                "generatorOptions: {disableNameSuffixHash: true}\n"
+                "configMapGenerator:\n"
+                "- {name: a, behavior: merge, literals: [l=2]}\n"
+                "- {name: b, literals: [k=1]}\n"
+                "- {name: p-a, behavior: merge, literals: [m=3]}\n"
+                "- {name: b, behavior: replace, literals: [k=2]}\n"
+            ),
+        }
+    )
+    assert {one["metadata"]["name"]: one["data"] for one in made.manifests} == {
+        "p-a": {"k": "1", "l": "2", "m": "3"},
+        "b": {"k": "2"},
+    }

@@ -251,6 +251,22 @@ def test_what_is_not_touched_stays_the_very_same_object() -> None:
     assert after[0] == {**before[0], "data": {"k": "2"}}
 
 
+def test_a_new_tag_touches_only_what_has_the_image() -> None:
+    warm = Warm()
+    files = {
+        **FILES,
+        "c.yaml": DEPLOYMENT.replace("web", "other").replace("nginx", "redis"),
+        "kustomization.yaml": "resources: [a.yaml, b.yaml, c.yaml]\nnamePrefix: p-\n",
+    }
+    images = "images: [{name: nginx, newTag: TAG}]\n"
+    one, other = (
+        warm.build({**files, "kustomization.yaml": files["kustomization.yaml"] + images.replace("TAG", tag)}).manifests
+        for tag in ("v2", "v3")
+    )
+    assert [made is before for made, before in zip(other, one, strict=True)] == [True, True, False]
+    assert other[2]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:v3"
+
+
 def test_plain_manifests_stay_too() -> None:
     warm = Warm()
     files = {"a.yaml": config_map("a", k="1"), "b.yaml": config_map("b", k="1")}

@@ -146,3 +146,38 @@ def test_replacements_may_stand_in_a_file():
     }
 
     assert rendered(files).manifests[1]["spec"]["text"] == "s"
+
+
+def test_an_object_that_a_replacement_renames_is_found_by_its_new_name() -> None:
+    """The next one looks for it by name."""
+    made = rendered(
+        {
+            "r.yaml": config_map("a", called="c", value="one") + "---\n" + config_map("b"),
+            "kustomization.yaml": (
+                "resources: [r.yaml]\n"
+                "replacements:\n"
+                "- source: {name: a, fieldPath: data.called}\n"
+                "  targets: [{select: {name: b}}]\n"
+                "- source: {name: a, fieldPath: data.value}\n"
+                "  targets: [{select: {name: c}, fieldPaths: [data.copied], options: {create: true}}]\n"
+            ),
+        }
+    )
+    assert [(one["metadata"]["name"], one.get("data", {}).get("copied")) for one in made.manifests] == [
+        ("a", None),
+        ("c", "one"),
+    ]
+
+
+def test_a_selector_of_labels_that_cannot_be_read_is_refused_though_nothing_has_the_name() -> None:
+    assert "is not a label selector" in refusal(
+        {
+            "r.yaml": config_map("a", k="1"),
+            "kustomization.yaml": (
+                "resources: [r.yaml]\n"
+                "replacements:\n"
+                "- source: {name: a, fieldPath: data.k}\n"
+                "  targets: [{select: {name: none, labelSelector: '='}, fieldPaths: [data.k]}]\n"
+            ),
+        }
+    )
