@@ -17,16 +17,34 @@ from tests.flow.world import World
 from tests.reviews import approval, keep
 
 FAILURES = {
-    "api": ("crash-before", "crash-after", "lost-reply", "conflict", "throttled", "unavailable"),
+    "api": (
+        "crash-before",
+        "crash-after",
+        "lost-reply",
+        "conflict",
+        "throttled",
+        "unavailable",
+        "failed-after",
+        "rejected",
+    ),
     "database": ("crash-before", "crash-after", "lost-reply", "refused"),
     "git": ("crash-before", "crash-after", "lost-reply", "refused"),
     "watch": ("lost", "duplicated", "stale"),
 }
+
+
+def failures_of(call: Call) -> tuple[str, ...]:
+    """Return how a call can fail. A refused hook after a sync is its end, which only a new input takes up again."""
+    return tuple(name for name in FAILURES[call.edge] if name != "rejected" or "/Job/" not in call.target)
+
+
 _AT_THE_SERVER: dict[str, dict[str, Any]] = {
     "lost-reply": {"kind": FaultKind.LOST_REPLY},
     "conflict": {"kind": FaultKind.CONFLICT},
     "throttled": {"kind": FaultKind.THROTTLE, "seconds": 1.0},
     "unavailable": {"kind": FaultKind.ERROR, "code": 503},
+    "failed-after": {"kind": FaultKind.ERROR_AFTER, "code": 500},
+    "rejected": {"kind": FaultKind.ERROR, "code": 422},
 }
 _VERBS = {"apply": "patch", "delete": "delete", "replace": "update", "read": "get"}
 _ROUNDS = 1500

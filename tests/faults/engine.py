@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gitsync.cluster.live import LiveView
@@ -21,10 +21,11 @@ class Ticking:
     """A clock that goes on only when it is told to, so that no delay takes time."""
 
     def __init__(self) -> None:
+        self._began = datetime.now(UTC)
         self._seconds = 0.0
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        return self._began + timedelta(seconds=self._seconds)
 
     def monotonic(self) -> float:
         return self._seconds

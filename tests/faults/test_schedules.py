@@ -17,7 +17,7 @@ import pytest
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox
 from gitsync.workers.pool import RenderPool
-from tests.faults.case import FAILURES, Case
+from tests.faults.case import Case, failures_of
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.flow.world import World
 
@@ -61,7 +61,7 @@ def test_any_failure_at_any_call_ends_in_the_same_state(
     calls = sorted(set(clean.calls(clean.run())))
     clean.check("clean", is_crash=True)
     clean.clean_up()
-    schedules = [(call, failure, times) for times in TIMES for call in calls for failure in FAILURES[call.edge]]
+    schedules = [(call, failure, times) for times in TIMES for call in calls for failure in failures_of(call)]
     notices = [schedule for schedule in schedules if schedule[0].edge == "watch"]
     if not ALL:
         schedules = [schedule for schedule in schedules if schedule[0].edge != "watch"] + notices[::4]
