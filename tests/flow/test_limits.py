@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.flow.test_aftermath import image
-from tests.flow.world import NAMESPACE, World, deployment, until
+from tests.flow.world import NAMESPACE, World, config_map, until
 from tests.prometheus.server import Served, prometheus, vector
 
 QUERY = "sum(rate(errors_total[1m]))"
@@ -17,9 +16,8 @@ FINE = vector(({"pod": "web-7"}, "0.01"))
 
 
 @pytest.fixture
-def server(world: World) -> Iterator[Served]:
+def server() -> Iterator[Served]:
     with prometheus() as served:
-        world.sandbox.set_speed(50)  # what counts here are numbers: nothing is to be late
         served.default = FINE
         yield served
 
@@ -31,15 +29,22 @@ def limited(on_degraded: str, timeout: str = "2s", lasting: str = "0s") -> dict[
 
 def started(world: World, server: Served, sync: dict[str, Any]) -> str:
     """Return a commit that was watched and is good, of an application that is synced by a running controller."""
-    good = world.repo.commit("good", {"shop/web.yaml": deployment("web", image="web:1", replicas=1)})
+    good = world.repo.commit("good", {"shop/web.yaml": config_map("web", release="1")})
     world.application(sync=sync)
     world.start(prometheus=server.url)
     until(lambda: world.status().get("revision", {}).get("good") == good, 20, world.status)
     return good
 
 
-def released(world: World, image: str = "web:2") -> str:
-    return world.repo.commit("bad", {"shop/web.yaml": deployment("web", image=image, replicas=1)})
+def released(world: World, release: str = "2") -> str:
+    return world.repo.commit("release", {"shop/web.yaml": config_map("web", release=release)})
+
+
+def release(world: World) -> str:
+    """Return what runs; it is healthy at once, since what counts here are numbers."""
+    found = world.get("ConfigMap", "web")
+    assert found is not None
+    return str(found["data"]["release"])
 
 
 def test_a_commit_over_its_limit_is_rolled_back_until_git_has_a_newer_one(world: World, server: Served) -> None:
@@ -55,7 +60,7 @@ def test_a_commit_over_its_limit_is_rolled_back_until_git_has_a_newer_one(world:
     assert world.condition("Ready")["message"] == said + bad[:12]
     assert world.condition("WithinLimits")["reason"] == "OverLimit"
     assert world.view().status["pinned"]["commit"] == good
-    until(lambda: image(world) == "web:1", 10)
+    until(lambda: release(world) == "1", 10)
     records = until(lambda: [r for r in world.controller.records.history() if r.trigger == "rollback"], 10)
     assert records[0].explanation.startswith(said)
     audited = world.controller.records.audit_records(f"{NAMESPACE}/shop", action="post-sync")
@@ -63,9 +68,9 @@ def test_a_commit_over_its_limit_is_rolled_back_until_git_has_a_newer_one(world:
         ("Failed", bad, said + bad[:12])
     ]
     server.default = FINE
-    better = released(world, "web:3")
+    better = released(world, "3")
     until(lambda: world.status()["revision"].get("good") == better, 20, world.status)
-    assert image(world) == "web:3"
+    assert release(world) == "3"
     assert "pinned" not in world.status()
     assert set(server.queries) == {QUERY}
 
@@ -75,7 +80,7 @@ def test_a_commit_over_its_limit_is_held_for_a_person(world: World, server: Serv
     server.default = BAD
     bad = released(world)
     until(lambda: world.condition("Ready").get("reason") == "Held", 20, world.status)
-    assert image(world) == "web:2"
+    assert release(world) == "2"
     assert "error rate 0.31" in world.condition("Ready")["message"]
     record = world.controller.records.history()[0]
     assert (record.trigger, record.outcome.value, record.commit.id) == ("post-sync", "Held", bad)
@@ -94,7 +99,7 @@ def test_a_commit_over_its_limit_may_only_be_said_to_be(world: World, server: Se
     world.controller.requests.look_at_git([f"{NAMESPACE}/shop"])
     with pytest.raises(AssertionError):
         until(lambda: len(server.queries) > asked, 1.0)
-    assert image(world) == "web:2"
+    assert release(world) == "2"
     assert world.status()["revision"]["good"] == good, "what was over its limit is not gone back to"
     records = [r for r in world.controller.records.history() if r.trigger == "post-sync"]
     assert [(record.outcome.value, record.commit.id) for record in records] == [("Failed", bad)]
@@ -165,5 +170,5 @@ def test_with_automation_off_a_rollback_that_is_asked_for_happens(world: World, 
     until(lambda: world.status().get("phase") == "Pending", 10, world.status)
     world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
     until(lambda: world.status().get("pinned", {}).get("instead") == bad, 20, world.status)
-    until(lambda: image(world) == "web:1", 10)
+    until(lambda: release(world) == "1", 10)
     assert world.status()["pinned"]["commit"] == good
