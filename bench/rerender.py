@@ -28,7 +28,6 @@ from gitsync.plan.normalize import Placed, desired_objects
 from gitsync.ports import Credentials
 from gitsync.render.build import build
 from gitsync.render.files import ParseCache
-from gitsync.render.memo import Memo
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
@@ -66,11 +65,11 @@ class Repository:
 
 def build_again(repository: Repository) -> tuple[float, float]:
     """Return the seconds of the first build, and of one after one file changed."""
-    cache, memo, seconds = ParseCache(), Memo(), []
+    cache, seconds = ParseCache(), []
     gc.disable()  # as in a render process
     for commit in repository.commits():
         tree = GitTree(repository.folder / ".git", commit)
-        seconds.append(_seconds(lambda tree=tree: build(tree, "over", cache=cache, memo=memo)))  # type: ignore[misc]
+        seconds.append(_seconds(lambda tree=tree: build(tree, "over", cache=cache)))  # type: ignore[misc]
         tree.close()
     gc.enable()
     return seconds[0], min(seconds[1:])

@@ -18,7 +18,7 @@ from gitsync.render.faults import Noting
 from gitsync.render.files import Files, ParseCache
 from gitsync.render.kustomization import FILE_NAMES
 from gitsync.render.loader import Loader
-from gitsync.render.memo import Memo, Steps
+from gitsync.render.memo import Steps
 from gitsync.render.notes import NOTES
 from gitsync.render.order import in_order
 from gitsync.render.origins import MANAGED_BY, annotate
@@ -58,7 +58,6 @@ def build(
     path: str,
     *,
     cache: ParseCache | None = None,
-    memo: Memo | None = None,
     renderer: str = "Auto",
     load_restrictions: bool = True,
     provenance: bool = False,
@@ -69,16 +68,17 @@ def build(
 
     Raise InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input. Given a list of ``faults``,
     what is wrong is added to that instead, as far as it keeps nothing else from being looked at; the result is then
-    what is left without it. With a ``memo``, what an earlier build of the folder made is taken over as far as it
+    what is left without it. With a ``cache``, what the last build of the folder made is taken over as far as it
     would be made again: such a manifest is the very same object.
     """
     files = Files(tree, cache)
     recorder = Recorder() if provenance else None
-    steps = Steps(memo if recorder is None and faults is None else None)  # these look at what each step does
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
         kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
         raise kind(f"the path {path or '.'} {what}", cure="correct the path of the application")
+    looks_at_steps = recorder is not None or faults is not None
+    steps = Steps(cache.memo(f"{folder} as {renderer}") if cache is not None and not looks_at_steps else None)
     loader = Loader(files, folder, is_restricted=load_restrictions)
     kustomization = loader.kustomization() if renderer != "Plain" else None
     if kustomization is None:

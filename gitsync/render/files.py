@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry, Tree
+from gitsync.render.memo import Memo
 
 _MAX_LINKS: Final = 40
 T = TypeVar("T")
@@ -18,14 +19,17 @@ T = TypeVar("T")
 
 class ParseCache:
     """
-    Keep what was parsed from a file, by the id of its content and by what it was parsed for.
+    Keep what was parsed from a file, by the id of its content and by what it was parsed for, and what builds made.
 
-    What it returns is shared: nobody may change it. It forgets the oldest entries beyond its limit.
+    What it returns is shared: nobody may change it, and one build at a time may use it. It forgets the oldest entries
+    beyond its limit, and the builds of the folders that were not built for longest.
     """
 
-    def __init__(self, limit: int = 20_000) -> None:
+    def __init__(self, limit: int = 20_000, folders: int = 64) -> None:
         self._limit = limit
+        self._folders = folders
         self._entries: dict[tuple[str, str], object] = {}
+        self._memos: dict[str, Memo] = {}
 
     def get(self, blob_id: str, purpose: str, parse: Callable[[], T]) -> T:
         """Return what is kept, or what ``parse`` returns."""
@@ -35,6 +39,14 @@ class ParseCache:
                 del self._entries[next(iter(self._entries))]
             self._entries[key] = parse()
         return self._entries[key]  # type: ignore[return-value]
+
+    def memo(self, folder: str) -> Memo:
+        """Return what the last build of a folder made."""
+        memo = self._memos.pop(folder) if folder in self._memos else Memo()
+        self._memos[folder] = memo  # at the end
+        if len(self._memos) > self._folders:
+            del self._memos[next(iter(self._memos))]
+        return memo
 
 
 class Files:

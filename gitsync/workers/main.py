@@ -18,7 +18,6 @@ import gitsync.render.yaml_composer  # noqa: F401  # a build loads it late, wher
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.render.build import build
 from gitsync.render.files import ParseCache
-from gitsync.render.memo import Memo
 from gitsync.render.trace import trace
 from gitsync.workers import wire
 from gitsync.workers.ambiguous import refuse_ambiguous
@@ -35,7 +34,8 @@ class Renderer:
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
-        self._cache = ParseCache()
+        self._caches: dict[str, ParseCache] = {}
+        """By repository: folders of two may have the same path."""
         self._trees = LastTree()
         self._recent = Recent()
         self._requests = 0
@@ -61,13 +61,13 @@ class Renderer:
             made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
             traces = wire.of_traces(trace(made, wire.to_wanted(request["wanted"])))
             return wire.frame({"traces": traces, "is_last": self.is_done})
+        cache = self._caches.setdefault(request["git_dir"], ParseCache())
+        made = build(tree, request["path"], cache=cache, renderer=request["renderer"])
         last = self._recent.last(request)
-        memo = (last and last.memo) or Memo()
-        made = build(tree, request["path"], cache=self._cache, memo=memo, renderer=request["renderer"])
         refuse_ambiguous(made.manifests, last.build.manifests if last else ())
         before = last.build if last and last.commit == request.get("before") else None
         frame = wire.frame({"build": wire.of_build(made, before), "is_last": self.is_done})
-        self._recent.keep(request, made, memo)
+        self._recent.keep(request, made)
         return frame
 
     @property

@@ -6,18 +6,16 @@ from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
 from gitsync.render.build import Build
-from gitsync.render.memo import Memo
 
 _KEPT: Final = 64
 """Applications; the one that was not built for longest is forgotten first."""
 
 
 class Built(NamedTuple):
-    """What a commit was built to; a render process adds what its next build may take over."""
+    """What a commit was built to."""
 
     commit: str
     build: Build
-    memo: Memo | None = None
 
 
 class Recent:
@@ -30,10 +28,10 @@ class Recent:
         """Return the last build of what a request asks for."""
         return self._built.get(_key(request))
 
-    def keep(self, request: dict[str, Any], build: Build, memo: Memo | None = None) -> None:
+    def keep(self, request: dict[str, Any], build: Build) -> None:
         """Take a build for the last one."""
         key = _key(request)
-        self._built[key] = Built(request["commit"], build, memo)
+        self._built[key] = Built(request["commit"], build)
         self._built.move_to_end(key)
         if len(self._built) > _KEPT:
             self._built.popitem(last=False)

@@ -164,9 +164,9 @@ def outcome(tree: MemoryTree, **options: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_after_any_edits_a_build_gives_what_it_gives_from_nothing(seed: int) -> None:
     """Also where a build between two others was refused."""
-    edited, cache, memo = Edited(seed), ParseCache(), Memo()
+    edited, cache = Edited(seed), ParseCache()
     for _ in range(EDITS):
-        assert outcome(edited.tree(), cache=cache, memo=memo) == outcome(edited.tree())
+        assert outcome(edited.tree(), cache=cache) == outcome(edited.tree())
         edited.edit()
 
 
@@ -189,15 +189,15 @@ FILES = {
 
 
 class Warm:
-    """Builds of one folder with one memo."""
+    """Builds of one folder with one cache."""
 
     def __init__(self) -> None:
         self._cache = ParseCache()
-        self.memo = Memo()
+        self.memo = self._cache.memo(" as Auto")
 
     def build(self, files: dict[str, str], **options: Any) -> Build:
         tree = MemoryTree({path: text.encode() for path, text in files.items()})
-        return build(tree, "", cache=self._cache, memo=self.memo, **options)
+        return build(tree, "", cache=self._cache, **options)
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,15 @@ def test_a_memo_holds_no_more_than_the_last_build_used() -> None:
     for tag in range(5):
         warm.build({**FILES, "kustomization.yaml": FILES["kustomization.yaml"].replace("l: x", f"l: x{tag}")})
     assert held(warm.memo) == once
+
+
+def test_a_cache_forgets_the_folder_that_was_not_built_for_longest() -> None:
+    cache = ParseCache(folders=2)
+    a, b = cache.memo("a"), cache.memo("b")
+    assert cache.memo("a") is a
+    cache.memo("c")
+    assert cache.memo("a") is a
+    assert cache.memo("b") is not b
 
 
 def test_a_refused_build_leaves_the_memo_as_it_was() -> None:
