@@ -134,6 +134,7 @@ class _Target:
 
     def _enter(self, path: str, where: str, *, is_component: bool) -> Accumulator:
         """Build the kustomization of a folder: a component into what is here, a base on its own."""
+        self._session.enter(where)
         loader = self._loader.enter(path, where)
         inner = loader.kustomization()
         if inner is None:

@@ -52,7 +52,7 @@ MEMBERS: Final = {
     "images": "images",
     "replicas": "replicas",
 }
-"""The members of a configuration file; others are ignored, as Kustomize does."""
+"""The members of a configuration file."""
 
 
 def spec_from(value: dict[str, Any]) -> FieldSpec:

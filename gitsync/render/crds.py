@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gitsync.errors import InvalidInput
 from gitsync.render.config import EMPTY, TransformerConfig
 from gitsync.render.fieldspec import FieldSpec, NameReference
 from gitsync.render.kustomization import Kustomization
@@ -25,16 +26,27 @@ def config_from_crds(loader: Loader, kustomization: Kustomization) -> Transforme
     """Return the configuration that the files of the ``crds`` field add."""
     config = EMPTY
     for index, path in enumerate(kustomization.get("crds")):
-        text = loader.read(path, kustomization.where("crds", index))
-        for document in read_all(text, path)[:1]:
-            if isinstance(document, dict):
-                for name, definition in sorted(document.items()):
-                    properties = _properties(definition)
-                    if {"kind", "apiVersion", "metadata"} <= properties.keys():
-                        gvk = Gvk("", "", name.rpartition(".")[2])
-                        for one in _configs(gvk, document, properties, ()):
-                            config = config.merge(one)
+        definitions = _definitions(loader.read(path, kustomization.where("crds", index)), path)
+        for name, definition in sorted(definitions.items()):
+            properties = _properties(definition)
+            if {"kind", "apiVersion", "metadata"} <= properties.keys():
+                gvk = Gvk("", "", name.rpartition(".")[2])
+                for one in _configs(gvk, definitions, properties, ()):
+                    config = config.merge(one)
     return config
+
+
+def _definitions(text: bytes, path: str) -> dict[str, dict[str, Any]]:
+    documents = read_all(text, path)
+    found = documents[0] if documents else None
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+        what = "a CustomResourceDefinition" if isinstance(found, dict) and "kind" in found else "something else"
+        raise InvalidInput(
+            f"crds takes a file of OpenAPI definitions, and this is {what}",
+            where=path,
+            cure="list the object under resources, or write a mapping of definitions with Schema and properties",
+        )
+    return found
 
 
 def _properties(definition: Any) -> Mapping[str, Any]:

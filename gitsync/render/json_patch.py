@@ -8,7 +8,7 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.old_flags import with_old_flags
-from gitsync.render.resource import copy_value
+from gitsync.render.resource import copy_value, refuse_large
 from gitsync.render.styles import Quoted, spelled
 from gitsync.render.yaml_scalars import Date, is_text
 from gitsync.render.yaml_writer import write
@@ -82,6 +82,8 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
             raise InvalidInput(
                 f"operation {number} of the JSON patch ({name}) means the whole object", cure="name a field in its path"
             )
+        if name == "copy":
+            refuse_large(manifest)
         try:
             one = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
             manifest = one.apply(manifest, in_place=True)

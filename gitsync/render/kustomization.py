@@ -99,8 +99,7 @@ CONFIGURATION: Final = Struct(
             )
         },
         "nameReference": ListOf(Struct({**_GVK, "fieldSpecs": ListOf(FIELD_SPEC)})),
-    },
-    is_open=True,
+    }
 )
 
 FIELDS: Final[dict[str, Shape]] = {

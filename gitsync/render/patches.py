@@ -53,8 +53,8 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
             where=where,
             cure="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
-    if not documents and text.strip() in (b"[]", "[]"):
-        raise InvalidInput("the patch is an empty list", where=where, cure="add operations, or remove the patch")
+    if text and not documents:
+        raise InvalidInput("the patch is empty", where=where, cure="write a patch, or remove the entry")
     objects = [] if operations is not None else objects_in(text, file)
     merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")

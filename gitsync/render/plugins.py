@@ -170,7 +170,10 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
     if item.get("source") is not None or item.get("targets"):
         raise InvalidInput("a replacement has a path and a source", where=where, cure="keep one of them")
     found: list[Mapping[str, Any]] = []
-    for document in read_flagged(read(path), path):
+    documents = read_flagged(read(path), path)
+    if not documents:
+        raise InvalidInput("the file holds no replacement", where=path, cure="add a source and targets")
+    for document in documents:
         shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
         checked = conform(document, shape, is_open=True)
         found += checked if isinstance(checked, list) else [checked]

@@ -11,7 +11,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render.fieldpath import Slot, lookup, slots, split
 from gitsync.render.memo import Steps, told
 from gitsync.render.names import Names
-from gitsync.render.resource import Resource, copy_value
+from gitsync.render.resource import Resource, copy_value, refuse_large
 from gitsync.render.scopes import Scopes
 from gitsync.render.selectors import check_labels, has_labels, is_selected, matches_id
 from gitsync.render.styles import text_of
@@ -79,6 +79,7 @@ def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scop
         raise InvalidInput(
             f"the source field {path} of a replacement is missing", subject=subject, cure="correct fieldPath"
         )
+    refuse_large(value)
     return _part(value, source.get("options") or {})
 
 

@@ -12,6 +12,8 @@ from gitsync.render.styles import text_of
 NOT_NAMESPACED: Final = "_non_namespaceable_"
 """The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
 DEFAULT_NAMESPACE: Final = "default"
+_LARGEST_COPY: Final = 1 << 17
+_TEXT_UNIT: Final = 64
 
 
 class Gvk(NamedTuple):
@@ -84,6 +86,17 @@ def copy_value(value: Any) -> Any:
     if isinstance(value, list):
         return [copy_value(item) if isinstance(item, dict | list) else item for item in value]
     return value
+
+
+def refuse_large(value: Any) -> None:
+    """Raise InvalidInput where a value is too large to be copied, which copies of copies soon are."""
+    waiting, weight = [value], 0
+    while waiting:
+        item = waiting.pop()
+        weight += 1 + (len(item) // _TEXT_UNIT if isinstance(item, str) else 0)
+        if weight > _LARGEST_COPY:
+            raise InvalidInput("the value is too large to be copied", cure="copy less, and not into itself")
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
 
 
 class Previous(NamedTuple):

@@ -19,6 +19,8 @@ _REQUIREMENT: Final = (
     r"|(?P<key>[^\s,!=<>()]+)\s*(?:(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s,!=<>()]*)"
     r"|\s(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
 )
+_LONGEST_PATTERN: Final = 4096
+"""Longer ones take seconds on long texts, though their time is linear."""
 
 
 @lru_cache(maxsize=4096)
@@ -34,6 +36,8 @@ def pattern(text: str) -> Match:
 
 def compile_pattern(text: str) -> Any:
     """Return the compiled regular expression; raise InvalidInput where it is not one."""
+    if len(text) > _LONGEST_PATTERN:
+        raise InvalidInput(f"a regular expression has {len(text)} characters", cure=f"use at most {_LONGEST_PATTERN}")
     import re2  # only where a selector is a regular expression
 
     options = re2.Options()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gitsync.errors import InvalidInput
 from gitsync.render.faults import Noting
 from gitsync.render.kustomization import Kustomization
@@ -11,6 +13,9 @@ from gitsync.render.merge_keys import BUILT_IN, OpenApiSchema, Schema
 from gitsync.render.provenance import Recorder
 from gitsync.render.scopes import Scopes
 from gitsync.render.yaml_reader import read_all
+
+FOLDERS: Final = 10_000
+"""How many folders one build may enter; few that name each other twice over make many."""
 
 
 class Session:
@@ -29,6 +34,17 @@ class Session:
         self.uses_built_in = False
         """Whether something was looked up in the built-in schema, which then stays beneath one that comes later."""
         self._has_schema = False
+        self._entered = 0
+
+    def enter(self, where: str) -> None:
+        """Count a base or a component that is built; refuse too many."""
+        self._entered += 1
+        if self._entered > FOLDERS:
+            raise InvalidInput(
+                f"the build enters more folders than the limit of {FOLDERS}",
+                where=where,
+                cure="name each base and component fewer times",
+            )
 
     def use_schema(self, loader: Loader, kustomization: Kustomization) -> None:
         """Take the schema of an ``openapi`` field; the first of a build holds."""

@@ -88,3 +88,43 @@ def test_words_that_yaml_1_1_reads_as_flags_are_flags():
         "a",
         "g",
     }
+
+
+@pytest.mark.parametrize(
+    ("configuration", "says"),
+    [
+        ("nameReferences: []\n", "unknown field 'nameReferences'; did you mean 'nameReference'?"),
+        ("kind: TransformerConfig\n", "unknown field 'kind'"),
+        ("namePrefix: [{path: a, creat: true}]\n", "unknown field 'creat'; did you mean 'create'?"),
+        ("namePrefix: [{path: a, kind: y}]\n", "must be a text"),
+    ],
+)
+def test_a_configuration_with_an_unknown_field_is_refused_with_its_line(configuration, says):
+    files = {"kustomization.yaml": "resources: [a.yaml]\nconfigurations: [c.yaml]\n", "a.yaml": config_map("a")}
+
+    line = refusal({**files, "c.yaml": configuration})
+
+    assert line.startswith("c.yaml:1: ")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("definitions", "what"),
+    [
+        ("kind: CustomResourceDefinition\nmetadata: {name: a}\n", "a CustomResourceDefinition"),
+        ("- a\n", "something else"),
+        ("# nothing\n", "something else"),
+    ],
+)
+def test_crds_takes_definitions_and_nothing_else(definitions, what):
+    files = {"kustomization.yaml": "resources: [a.yaml]\ncrds: [c.yaml]\n", "a.yaml": config_map("a")}
+
+    assert f"c.yaml: crds takes a file of OpenAPI definitions, and this is {what}" in refusal(
+        {**files, "c.yaml": definitions}
+    )
+
+
+def test_a_file_of_replacements_that_is_empty_is_refused():
+    files = {"kustomization.yaml": "resources: [a.yaml]\nreplacements: [{path: c.yaml}]\n", "a.yaml": config_map("a")}
+
+    assert "holds no replacement" in refusal({**files, "c.yaml": "# nothing\n"})

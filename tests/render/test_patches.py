@@ -141,10 +141,13 @@ def test_a_json_patch_that_begins_with_a_bracket_must_be_json(text):
     assert refusal(files).startswith("p.json:1: a patch that begins with [ must be JSON")
 
 
-def test_a_patch_that_is_an_empty_list_is_refused():
-    patch = "patches:\n- target: {kind: ConfigMap}\n  patch: '[]'\n"
+@pytest.mark.parametrize("text", ["[]", "# a comment"])
+def test_a_patch_that_is_empty_is_refused(text):
+    patch = f"patches:\n- target: {{kind: ConfigMap}}\n  patch: '{text}'\n"
 
-    assert "empty list" in refusal({"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{patch}"})
+    line = refusal({"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{patch}"})
+
+    assert "the patch is empty" in line
 
 
 def test_labels_that_are_empty_in_a_patch_with_a_target_change_nothing():
