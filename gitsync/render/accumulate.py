@@ -98,17 +98,19 @@ class _Target:
         for field_name, position, path in rows:
             where = self._file.where(field_name, position)
             with self._noting:
-                if self._loader.entry(path, where)[1] is Entry.FOLDER:
+                real, entry = self._loader.entry(path, where)
+                if entry is Entry.FOLDER:
                     base = self._enter(path, where, is_component=False)
                     self._append(into, base.resources, index, where)
                     into.config = into.config.merge(base.config)
                     join_variables(into.variables, base.variables.values())
                 else:
-                    self._append(into, self._read(path, where), index, where)
+                    file = self._loader.own(real, entry, path, where)
+                    self._append(into, self._read(file, path), index, where)
 
-    def _read(self, path: str, where: str) -> list[Resource]:
-        """Return the objects of a file."""
-        added = self._loader.resources(self._loader.file(path, where))
+    def _read(self, file: str, path: str) -> list[Resource]:
+        """Return the objects of the file at a real path, which the kustomization names as another."""
+        added = self._loader.resources(file)
         source = Step(path=join_origin(self._seen_from, path)) if self._session.build_metadata else None
         for resource in added:
             resource.source = source

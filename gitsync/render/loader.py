@@ -74,7 +74,10 @@ class Loader:
 
     def file(self, path: str, where: str) -> str:
         """Return the real path of a file that this kustomization may read."""
-        real, entry = self.entry(path, where)
+        return self.own(*self.entry(path, where), path, where)
+
+    def own(self, real: str, entry: Entry, path: str, where: str) -> str:
+        """Return a real path; refuse what is no file, or a file that this kustomization may not read."""
         if entry is not Entry.FILE:
             raise InvalidInput(f"{path} is a folder, but a file is needed", where=where, cure="name a file in it")
         if self._is_restricted and not is_below(real, self.folder):

@@ -71,7 +71,8 @@ class Steps:
             made = known and (now.get(known) or last.get(known))
             if known and made:
                 now[known] = made
-                resource.become(made)
+                if made is not known:
+                    resource.become(made)
             else:
                 anew.append((resource, known))
         act([resource for resource, _ in anew])

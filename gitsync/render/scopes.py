@@ -82,7 +82,9 @@ class Scopes:
 
     def ids_of(self, resources: Sequence[Resource]) -> list[Id]:
         """Return the ids that resources have now."""
-        return [self.id_of(resource) for resource in resources]
+        if not self.is_built_in:
+            return [self._id_of(resource) for resource in resources]
+        return [(resource.known and resource.known.id) or self.id_of(resource) for resource in resources]
 
     def _id_of(self, resource: Resource) -> Id:
         gvk = gvk_of(resource.manifest)
