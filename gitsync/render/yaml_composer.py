@@ -192,9 +192,8 @@ class _Composer:
     def _alias(self, event: Any, depth: int, *, is_key: bool) -> Any:
         line = event.start_mark.line
         if event.anchor not in self._anchors:
-            raise self._refusal(
-                f"the alias *{event.anchor} has no anchor before it", line, f"define &{event.anchor} in this document"
-            )
+            what = "a value that begins with * is an alias, and no anchor of that name stands before it"
+            raise self._refusal(what, line, "quote it if it is a text")  # no name: it may be a password
         value = self._anchors[event.anchor]
         if isinstance(value, _Open):
             raise self._refusal(f"the anchor &{event.anchor} contains itself", line, "remove the alias")
@@ -236,8 +235,12 @@ class _Composer:
         return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, cure)
 
     def _unknown_tag(self, event: Any) -> InvalidInput:
-        tag = event.tag.replace(CORE, "!!")
-        return self._refusal(f"the tag {tag} cannot be used here", event.start_mark.line, "remove it")
+        """Return what refuses a tag, by name unless it may be a password that nobody quoted."""
+        line = event.start_mark.line
+        if "Secret" in self._text or not getattr(event, "value", True):
+            what = "a value that begins with ! has a tag, and this tag cannot be used here"
+            return self._refusal(what, line, "quote it if it is a text")
+        return self._refusal(f"the tag {event.tag.replace(CORE, '!!')} cannot be used here", line, "remove it")
 
     def _refusal(self, what: str, line: int, cure: str) -> InvalidInput:
         return InvalidInput(what, where=f"{self._name}:{line + self._first_line}", cure=cure)

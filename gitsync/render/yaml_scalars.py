@@ -174,7 +174,7 @@ def _expect(kind: type | tuple[type, ...]) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         value = resolve(text)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise ValueError(f"{text!r} is not of that type")
+            raise ValueError("the value is not of the type of its tag")
         return value
 
     return read

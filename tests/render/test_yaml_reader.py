@@ -121,6 +121,19 @@ def test_other_tags_are_refused_by_name(scalar: str) -> None:
         read_all(f"value: {scalar}\n", "file.yaml")
 
 
+@pytest.mark.parametrize("scalar", ["*hidden", "!hidden", "!!hidden", "!hidden x", "!!int hidden"])
+def test_a_password_that_nobody_quoted_is_not_repeated(scalar: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^f:3: ") as refused:
+        read_all(f"kind: Secret\nstringData:\n  password: {scalar}\n", "f")
+    assert "hidden" not in str(refused.value)
+
+
+def test_an_empty_value_with_a_tag_is_not_repeated_in_a_patch_without_a_kind() -> None:
+    with pytest.raises(InvalidInput, match=r"f:1: a value that begins with ! has a tag") as refused:
+        read_all("- {op: add, path: /stringData/password, value: !hidden }\n", "f")
+    assert "hidden" not in str(refused.value)
+
+
 @pytest.mark.parametrize("scalar", [".inf", "-.Inf", "+.INF", ".nan", "!!int abc", "!!binary '%'"])
 def test_what_json_cannot_hold_is_refused(scalar: str) -> None:
     with pytest.raises(InvalidInput, match=r"file\.yaml:2: "):
@@ -211,7 +224,7 @@ def test_bad_bytes_are_refused_with_their_line(data: bytes, message: str) -> Non
         ("a: 1\nb\n", "f:3: a line has no ':' after its key"),
         ('a: "\\q"\n', "f:1: a backslash in double quotes begins no known escape"),
         ("a: !x!y z\n", "f:1: the tag has no known prefix"),
-        ("a: *b\n", r"f:1: the alias \*b has no anchor before it"),
+        ("a: *b\n", r"f:1: .* is an alias, and no anchor of that name stands before it"),
         ("%YAML 1.1\n---\na: 1\n", "f:2: no document can begin here"),
     ],
 )
@@ -267,7 +280,7 @@ def test_aliases_are_copies() -> None:
 def test_an_anchor_holds_for_its_document_and_until_the_next_of_its_name() -> None:
     assert read_all("a: &x 1\nb: &x 2\nc: *x\n") == [{"a": 1, "b": 2, "c": 2}]
     assert read_all("a: &x [&x 2, *x]\nb: *x\n") == [{"a": [2, 2], "b": 2}]
-    with pytest.raises(InvalidInput, match="no anchor before it"):
+    with pytest.raises(InvalidInput, match="no anchor of that name stands before it"):
         read_all("a: &x 1\n---\nb: *x\n")
 
 
