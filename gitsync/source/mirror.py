@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, environment, run, signed_in
+from gitsync.source.lock import FolderLock
 from gitsync.source.rules import is_commit, shown_url
 from gitsync.source.semver import parse_range
 from gitsync.source.snapshot import DAMAGED, READERS, Limits, distrust
@@ -36,8 +36,8 @@ class Mirror:
     """
     Keep the tracked refs of one repository and answer what they point to.
 
-    A fetch happens only for an object that is not here yet. Methods are safe from several threads; fetches of one
-    mirror follow each other. A mirror that turns out to be damaged is made anew beside it and swapped.
+    A fetch happens only for an object that is not here yet. Methods are safe from several threads and processes;
+    fetches of one mirror follow each other. A mirror that turns out to be damaged is made anew beside it and swapped.
 
     Applications share what was fetched, and the answers to polls only with those of the same credentials: whoever
     was never let in by the server itself reads nothing here either.
@@ -49,7 +49,7 @@ class Mirror:
         self._schemes = schemes
         self._limits = limits
         self._env = environment(schemes)
-        self._lock = threading.RLock()
+        self._lock = FolderLock(self.path.with_suffix(".lock"))
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
 

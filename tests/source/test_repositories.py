@@ -124,7 +124,7 @@ def test_a_damaged_mirror_is_made_anew(repo: GitRepo, tmp_path: Path, repositori
     source = source_of(repo)
     first = repo.commit({"app/a": "1"})
     repositories.snapshot(source, NOBODY, first)
-    (mirror,) = (tmp_path / "mirrors").iterdir()
+    (mirror,) = filter(Path.is_dir, (tmp_path / "mirrors").iterdir())
     shutil.rmtree(mirror / "objects")
     (mirror / "objects").mkdir()
     assert repositories.resolve(source, NOBODY) == first
