@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from gitsync.apply.execute import Applier
@@ -41,6 +42,7 @@ from gitsync.source.verify import verify_commit
 from gitsync.sync.advice import Advising
 from gitsync.sync.aftermath import Aftermath
 from gitsync.sync.converge import Converger
+from gitsync.sync.credentials import credentials_of
 from gitsync.sync.execution import Execution
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.origins import Origins
@@ -147,7 +149,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
         *([members] if settings.replicas else []),
         applications,
     ]
-    undo, origins = Undo(source, cluster, live), Origins(source, renderer)
+    undo = Undo(source, cluster, live)
+    origins = Origins(source, renderer, partial(credentials_of, cluster=cluster, live=live))
     return Controller(Manager(parts), state, applications, records, source, cluster, undo, origins, clock)
 
 

@@ -199,7 +199,7 @@ class Desk:
         wanted = {change.ref: fields for change in turn.plan.writes if (fields := _declared_fields(change))}
         if not wanted:
             return {}
-        snapshot = source.snapshot(turn.app.source, Credentials(), commit.id)
+        snapshot = source.snapshot(turn.app.source, self.credentials(turn.app), commit.id)
         return Here().trace(snapshot, turn.app.source.path, turn.app.source.renderer, wanted)
 
     def _waits(self, turn: Turn) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application, GitSource
@@ -32,9 +33,12 @@ class Origins:
     use from several threads.
     """
 
-    def __init__(self, source: Source, renderer: Renderer) -> None:
+    def __init__(
+        self, source: Source, renderer: Renderer, credentials_of: Callable[[Application], Credentials]
+    ) -> None:
         self._source = source
         self._renderer = renderer
+        self._credentials_of = credentials_of
         self._busy = threading.Lock()
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[GitSource, str], Known] = OrderedDict()
@@ -58,7 +62,7 @@ class Origins:
         found: Traces = {}
         try:
             if missing:
-                snapshot = self._source.snapshot(app.source, Credentials(), commit)  # in the mirror, for it was planned
+                snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
                 found = self._renderer.trace(snapshot, app.source.path, app.source.renderer, missing)
         except GitsyncError as error:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)

@@ -29,6 +29,7 @@ class Done:
 
     @property
     def json(self) -> Any:
+        assert self.out, self.err
         return json.loads(self.out)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import parse_application
+from gitsync.objects.application import GitSource, parse_application
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Snapshot
+from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
 from gitsync.render.provenance import Setter
 from gitsync.render.trace import Traces, Wanted, trace
@@ -38,6 +38,14 @@ class InProcess:
         return trace(build(snapshot.tree, path, renderer=renderer, provenance=True), wanted)
 
 
+class Asked(Repositories):
+    """A source that is asked in the name of the application alone."""
+
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+        assert credentials.username == "shop"
+        return super().snapshot(source, credentials, commit)
+
+
 def world(tmp_path: Path) -> tuple[InProcess, Origins, Any, str]:
     repo = GitRepo(tmp_path)
     commit = repo.commit({"shop/a.yaml": TEXT})
@@ -47,9 +55,9 @@ def world(tmp_path: Path) -> tuple[InProcess, Origins, Any, str]:
             "spec": {"source": {"repoURL": repo.url, "path": "shop"}},
         }
     )
-    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    source = Asked(tmp_path / "mirrors", schemes=("file",))
     renderer = InProcess()
-    return renderer, Origins(source, renderer), app, commit
+    return renderer, Origins(source, renderer, lambda app: Credentials(username=app.name)), app, commit
 
 
 def test_what_was_asked_before_is_not_traced_again(tmp_path: Path) -> None:
