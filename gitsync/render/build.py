@@ -106,7 +106,8 @@ def build(
     finish("name hash", lambda: transformers.add_hashes(resources, session.scopes, steps))
     finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes, steps))
     unused: list[str] = []
-    finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, made.config.var_reference)))
+    specs = made.config.var_reference
+    finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, specs, steps)))
     ids = session.scopes.ids_of(resources)
     _refuse_nameless(ids, resources)
     _refuse_twins(ids, resources)

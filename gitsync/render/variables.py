@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from gitsync.errors import InvalidInput
 from gitsync.render.fieldpath import lookup, split
 from gitsync.render.fieldspec import FieldSpec, visit
+from gitsync.render.memo import Steps, told
 from gitsync.render.resource import NOT_NAMESPACED, Gvk, Resource
 from gitsync.render.scopes import Scopes
 from gitsync.render.styles import text_of
@@ -89,20 +90,33 @@ def _is_meant(variable: Variable, resource: Resource, scopes: Scopes) -> bool:
 
 
 def resolve_variables(
-    resources: Sequence[Resource], variables: Mapping[str, Variable], specs: Sequence[FieldSpec]
+    resources: Sequence[Resource], variables: Mapping[str, Variable], specs: Sequence[FieldSpec], steps: Steps
 ) -> tuple[str, ...]:
-    """Replace the variables in the fields of the specs; return a warning for those that nothing uses."""
+    """
+    Replace the variables in the fields of the specs; return a warning for those that nothing uses.
+
+    A memo has what this makes of a resource for these values, and which of them it uses.
+    """
     if not variables:
         return ()
     values = {name: _value(variable, resources) for name, variable in variables.items()}
+    last, now = steps.tables(("vars", told(values), tuple(specs)))
     used: set[str] = set()
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
     for resource in resources:
-        gvk = resource.gvk
-        if gvk not in by_gvk:
-            by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
-        for spec in by_gvk[gvk]:
-            visit(resource.editable, FieldSpec(spec.gvk, spec.path), _expander(values, used))
+        gvk, known = resource.gvk, resource.known
+        if known is not None and known in last:
+            uses, made = last[known]
+            resource.become(made)
+        else:
+            uses = set()
+            if gvk not in by_gvk:
+                by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
+            for spec in by_gvk[gvk]:
+                visit(resource.editable, FieldSpec(spec.gvk, spec.path), _expander(values, uses))
+        if known is not None:
+            now[known] = uses, resource.freeze()
+        used |= uses
     return tuple(f"{variables[name].where}: the var {name} is never used" for name in variables if name not in used)
 
 

@@ -267,6 +267,25 @@ def test_a_new_tag_touches_only_what_has_the_image() -> None:
     assert other[2]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:v3"
 
 
+def test_what_uses_a_var_follows_it_and_the_rest_stays() -> None:
+    """Also the warning of one that nothing uses."""
+    warm = Warm()
+    using = DEPLOYMENT + "        env: [{name: V, value: $(V)}]\n"
+    meant = "objref: {apiVersion: v1, kind: ConfigMap, name: a}, fieldref: {fieldPath: data.k}"
+    variables = "".join(f"- {{name: {name}, {meant}}}\n" for name in "VW")
+    files = {**FILES, "b.yaml": using, "kustomization.yaml": f"resources: [a.yaml, b.yaml]\nvars:\n{variables}"}
+    first = warm.build(files)
+    again = warm.build({**files, "b.yaml": using.replace("replicas: 1", "replicas: 2")})
+    follows = warm.build({**files, "a.yaml": config_map("a", k="other")})
+    assert again.manifests[0] is first.manifests[0]
+    values = [
+        made.manifests[1]["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] for made in (again, follows)
+    ]
+    assert values == ["1", "other"]
+    assert first.warnings == again.warnings
+    assert "the var W is never used" in again.warnings[-1]
+
+
 def test_plain_manifests_stay_too() -> None:
     warm = Warm()
     files = {"a.yaml": config_map("a", k="1"), "b.yaml": config_map("b", k="1")}
