@@ -49,10 +49,10 @@ def gvk_order(gvk: Gvk) -> tuple[int, str]:
 
 
 def merge_specs(specs: tuple[FieldSpec, ...], incoming: Iterable[FieldSpec]) -> tuple[FieldSpec, ...]:
-    """Return the specs and those incoming ones that no present one covers; refuse contradictions."""
+    """Return the specs and those incoming ones that no present one covers; refuse to contradict the last of these."""
     merged = list(specs)
     for spec in incoming:
-        same = next((one for one in merged if one.path == spec.path and spec.gvk.selects(one.gvk)), None)
+        same = next((one for one in reversed(merged) if one.path == spec.path and spec.gvk.selects(one.gvk)), None)
         if same is None:
             merged.append(spec)
         elif same.create != spec.create:

@@ -185,9 +185,9 @@ class Stages:
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:
-    specs = tuple(spec_from(one) for one in label.get("fields") or ())
+    specs = merge_specs(tuple(spec_from(one) for one in label.get("fields") or ()), config.labels)
     if label.get("includeSelectors"):
         specs = merge_specs(specs, config.common_labels)
     elif label.get("includeTemplates"):
         specs = merge_specs(specs, config.template_labels)
-    return merge_specs(merge_specs(specs, config.labels), (METADATA_LABELS,))
+    return merge_specs(specs, (METADATA_LABELS,))

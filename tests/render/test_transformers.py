@@ -217,3 +217,20 @@ def test_a_configuration_may_name_the_namespace_of_objects():
 def test_a_configuration_that_contradicts_the_defaults_is_refused():
     with pytest.raises(InvalidInput, match="disagree on 'create'"):
         configured("{}", "metadata/annotations", change="commonAnnotations: {a: b}")
+
+
+@pytest.mark.parametrize("flag", ["includeSelectors", "includeTemplates"])
+def test_a_configuration_without_a_kind_reaches_kinds_that_the_defaults_leave_out(flag):
+    change = f"labels: [{{pairs: {{a: b}}, {flag}: true}}]"
+
+    made = configured("{}", "spec/template/metadata/labels", create=True, change=change)
+
+    assert made == {"template": {"metadata": {"labels": {"a": "b"}}}}
+
+
+def test_a_configuration_may_repeat_itself_for_one_kind():
+    rows = "commonAnnotations:\n- path: spec/template/metadata/annotations\n"
+    files = {"r.yaml": config_map("a"), "kustomization.yaml": "resources: [r.yaml]\nconfigurations: [c.yaml]\n"}
+
+    assert "disagree on 'create'" in refusal({**files, "c.yaml": rows})
+    assert rendered({**files, "c.yaml": f"{rows}- {{path: spec/template/metadata/annotations, kind: ConfigMap}}\n"})
