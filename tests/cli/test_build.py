@@ -89,6 +89,23 @@ def test_one_bad_path_does_not_hide_another(gitsync: Gitsync, tmp_path: Path) ->
     ]
 
 
+def test_files_outside_git_are_named_as_the_path_was_typed(
+    gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"over/kustomization.yaml": "resources: [../base, b.yaml]\n", "over/b.yaml": "b: ["})
+    write(tmp_path, {"base/kustomization.yaml": "resources: [a.yaml]\n", "base/a.yaml": "a: ["})
+
+    def told(path: object) -> list[str]:
+        lines = gitsync("build", path, "--check").err.splitlines()
+        return [line.removeprefix("gitsync: ").partition(":")[0] for line in lines]
+
+    monkeypatch.chdir(tmp_path)
+    assert told("over") == told("./over/") == ["base/a.yaml", "over/b.yaml"]
+    assert told(tmp_path / "over") == ["base/a.yaml", f"{tmp_path}/over/b.yaml"]
+    monkeypatch.chdir(tmp_path / "over")
+    assert told(".")[1] == "b.yaml"
+
+
 def test_a_check_of_what_is_well_prints_nothing(gitsync: Gitsync, tmp_path: Path) -> None:
     write(tmp_path, {"web.yaml": DEPLOYMENT})
 

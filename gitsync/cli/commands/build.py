@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -65,12 +66,25 @@ def _tried(wish: Wish, output: BuildFormat, check: bool, path: str) -> tuple[str
     except GitsyncError as error:
         wrong, made = (str(error),), None
     if made is None:
-        return "", "".join(f"gitsync: {line}\n" for line in wrong), "wrong"
-    said = "".join(f"warning: {one_line(warning)}\n" for warning in made.warnings)
+        return "", "".join(f"gitsync: {_as_typed(line, path)}\n" for line in wrong), "wrong"
+    said = "".join(f"warning: {_as_typed(one_line(warning), path)}\n" for warning in made.warnings)
     manifests = list(made.manifests)
     if check or not manifests:
         return "", said, ""
     return to_json(manifests) if output is BuildFormat.JSON else write_all(manifests), said, ""
+
+
+def _as_typed(line: str, path: str) -> str:
+    """
+    Return a line in which files below a path are named as the path was typed, and others from here.
+
+    Where there is no Git, the tree is the whole disk, and its files are named from the root of that.
+    """
+    typed, whole, here = os.path.normpath(path), os.path.realpath(path)[1:], os.getcwd()[1:]
+    if not whole or not here:
+        return line
+    parts = (part.replace(f"{here}/", "") for part in line.split(f"{whole}/"))
+    return ("" if typed == "." else f"{typed}/").join(parts)
 
 
 def _joined(texts: Sequence[str], output: BuildFormat) -> str:
