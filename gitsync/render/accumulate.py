@@ -247,7 +247,7 @@ class _Target:
         """Yield stages one by one, but together where all treat each resource by itself, and a memo has it."""
         together: list[Stage] = []
         for stage in stages:
-            if together and (stage.key is None or stage.is_alone):
+            if together and (stage.key is None or stage.apart != together[-1].apart):
                 yield together
                 together = []
             together.append(stage)

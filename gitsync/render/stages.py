@@ -38,8 +38,8 @@ class Stage(NamedTuple):
     configured_in: str = ""
     times: int = 1
     """How often ``buildMetadata`` names it."""
-    is_alone: bool = False
-    """Whether a memo keeps it apart, since what it is told changes more often than all else."""
+    apart: str = ""
+    """Where set, a memo keeps it apart from what is not so named: it changes often, and then concerns few resources."""
     told: Told | None = None
     """What says field by field what is set, where something does."""
 
@@ -105,7 +105,9 @@ class Stages:
 
     def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
         key = ("patch", patch.key) if patch.target is not None else None
-        return Stage(kind, patch.where, partial(self._patcher.apply, patch), key, times=times, told=patch.told)
+        return Stage(
+            kind, patch.where, partial(self._patcher.apply, patch), key, times=times, apart="patches", told=patch.told
+        )
 
     def _names(self) -> Iterator[Stage]:
         fields, config, scopes = self._file.fields, self._config, self._session.scopes
@@ -169,7 +171,7 @@ class Stages:
             act = partial(transformers.set_images, images=images)
             key = ("images", told([image for image, _ in images]), self._config.images)
             where = self._file.where("images")
-            yield Stage("ImageTagTransformer", where, act, key, times=len(images), is_alone=True)
+            yield Stage("ImageTagTransformer", where, act, key, times=len(images), apart="images")
 
     def _replacements(self) -> Iterator[Stage]:
         for index, item in self._file.rows("replacements"):
