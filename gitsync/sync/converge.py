@@ -77,6 +77,7 @@ class Converger:
         self._execution.resume(turn, memory)
         self._execution.supersede(turn, memory)
         self._settle_intents(turn, memory)
+        self._refuse(turn, memory)
         trigger = self._trigger(turn, memory)
         is_heard = self._advising.is_heard(turn, memory)
         if trigger and is_heard and self._is_allowed(turn, memory):
@@ -158,6 +159,17 @@ class Converger:
             raise
         memory.checked, memory.checked_by = observation.desired, observation.schemas
 
+    def _refuse(self, turn: Turn, memory: Memory) -> None:
+        """Judge what is declared by policy, also where no sync is due: a hook is declared and need not be written."""
+        assert turn.plan is not None
+        assert turn.observation is not None
+        judged = (turn.observation.desired, turn.app)
+        if memory.judged is None or memory.judged[0] is not judged[0] or memory.judged[1] != judged[1]:
+            memory.violations = violations_of(turn.app, turn.plan, self._policies, self._rules)
+            memory.judged = judged
+        if memory.violations and memory.operation is None:
+            turn.verdict = Verdict(Decision.REFUSED, memory.violations)
+
     def _trigger(self, turn: Turn, memory: Memory) -> str:
         """Return why to sync now, empty when there is nothing to do or the application does not want it."""
         plan, app = turn.plan, turn.app
@@ -204,7 +216,7 @@ class Converger:
             self._review(turn, memory, plan),
             turn.now,
             manual=turn.is_requested,
-            violations=violations_of(turn.app, plan, self._policies, self._rules),
+            violations=memory.violations,
         )
         return turn.verdict.decision is Decision.ALLOWED
 
@@ -247,7 +259,8 @@ class Converger:
         current = {change.ref for change in plan.writes}
         turn.problems = {ref: result.message for ref, result in memory.failed.items() if ref in current}
         turn.drift_objects = len(plan.writes) if turn.is_applied and not turn.app.is_deleted else 0
-        if not plan.writes and operation is None:
+        is_refused = turn.verdict is not None and turn.verdict.decision is Decision.REFUSED
+        if not plan.writes and operation is None and not is_refused:
             turn.phase = "Synced"
             turn.settle(plan.revision)
             self._keep_failed_hooks(turn, memory)
@@ -258,7 +271,7 @@ class Converger:
             turn.phase, turn.reason = _PHASES[turn.verdict.holds[0]], turn.verdict.holds[0].value
             turn.message = "; ".join(turn.verdict.reasons)
             turn.wake_in(_REVIEW_POLL)
-        elif turn.verdict is not None and turn.verdict.decision is Decision.REFUSED:
+        elif is_refused and turn.verdict is not None:
             turn.phase, turn.reason = "Failed", "Refused"
             turn.message = "; ".join(turn.verdict.reasons)
         elif turn.problems:

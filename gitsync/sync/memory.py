@@ -94,6 +94,10 @@ class Memory:
     refused: tuple[str, InvalidInput] | None = None
     checked: Mapping[ObjectRef, Manifest] | None = None
     checked_by: Schemas | None = None
+    judged: tuple[Mapping[ObjectRef, Manifest], Application] | None = None
+    """What was judged by policy, for the application as it was then."""
+    violations: tuple[str, ...] = ()
+    """What policy said against it."""
     plan: Plan | None = None
     dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(default_factory=dict)
     """What was asked about which desired object at which live version, the answer, and when it came."""

@@ -67,6 +67,30 @@ def test_what_it_does_not_allow_is_refused_as_a_whole(world: World, files: dict[
     assert world.get("ConfigMap", "good") is None
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "kind: Secret\nmetadata: {name: s, annotations: {gitsync.dev/hook: PostSync}}\n",
+        'kind: Secret\nmetadata: {name: s, annotations: {gitsync.dev/reconcile: "false"}}\n',
+    ],
+    ids=["a hook", "an object that is not reconciled"],
+)
+def test_what_a_sync_would_not_write_is_refused_too(world: World, manifest: str) -> None:
+    first = world.repo.commit("Open", {"shop/good.yaml": config_map("good", mode="open")})
+    world.application()
+    world.synced(first)
+    world.repo.commit("Add", {"shop/s.yaml": f"apiVersion: v1\n{manifest}"})
+    says = "kind Secret is not allowed by policy shops"
+    until(lambda: says in world.condition("Ready").get("message", ""), describe=lambda: world.status())
+    assert world.get("Secret", "s") is None
+
+
+def test_what_policy_forbids_is_said_before_anybody_syncs(world: World) -> None:
+    world.repo.commit("Open", {"shop/a.yaml": config_map("a", other="x")})
+    world.application(sync={"automated": False})
+    until(lambda: "a mode is needed" in world.condition("Ready").get("message", ""), describe=lambda: world.status())
+
+
 def test_an_application_that_no_policy_names_may_do_nothing(world: World) -> None:
     world.namespace("bar")
     world.repo.commit("Open", {"bar/a.yaml": config_map("a", mode="open")})
