@@ -316,17 +316,19 @@ class _Target:
         """Return the plugins that a field configures by texts, files or bases, with the place of each."""
         gathered = Accumulator()
         files: list[tuple[str, int, str]] = []
-        found: list[tuple[Resource, str]] = []
+        inline: dict[Id, Resource] = {}
+        places: dict[int, str] = {}
         for index, item in self._file.rows(field_name):
             where = self._file.where(field_name, index)
             if "\n" not in item and not item.lstrip().startswith("{"):
                 files.append((field_name, index, item))
                 continue
             for document, manifest in objects_in(item, where):
-                inline = Resource(manifest, Origin(self._file.file, document), source=Step(path=self._seen_file))
-                found.append((inline, where))
+                made = Resource(manifest, Origin(self._file.file, document), source=Step(path=self._seen_file))
+                self._append(gathered, [made], inline, where)
+                places[id(made)] = where
         self._add_resources(gathered, files)
-        return found + [(plugin, place_of(plugin)) for plugin in gathered.resources]
+        return [(plugin, places.get(id(plugin), plugin.origin.file)) for plugin in gathered.resources]
 
     def _scene(self, where: str) -> plugins.Scene:
         session = self._session
@@ -350,11 +352,6 @@ def _configured(stage: Stage) -> Iterator[None]:
     except InvalidInput as error:
         where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
         raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
-
-
-def place_of(resource: Resource) -> str:
-    """Return the file that a resource was read from."""
-    return resource.origin.file
 
 
 def _conform(document: Any, shape: Shape, path: str, text: bytes) -> Any:

@@ -129,6 +129,9 @@ class Patcher:
             target.check_names()
             if json_patch.replaces_annotations(operations):
                 target.forget_origin()
+                meta = target.editable.get("metadata")
+                if meta and not isinstance(meta.get("annotations", {}), dict):
+                    meta["annotations"] = {}  # where Kustomize writes its notes again
         except InvalidInput as error:
             raise InvalidInput(error.what, subject=subject, cure=error.cure) from None
 

@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.kubectl,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
 ]
+COMPONENT = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
 NAMES = ("a", "b", "cm", "web")
 TREES = 40
 
@@ -39,9 +40,34 @@ class Trees:
         objects = list(resources.values())
         return {
             "base/r.yaml": objects,
-            "base/kustomization.yaml": [{"resources": ["r.yaml"], **self.fields(objects)}],
-            "over/kustomization.yaml": [{"resources": ["../base"], "nameSuffix": "-o", **self.fields(objects)}],
+            "base/kustomization.yaml": [{"resources": ["r.yaml"], **self.fields(objects), **self.configured()}],
+            "inner/kustomization.yaml": [{**COMPONENT, **self.fields(objects)}],
+            "part/kustomization.yaml": [{**COMPONENT, "components": ["../inner"], **self.fields(objects)}],
+            "base/c.yaml": [self.configuration()],
+            "over/kustomization.yaml": [
+                {
+                    "resources": ["../base"],
+                    "nameSuffix": "-o",
+                    **({"components": ["../part"]} if self.maybe(0.3) else {}),
+                    **self.fields(objects),
+                }
+            ],
         }
+
+    def configuration(self) -> dict[str, Any]:
+        """Return a file for the field ``configurations``."""
+        kind = {"kind": "Agent"}
+        rows: dict[str, Any] = {
+            "nameReference": [{"kind": "ConfigMap", "fieldSpecs": [{"path": "spec/model", **kind}]}],
+            "namePrefix": [{"path": self.one_of(["spec/model", "spec/new", "/spec/port"]), "create": True, **kind}],
+            "labels": [{"path": "spec/labels", "create": True, **kind}],
+            "replicas": [{"path": "spec/count", "create": self.maybe(0.5), **kind}],
+        }
+        return {name: value for name, value in rows.items() if self.maybe(0.5)}
+
+    def configured(self) -> dict[str, Any]:
+        """Return the fields that only the base has."""
+        return {"configurations": ["c.yaml"]} if self.maybe(0.4) else {}
 
     def container(self, name: str) -> dict[str, Any]:
         made: dict[str, Any] = {"name": name, "image": self.one_of(["nginx", "nginx:1", "r.io:5000/x/nginx@sha256:ab"])}
@@ -61,7 +87,10 @@ class Trees:
 
     def resource(self) -> dict[str, Any]:
         kind = self.one_of(
-            ["Deployment", "StatefulSet", "ConfigMap", "Service", "ServiceAccount", "ClusterRoleBinding"]
+            [
+                *("Deployment", "StatefulSet", "ConfigMap", "Service", "ServiceAccount", "ClusterRoleBinding"),
+                *("RoleBinding", "ValidatingWebhookConfiguration", "APIService", "Agent"),
+            ]
         )
         meta: dict[str, Any] = {"name": self.one_of(NAMES)}
         if self.maybe(0.3):
@@ -78,6 +107,22 @@ class Trees:
                 "rbac.authorization.k8s.io/v1",
                 {"subjects": [{"kind": "ServiceAccount", "name": self.one_of(NAMES), "namespace": "default"}]},
             ),
+            "RoleBinding": (
+                "rbac.authorization.k8s.io/v1",
+                {
+                    "roleRef": {"kind": "Role", "name": self.one_of(NAMES)},
+                    "subjects": [{"kind": "ServiceAccount", "name": self.one_of((*NAMES, "default"))}],
+                },
+            ),
+            "ValidatingWebhookConfiguration": (
+                "admissionregistration.k8s.io/v1",
+                {"webhooks": [{"clientConfig": {"service": {"name": self.one_of(NAMES), "namespace": "default"}}}]},
+            ),
+            "APIService": (
+                "apiregistration.k8s.io/v1",
+                {"spec": {"service": {"name": self.one_of(NAMES), "namespace": "default"}}},
+            ),
+            "Agent": ("x.io/v1", {"spec": {"model": self.one_of(NAMES), "port": 80, "tools": [{"name": "a"}]}}),
         }
         api_version, body = bodies[kind]
         return {"apiVersion": api_version, "kind": kind, "metadata": meta, **body}
@@ -92,6 +137,13 @@ class Trees:
                 body["spec"]["template"]["spec"]["containers"][0]["$patch"] = self.one_of(["delete", "replace"])
         return {"patch": yaml.safe_dump({**head, **body})}
 
+    def operation(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return an entry of ``patches`` with a JSON patch."""
+        value = self.one_of(["x", "yes", "2001-01-01", "1.50", "12345678", "null", "'5'", "{a: b}"])
+        path = self.one_of(["/metadata/annotations", "/spec", "/data", "/metadata/labels/l"])
+        text = f"- {{op: {self.one_of(['add', 'replace', 'test'])}, path: {path}, value: {value}}}\n"
+        return {"target": {"kind": self.one_of(objects)["kind"]}, "patch": text}
+
     def fields(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
         choices: dict[str, Any] = {
             "namePrefix": "p-",
@@ -103,7 +155,9 @@ class Trees:
             "configMapGenerator": [
                 {"name": self.one_of(NAMES), "literals": ["k=<&>"], "behavior": self.one_of(["create", "merge"])}
             ],
-            "patches": [self.patch(objects)],
+            "patches": [self.patch(objects), self.operation(objects)][: self.one_of([1, 2])],
+            "replicas": [{"name": self.one_of(NAMES), "count": 2}],
+            "secretGenerator": [{"name": self.one_of(NAMES)}],
             "replacements": [
                 {
                     "source": {"kind": "ConfigMap", "name": self.one_of(NAMES)},

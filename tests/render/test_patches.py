@@ -150,6 +150,17 @@ def test_a_patch_that_is_empty_is_refused(text):
     assert "the patch is empty" in line
 
 
+@pytest.mark.parametrize("value", ["x", "null", "[]"])
+def test_annotations_that_a_json_patch_makes_something_else_are_none(value):
+    patch = f"- {{op: add, path: /metadata/annotations, value: {value}}}"
+
+    made = patched(
+        config_map("a"), f"commonAnnotations: {{c: d}}\npatches:\n- target: {{kind: ConfigMap}}\n  patch: '{patch}'\n"
+    )
+
+    assert made["metadata"] == {"name": "a", "annotations": {"c": "d"}}
+
+
 def test_labels_that_are_empty_in_a_patch_with_a_target_change_nothing():
     patch = "apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: z, labels: {}, annotations: 1}"
 

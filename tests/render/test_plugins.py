@@ -137,3 +137,12 @@ def test_origins_and_transformations_are_written_where_asked():
     assert meta["annotations"]["config.kubernetes.io/origin"] == "path: base/r.yaml\n"
     assert "kind: PrefixTransformer" in meta["annotations"]["alpha.config.kubernetes.io/transformations"]
     assert meta["labels"] == {"app.kubernetes.io/managed-by": "kustomize-(devel)"}
+
+
+def test_two_transformers_of_one_kind_and_name_are_refused():
+    text = "apiVersion: builtin\n    kind: PrefixTransformer\n    metadata: {name: t}\n    prefix: p-"
+    rows = f"- |\n    {text}\n" * 2
+
+    line = refusal({"r.yaml": DEPLOYMENT, "kustomization.yaml": f"resources: [r.yaml]\ntransformers:\n{rows}"})
+
+    assert "already there" in line
