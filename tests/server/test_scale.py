@@ -1,10 +1,9 @@
-"""10,000 objects in 500 applications: every page is small and quick."""
+"""10,000 objects in 500 applications: every page is small. How quick it is, bench/dashboard.py measures."""
 
 from __future__ import annotations
 
 import gzip
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -60,17 +59,11 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_small_and_quick(web: Served, path: str) -> None:
+def test_a_page_is_small(web: Served, path: str) -> None:
     answer = web.ask(path)
     assert answer.status == 200
     assert len(gzip.compress(answer.text.encode(), 5)) < 100_000
     assert len(re.findall(r"<[a-z]", answer.text)) <= 1500
-    times = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        web.ask(path)
-        times.append(time.perf_counter() - begun)
-    assert sorted(times)[2] < 0.6  # the bar is 0.15 on a machine of its own: bench/dashboard.py
 
 
 def test_the_pages_of_a_large_application_hold_all_of_it(web: Served) -> None:
