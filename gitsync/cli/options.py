@@ -28,7 +28,7 @@ FileUrls = Annotated[
 ]
 Policies = Annotated[
     Path | None,
-    typer.Option(envvar="GITSYNC_POLICIES", help="The controller's folder of policies, to judge as it does."),
+    typer.Option(envvar="GITSYNC_POLICIES", help="The operator's folder of policies."),
 ]
 AgeKey = Annotated[
     Path | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.guard import guarded
-from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Port, UsersFile, load_settings
+from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Policies, Port, UsersFile, load_settings
 from gitsync.cli.output import Exit
 
 app = typer.Typer(rich_markup_mode=None)
@@ -32,6 +32,7 @@ def run(
     prometheus: Annotated[
         str, typer.Option(envvar="GITSYNC_PROMETHEUS", help="The Prometheus server that is asked after a sync.")
     ] = "",
+    policies: Policies = None,
     users: UsersFile = None,
 ) -> Exit:
     """Run the controller and the dashboard against a cluster."""
@@ -45,6 +46,7 @@ def run(
         install_crds=install_crds,
         namespaces=namespaces,
         prometheus=prometheus,
+        policies=policies,
         users=users,
     )
     return run(application or [], settings)
