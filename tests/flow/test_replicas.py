@@ -19,7 +19,7 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.members import owner
 from gitsync.settings import Settings
-from gitsync.wiring import build_controller
+from gitsync.wiring import Controller, build_controller
 from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
 from tests.record.conftest import postgres_url
 
@@ -27,7 +27,7 @@ __all__ = ["postgres_url"]
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = 3.0
-NAMES = tuple(f"app{number}" for number in range(8))
+NAMES = tuple(f"app{number}" for number in range(12))
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 Replica = subprocess.Popen[bytes]
@@ -97,6 +97,11 @@ def is_divided(world: World) -> bool:
 def shares(world: World) -> dict[str, tuple[str, ...]]:
     view = tuple(members(world))
     return {member: tuple(name for name in NAMES if owner(view, f"{NAMESPACE}/{name}") == member) for member in view}
+
+
+def worked_on(controller: Controller) -> set[str]:
+    """Return the names of the Applications of which a replica knows more than their status."""
+    return {view.key.partition("/")[2] for view in controller.view.applications() if view.resources}
 
 
 def check_audit(database: str) -> None:
@@ -185,21 +190,20 @@ def test_a_dashboard_shows_what_the_other_replica_works_on_and_passes_requests_o
     until(lambda: is_divided(world), 20)
     until(lambda: are_synced(world, first), 30)
     here = world.controller
-    until(lambda: len(here.view.applications()) == len(NAMES), 5)
-    until(lambda: all(view.status.get("sync") == "Synced" for view in here.view.applications()), 5)
-    theirs = [view for view in here.view.applications() if not view.resources]
-    ours = [view for view in here.view.applications() if view.resources]
+    until(lambda: all(view.status.get("sync") == "Synced" for view in here.view.applications()), 20)
+    until(lambda: worked_on(here) in [set(names) for names in shares(world).values()], 20, lambda: worked_on(here))
+    ours = worked_on(here)
+    theirs = tuple(name for name in NAMES if name not in ours)
     assert theirs
     assert ours
-    for view in theirs:
-        world.application(view.key.partition("/")[2], destination={"namespace": "shop"}, sync={"interval": "1h"})
+    for name in theirs:
+        world.application(name, destination={"namespace": "shop"}, sync={"interval": "1h"})
     time.sleep(1.5)  # a poll that was due before has been made
     second = commit(world, "2")
-    here.requests.look_at_git([view.key for view in theirs])
-    until(lambda: are_synced(world, second, tuple(view.key.partition("/")[2] for view in theirs)), 5)
-    assert here.requests.request_sync(theirs[0].key, "ada")
-    name = theirs[0].key.partition("/")[2]
-    until(lambda: world.status(name).get("requestedSync"), 5)
+    here.requests.look_at_git([f"{NAMESPACE}/{name}" for name in theirs])
+    until(lambda: are_synced(world, second, theirs), 20)
+    assert here.requests.request_sync(f"{NAMESPACE}/{theirs[0]}", "ada")
+    until(lambda: world.status(theirs[0]).get("requestedSync"), 20)
 
 
 def test_replicas_without_a_shared_database_are_refused(tmp_path: Path) -> None:
