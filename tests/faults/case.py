@@ -150,7 +150,9 @@ class Case:
             wanted = commit if is_before else self._commits[0]
             pinned = (status.get("pinned") or {}).get("commit", "")
             is_there = revision.get("good") == wanted and pinned == ("" if is_before else wanted)
-            return is_there and status.get("health") == "Healthy" and revision.get("applied") == wanted
+            held = {entry["id"].rpartition("/")[2] for entry in status.get("inventory") or ()}
+            is_clean = is_before or held == self.scenario.objects[name]  # news of a prune may come late
+            return is_there and is_clean and status.get("health") == "Healthy" and revision.get("applied") == wanted
         return status.get("phase") == "Synced" and revision.get("applied") == commit and "operation" not in status
 
     def _status(self, engine: Engine, name: str) -> dict[str, Any]:
