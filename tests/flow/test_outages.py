@@ -98,7 +98,7 @@ def test_a_stale_list_deletes_nothing_that_was_made_anew(world: World) -> None:
     )
     world.repo.commit("second", {"shop/0.yaml": None})
     world.start()
-    until(lambda: requests(world, "delete") >= 2, 10, world.status)
+    until(lambda: requests(world, "delete") >= 2, 30, world.status)
     assert data(world) == {"y": "1"}
 
 
