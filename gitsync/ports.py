@@ -112,8 +112,12 @@ class Cluster(Protocol):
         """Apply server-side as this field manager, impersonating ``user`` if given; return the object then."""
         ...
 
-    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> None:
-        """Ask for the object's deletion if it still has this uid; absent is no error."""
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+        """
+        Ask for the object's deletion if it still has this uid; absent is no error.
+
+        Return what is on its way out, None when the object is gone.
+        """
         ...
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
@@ -158,6 +162,10 @@ class Live(Protocol):
 
     def saw(self, resource: Resource, manifest: Manifest) -> None:
         """Take the answer to our own write before its watch event comes."""
+        ...
+
+    def lost(self, resource: Resource, manifest: Manifest) -> None:
+        """Take it that our own delete removed the object, before its watch event comes."""
         ...
 
 

@@ -35,7 +35,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one step ended; ``live`` is the object after an apply, ``error`` what went wrong."""
+    """How one step ended; ``live`` is the object after the write, ``error`` what went wrong."""
 
     change: Change
     outcome: Outcome

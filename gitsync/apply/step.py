@@ -33,10 +33,11 @@ def carry_out(job: Job, change: Change, cluster: Cluster, live: Live) -> Result:
     except GitsyncError as error:
         message = mask_text(str(error), (change.desired, change.live))
         return Result(change, Outcome.FAILED, message, error=error, duration_ms=_since(began))
-    if found is not None:
-        resource = cluster.resource(change.ref.group, job.versions[change.ref], change.ref.kind)
-        if resource is not None:
-            live.saw(resource, found)
+    resource = cluster.resource(change.ref.group, job.versions[change.ref], change.ref.kind)
+    if resource is not None and found is not None:
+        live.saw(resource, found)
+    elif resource is not None and change.live is not None:
+        live.lost(resource, change.live)
     return Result(change, Outcome.SUCCEEDED, change.reason, live=found, duration_ms=_since(began))
 
 
@@ -50,8 +51,7 @@ def _write(job: Job, change: Change, cluster: Cluster) -> Manifest | None:
     ref, user = change.ref, impersonated(job.app)
     if change.action is Action.PRUNE:
         assert change.live is not None
-        cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
-        return None
+        return cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
     assert change.desired is not None
     if change.action is Action.REPLACE:
         return _replace(job, change, change.desired, cluster, user)

@@ -54,6 +54,9 @@ class Reading:
     def saw(self, resource: Resource, manifest: Manifest) -> None:
         """Do nothing: there is no copy to keep."""
 
+    def lost(self, resource: Resource, manifest: Manifest) -> None:
+        """Do nothing: there is no copy to keep."""
+
 
 class AsMe(Kubernetes):
     """A cluster in which dry runs go on under our own name where we may not take the Application's."""

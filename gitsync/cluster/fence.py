@@ -30,10 +30,10 @@ class Fenced(Kubernetes):
             self._check()
         return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)
 
-    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> None:
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """Delete the object if it still has this uid."""
         self._check()
-        super().delete(ref, version, uid=uid, user=user)
+        return super().delete(ref, version, uid=uid, user=user)
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Write the object, or one subresource of it."""

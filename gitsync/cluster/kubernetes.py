@@ -64,8 +64,12 @@ class Kubernetes:
             raise Conflict(error.what, subject=str(ref)) from error
         return applied
 
-    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> None:
-        """Delete the object if it still has this uid; one that is gone already is no error."""
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+        """
+        Delete the object if it still has this uid; one that is gone already is no error.
+
+        Return what is on its way out; the API server answers with a Status once an object is gone.
+        """
         resource = self._resource(ref.group, version, ref.kind)
         options = {
             "kind": "DeleteOptions",
@@ -74,12 +78,14 @@ class Kubernetes:
             "preconditions": {"uid": uid},
         }
         try:
-            self._client.send("DELETE", object_path(resource, ref), options, user=user)
+            answer: Manifest = self._client.send("DELETE", object_path(resource, ref), options, user=user)
         except Rejected as error:
-            if error.code != 404:
-                raise _explained(error, ref) from error
+            if error.code == 404:
+                return None
+            raise _explained(error, ref) from error
         except Conflict as error:
             raise Conflict(error.what, subject=str(ref)) from error
+        return None if answer.get("kind") == "Status" else answer
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Write the object, or one subresource of it, if its resourceVersion is still the newest."""

@@ -106,11 +106,15 @@ class LiveView:
 
     def saw(self, resource: Resource, manifest: Manifest) -> None:
         """Take the answer to our own write, so that the next look does not come before its watch event."""
-        place = self._place(resource, str(metadata_of(manifest).get("namespace") or ""))
-        with self._lock:
-            copy = self._kinds.get(place)
+        copy = self._copy(resource, manifest)
         if copy is not None and resource_version_of(manifest):
             copy.put(_key(manifest), manifest)
+
+    def lost(self, resource: Resource, manifest: Manifest) -> None:
+        """Take it that our own delete removed the object, so that the next look does not plan to delete it again."""
+        copy = self._copy(resource, manifest)
+        if copy is not None:
+            copy.remove(_key(manifest), manifest)
 
     def stop(self) -> None:
         """Stop following."""
@@ -120,6 +124,11 @@ class LiveView:
             reflector.stop()
         for reflector in reflectors:
             reflector.join(2.0)
+
+    def _copy(self, resource: Resource, manifest: Manifest) -> _Copy | None:
+        place = self._place(resource, str(metadata_of(manifest).get("namespace") or ""))
+        with self._lock:
+            return self._kinds.get(place)
 
     def _places(self, resource: Resource) -> tuple[_Place, ...]:
         """Return what is listed and watched to follow a kind."""

@@ -121,6 +121,27 @@ def test_each_object_has_its_result_and_two_audit_records(bench: Bench) -> None:
     assert (record.author, record.commit, record.digest, record.plan_steps) == ("Ada", "c1", "digest", 2)
 
 
+def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> None:
+    """Otherwise the next plan would delete it once more, and ask for another approval."""
+    kept = config_map("kept")
+    kept["metadata"]["finalizers"] = ["example.com/hold"]
+    live = [bench.cluster.apply(manifest, manager="gitsync") for manifest in (config_map("gone"), kept)]
+    bench.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource="configmaps"))
+    mute = LiveView(bench.client)
+    resource = bench.cluster.resource("", "v1", "ConfigMap")
+    assert resource is not None
+    mute.follow([resource], 10)
+    bench.applier = Applier(bench.cluster, mute, bench.records, Clock(), bench.pool)
+    steps = [Change(ref_of(manifest), Action.PRUNE, live=manifest, reason="is not in Git") for manifest in live]
+    done = bench.applier.execute(bench.job(*steps))
+    assert {result.outcome for result in done.results} == {Outcome.SUCCEEDED}
+    assert mute.get(resource, "default", "gone") is None
+    left = mute.get(resource, "default", "kept")
+    assert left is not None
+    assert left["metadata"]["deletionTimestamp"]
+    mute.stop()
+
+
 def test_one_refused_object_fails_alone(bench: Bench) -> None:
     bad = config_map("b", x="1") | {"wrong": 1}
     done = bench.applier.execute(bench.job(create(config_map("a", x="1")), create(bad), create(config_map("c", x="1"))))
