@@ -100,6 +100,20 @@ def drift(
 
 @app.command()
 @guarded
+def orphans(
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """List objects that an Application applied and that none holds any more. Exit code 1: there are some."""
+    from gitsync.cli.commands.orphans import orphans
+
+    return orphans(namespace, output, site(kubeconfig, data))
+
+
+@app.command()
+@guarded
 def history(
     name: Name,
     namespace: Namespace = NAMESPACE,

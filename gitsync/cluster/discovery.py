@@ -52,6 +52,16 @@ class Discovery:
                 self._refresh()
         return next((found for found in self._resources.values() if (found.group, found.kind) == (group, kind)), None)
 
+    def preferred(self) -> tuple[Resource, ...]:
+        """Return every kind that is served, each at the version that the server prefers."""
+        with self._lock:
+            if not self._resources:
+                self._refresh()
+            first: dict[tuple[str, str], Resource] = {}
+            for found in self._resources.values():
+                first.setdefault((found.group, found.kind), found)
+            return tuple(first.values())
+
     def forget(self) -> None:
         """Ask again at the next question: definitions have changed."""
         with self._lock:

@@ -17,14 +17,25 @@ _PAGE = "500"
 
 
 class KindCollection:
-    """All objects of one resource, in all namespaces or in one; keys are ``namespace/name``."""
+    """
+    All objects of one resource, in all namespaces or in one; keys are ``namespace/name``.
+
+    ``labels`` is a label selector that narrows list and watch.
+    """
 
     def __init__(
-        self, client: Client, resource: Resource, namespace: str = "", *, random: Callable[[], float] = random
+        self,
+        client: Client,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        random: Callable[[], float] = random,
     ) -> None:
         self._client = client
         self._resource = resource
         self._path = collection_path(resource, namespace)
+        self._narrowed = {"labelSelector": labels} if labels else {}
         self._random = random
 
     def list(self) -> Listing:
@@ -32,7 +43,7 @@ class KindCollection:
         items: dict[str, dict[str, Any]] = {}
         token = ""
         while True:
-            query = {"limit": _PAGE, **({"continue": token} if token else {})}
+            query = {"limit": _PAGE, **self._narrowed, **({"continue": token} if token else {})}
             page = self._client.get(self._path, query)
             for item in page.get("items") or []:
                 items[_key(item)] = with_type(item, self._resource)
@@ -48,6 +59,7 @@ class KindCollection:
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
+            **self._narrowed,
         }
         return KindWatch(self._client.stream(self._path, query))
 

@@ -1,0 +1,62 @@
+"""``gitsync orphans``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.guard import tell
+from gitsync.cli.options import Site
+from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cluster.client import Client
+from gitsync.cluster.discovery import Discovery
+from gitsync.cluster.watch import KindCollection
+from gitsync.errors import Rejected
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import APPLICATION_LABEL
+from gitsync.objects.manifest import Manifest, metadata_of, uid_of
+from gitsync.plan.orphans import orphans as find
+
+_COLUMNS = ("object", "application", "why", "created")
+_NAMED = 3
+
+
+def orphans(namespace: str, output: Format, site: Site) -> Exit:
+    """Print what Applications left behind."""
+    client = connect(site.kubeconfig)
+    hidden: list[str] = []
+    live = {uid_of(manifest): manifest for manifest in _marked(client, namespace, hidden)}
+    # Read after the objects: an object stands in its inventory before it is in the cluster.
+    held = {_key(app): Inventory.from_status(app.get("status") or {}) for app in all_applications(client)}
+    rows = [
+        {"object": str(orphan.ref), "application": orphan.application, "why": orphan.why, "created": orphan.created}
+        for orphan in find(live.values(), held)
+    ]
+    if rows or output is not Format.TABLE:
+        show(rows, _COLUMNS, output)
+    elif not hidden:
+        say("every object that an Application applied is held by it", "green")
+    if hidden:
+        more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
+        cure = "let yourself list them, or look at one namespace: -n NAMESPACE"
+        return tell(Rejected(f"may not list {', '.join(hidden[:_NAMED])}{more}", cure=cure, code=403))
+    return Exit.DIFFERS if rows else Exit.DONE
+
+
+def _marked(client: Client, namespace: str, hidden: list[str]) -> Iterator[Manifest]:
+    """Yield every object with the label of an Application; ``hidden`` gets the kinds that may not be listed."""
+    for resource in Discovery(client).preferred():
+        if "list" not in resource.verbs or (namespace and not resource.namespaced):
+            continue
+        try:
+            yield from KindCollection(client, resource, namespace, labels=APPLICATION_LABEL).list().items.values()
+        except Rejected as error:
+            if error.code == 403:
+                hidden.append(str(resource))
+            elif error.code not in (404, 405):
+                raise
+
+
+def _key(application: Manifest) -> str:
+    metadata = metadata_of(application)
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"

@@ -1,0 +1,39 @@
+"""Orphans: objects that bear the marks of an Application and that no Application holds any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.tracking import owner_of
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An object that nobody prunes: the Application that applied it as ``namespace/name``, and why it is not held."""
+
+    ref: ObjectRef
+    application: str
+    created: str
+    why: str
+
+
+def orphans(live: Iterable[Manifest], held: Mapping[str, Inventory]) -> tuple[Orphan, ...]:
+    """
+    Return which of these objects are orphans, sorted; ``held`` is what every Application holds, by its key.
+
+    A mark names its object, so one that was copied (a Deployment hands its annotations on to ReplicaSets) does not
+    count; nor does an object that is on its way out.
+    """
+    found = []
+    for manifest in live:
+        owner, ref, metadata = owner_of(manifest), ref_of(manifest), metadata_of(manifest)
+        inventory = held.get(owner)
+        if not owner or metadata.get("deletionTimestamp") or (inventory is not None and ref in inventory):
+            continue
+        why = "its Application is gone" if inventory is None else "its Application does not hold it"
+        found.append(Orphan(ref, owner, str(metadata.get("creationTimestamp", "")), why))
+    return tuple(sorted(found, key=lambda orphan: (orphan.application, orphan.ref)))
