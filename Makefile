@@ -23,7 +23,7 @@ else
 endif
 
 test: $(READY) ## all tests
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
