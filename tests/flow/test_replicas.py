@@ -21,9 +21,6 @@ from gitsync.runtime.members import owner
 from gitsync.settings import Settings
 from gitsync.wiring import Controller, build_controller
 from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
-from tests.record.conftest import postgres_url
-
-__all__ = ["postgres_url"]
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = 3.0
