@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.merge.builtin import builtin
-from gitsync.merge.fieldmanager import Write, apply_object, update_object
+from gitsync.merge.field_manager import Write, apply_object, update_object
 from gitsync.merge.strategic import strategic_merge
 from gitsync.objects.manifest import Manifest
 

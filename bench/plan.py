@@ -8,12 +8,12 @@ import time
 from typing import Any
 
 from gitsync.merge.builtin import builtin
-from gitsync.merge.fieldmanager import Write, apply_object
+from gitsync.merge.field_manager import Write, apply_object
 from gitsync.objects.application import parse_application
 from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.make import Seen, make_plan
+from gitsync.plan.build import Seen, make_plan
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.schemas import kind_schema
 

@@ -27,7 +27,7 @@ from gitsync.objects.application import parse_application
 from gitsync.plan.normalize import Placed, desired_objects
 from gitsync.ports import Credentials
 from gitsync.render.build import build
-from gitsync.render.files import ParseCache
+from gitsync.render.kustomize.files import ParseCache
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from gitsync.render.yaml_reader import read_all
-from gitsync.render.yaml_writer import write_all
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.writer import write_all
 
 DEPLOYMENT = """\
 apiVersion: apps/v1

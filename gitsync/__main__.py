@@ -18,7 +18,7 @@ def main() -> None:
         case ["build", *paths] if paths and not any(path.startswith("-") for path in paths):
             gc.disable()  # builds make many objects and hardly a cycle, and then the process ends
             from gitsync.cli.commands.build import Wish, build
-            from gitsync.cli.guard import guarded
+            from gitsync.cli.errors import guarded
             from gitsync.cli.output import BuildFormat
 
             try:

@@ -16,7 +16,7 @@ from gitsync.objects.record import AuditRecord, Commit, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
-from gitsync.render.trace import Traces, Wanted
+from gitsync.render.provenance.trace import Traces, Wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,44 +14,44 @@ from pathlib import Path
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
+from gitsync.cluster.cache import LiveView
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.fence import Fenced
+from gitsync.cluster.fencing import Fenced
 from gitsync.cluster.kubernetes import Kubernetes
 from gitsync.cluster.lease import ClusterMembers
-from gitsync.cluster.live import LiveView
 from gitsync.controllers.application import Applications
-from gitsync.controllers.definitions import Definitions
+from gitsync.controllers.crds import Definitions
 from gitsync.errors import InvalidInput
-from gitsync.gate.policies import parse_policy
+from gitsync.gate.cel_rules import ManifestRule, parse_rules
 from gitsync.gate.policy import Policy
-from gitsync.gate.rules import ManifestRule, parse_rules
+from gitsync.gate.policy_files import parse_policy
+from gitsync.integrations.prometheus.client import Prometheus
+from gitsync.integrations.reasoner.advisor import Advisor
 from gitsync.ports import Clock, Cluster, Live, Metrics, Reasoner, Records, Renderer, Requests, Source, View
-from gitsync.prometheus.client import Prometheus
-from gitsync.reasoner.advisor import Advisor
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
-from gitsync.render.yaml_reader import read_all
+from gitsync.render.yaml.reader import read_all
 from gitsync.runtime.manager import Manager, Part
-from gitsync.runtime.members import Members
-from gitsync.runtime.share import Alone, Share
+from gitsync.runtime.membership import Members
+from gitsync.runtime.shard import Alone, Share
+from gitsync.services.provenance import Origins
+from gitsync.services.revert import Undo
 from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
-from gitsync.source.rules import SAFE_SCHEMES
+from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
 from gitsync.sync.advice import Advising
-from gitsync.sync.aftermath import Aftermath
-from gitsync.sync.converge import Converger
+from gitsync.sync.analysis.post_sync import Aftermath
 from gitsync.sync.credentials import credentials_of
-from gitsync.sync.execution import Execution
+from gitsync.sync.desired import Desire
+from gitsync.sync.executor import Execution
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.origins import Origins
 from gitsync.sync.pipeline import Pipeline
-from gitsync.sync.planning import Planner
-from gitsync.sync.render import Desire
-from gitsync.sync.state import State
-from gitsync.sync.statuses import Statuses
-from gitsync.sync.undo import Undo
+from gitsync.sync.planner import Planner
+from gitsync.sync.reconciler import Converger
+from gitsync.sync.state_store import State
+from gitsync.sync.status.writer import Statuses
 from gitsync.workers.pool import RenderPool
 
 _OTHER_CONNECTIONS = 48

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from gitsync.objects.change import Review
-from gitsync.objects.person import Person
 from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.user import Person
 from gitsync.ports import Records
 
 

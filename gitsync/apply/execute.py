@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
-from gitsync.apply.job import Job, Result, Round
-from gitsync.apply.step import carry_out
+from gitsync.apply.change import carry_out
+from gitsync.apply.types import Job, Result, Round
 from gitsync.apply.wait import DEFINITION, NAMESPACE, defines, waits_for
 from gitsync.errors import Conflict
 from gitsync.objects.change import ABSENT, Action, Change

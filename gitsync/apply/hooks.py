@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from gitsync.apply.execute import Applier
-from gitsync.apply.job import Job, Result, Round
+from gitsync.apply.types import Job, Result, Round
 from gitsync.apply.wait import look
 from gitsync.errors import Terminating, TransientError
 from gitsync.objects.change import Action, Change

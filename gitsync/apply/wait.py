@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gitsync.apply.job import Job
+from gitsync.apply.types import Job
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, at

@@ -12,7 +12,7 @@ from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import API_VERSION, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest, annotations_of, at
-from gitsync.source.rules import is_commit
+from gitsync.source.validation import is_commit
 
 _ROOT = f"/apis/{API_VERSION}"
 

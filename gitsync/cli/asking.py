@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.guard import guarded
+from gitsync.cli.errors import guarded
 from gitsync.cli.options import (
     DATA,
     NAMESPACE,

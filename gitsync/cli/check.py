@@ -18,13 +18,13 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.options import options_of
 from gitsync.render.build import Build
-from gitsync.render.faults import Noting
-from gitsync.render.provenance import History
+from gitsync.render.errors import Noting
+from gitsync.render.provenance.recorder import History
 from gitsync.render.spelled import follow
+from gitsync.render.yaml.ambiguous_bools import refuse_ambiguous
 from gitsync.secrets.sops import is_encrypted
 from gitsync.source.local import Place
-from gitsync.workers import wire
-from gitsync.workers.ambiguous import refuse_ambiguous
+from gitsync.workers import protocol
 
 _ANY = Application("check", "default", "", 0, GitSource(""), Destination("default"), SyncPolicy(), RiskPolicy())
 """Some Application: what its own settings refuse is not known here."""
@@ -53,7 +53,9 @@ def _misfits(made: Build) -> Iterator[str]:
         api_version, kind = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
         version = api_version.rpartition("/")[2]
         schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
-        sent = orjson.loads(wire.frame(manifest)[wire.LENGTH_BYTES :])  # with the types that a cluster gets to see
+        sent = orjson.loads(
+            protocol.frame(manifest)[protocol.LENGTH_BYTES :]
+        )  # with the types that a cluster gets to see
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
         for line in check_manifests([sent]):

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from gitsync.errors import ClusterUnavailable, InvalidInput, Refused, one_line
-from gitsync.outbound import NoAnswer, host_of, request
+from gitsync.integrations.http import NoAnswer, host_of, request
 
 _SECONDS, _MOST = 30.0, 32 << 20
 _ADDRESS = "dashboard.url"

@@ -70,7 +70,7 @@ def show_one(members: Mapping[str, Any], form: Format) -> None:
     if form is Format.JSON:
         print(to_json(members))
     else:
-        from gitsync.render.yaml_writer import write
+        from gitsync.render.yaml.writer import write
 
         print(write(dict(members)), end="")
 
@@ -85,7 +85,7 @@ def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format
     if form is Format.JSON:
         print(to_json(items))
     elif form is Format.YAML:
-        from gitsync.render.yaml_writer import write_all
+        from gitsync.render.yaml.writer import write_all
 
         print(write_all(items), end="")
     elif sys.stdout.isatty():

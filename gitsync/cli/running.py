@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.guard import guarded
+from gitsync.cli.errors import guarded
 from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Policies, Port, UsersFile, load_settings
 from gitsync.cli.output import Exit
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from gitsync.cluster.failures import failure, unreachable
+from gitsync.cluster.errors import failure, unreachable
 from gitsync.cluster.metrics import count
 from gitsync.errors import ClusterUnavailable, InvalidInput
 

@@ -9,7 +9,7 @@ from typing import Any
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import Conflict, Rejected
 from gitsync.objects.manifest import Manifest, annotations_of, at, resource_version_of
-from gitsync.runtime.members import MemberLease, View
+from gitsync.runtime.membership import MemberLease, View
 
 _LABEL = "gitsync.dev/member"
 _VIEW = "gitsync.dev/members"

@@ -7,11 +7,11 @@ from random import random
 from typing import Any
 
 from gitsync.cluster.client import Client, Stream
-from gitsync.cluster.failures import failure
+from gitsync.cluster.errors import failure
 from gitsync.cluster.kubernetes import collection_path, with_type
 from gitsync.objects.manifest import metadata_of, resource_version_of
 from gitsync.ports import Resource
-from gitsync.runtime.informer import Event, Expired, Listing
+from gitsync.runtime.reflector import Event, Expired, Listing
 
 _PAGE = "500"
 

@@ -21,10 +21,10 @@ from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Clock, Cluster, Live, Resource
 from gitsync.runtime.controller import Controller
-from gitsync.runtime.share import Alone, Share
+from gitsync.runtime.shard import Alone, Share
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.pipeline import Pipeline
-from gitsync.sync.state import State
+from gitsync.sync.state_store import State
 
 APPLICATION = GroupKind(GROUP, "Application")
 _log = logging.getLogger(__name__)

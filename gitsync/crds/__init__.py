@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from gitsync.objects.manifest import Manifest
-from gitsync.render.yaml_reader import read_all
+from gitsync.render.yaml.reader import read_all
 
 
 def application_crd() -> Manifest:

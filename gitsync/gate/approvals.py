@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Review, Risk
-from gitsync.objects.person import Person
+from gitsync.objects.user import Person
 
 
 def needs_approval(app: Application, risk: Risk) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
 from gitsync.gate.approvals import approvers, asks, counts, needs_approval
-from gitsync.gate.guards import mass_deletion, too_many
+from gitsync.gate.deletion_limits import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Decision, Hold, Plan, Review, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gitsync.health.batch import workflow
-from gitsync.health.reading import conditions, items, message, number, spec_of, status_of, text
+from gitsync.health.fields import conditions, items, message, number, spec_of, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, at

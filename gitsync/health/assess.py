@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.health import (
-    applications,
-    argo,
-    batch,
-    by_condition,
-    by_phase,
-    flux,
-    gateway,
-    operators,
-    platform,
-    workloads,
-)
-from gitsync.health.passive import PASSIVE
+from gitsync.health import argo, batch, builtin, by_condition, by_phase, flux, gateway, gitops, operators, workloads
+from gitsync.health.generic import by_signs
+from gitsync.health.no_status import PASSIVE
 from gitsync.health.rules import Rule, progressing
-from gitsync.health.signs import by_signs
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
@@ -33,23 +22,23 @@ _WORKLOADS: dict[GroupKind, Rule] = {
 _BUILT_IN: dict[GroupKind, Rule] = {
     **_WORKLOADS,
     GroupKind("", "Pod"): workloads.pod,
-    GroupKind("", "Service"): platform.service,
-    GroupKind("", "PersistentVolumeClaim"): platform.claim,
-    GroupKind("", "Namespace"): platform.namespace,
+    GroupKind("", "Service"): builtin.service,
+    GroupKind("", "PersistentVolumeClaim"): builtin.claim,
+    GroupKind("", "Namespace"): builtin.namespace,
     GroupKind("batch", "CronJob"): batch.cron_job,
-    GroupKind("networking.k8s.io", "Ingress"): platform.ingress,
-    GroupKind("extensions", "Ingress"): platform.ingress,
-    GroupKind("autoscaling", "HorizontalPodAutoscaler"): platform.autoscaler,
-    GroupKind("apiregistration.k8s.io", "APIService"): platform.api_service,
-    GroupKind("policy", "PodDisruptionBudget"): platform.disruption_budget,
-    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): platform.crd,
+    GroupKind("networking.k8s.io", "Ingress"): builtin.ingress,
+    GroupKind("extensions", "Ingress"): builtin.ingress,
+    GroupKind("autoscaling", "HorizontalPodAutoscaler"): builtin.autoscaler,
+    GroupKind("apiregistration.k8s.io", "APIService"): builtin.api_service,
+    GroupKind("policy", "PodDisruptionBudget"): builtin.disruption_budget,
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): builtin.crd,
 }
 _RULES: dict[GroupKind, Rule] = {
-    **dict.fromkeys(PASSIVE, platform.exists),
+    **dict.fromkeys(PASSIVE, builtin.exists),
     **_BUILT_IN,
     **by_condition.RULES,
     **by_phase.RULES,
-    **applications.RULES,
+    **gitops.RULES,
     **argo.RULES,
     **flux.RULES,
     **gateway.RULES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.health.reading import conditions, message, spec_of, status_of, text
+from gitsync.health.fields import conditions, message, spec_of, status_of, text
 from gitsync.health.rules import degraded, healthy, progressing, suspended, unknown
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest

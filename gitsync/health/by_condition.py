@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitsync.health.reading import condition, conditions, message, text
+from gitsync.health.fields import condition, conditions, message, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest

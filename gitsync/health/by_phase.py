@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitsync.health.reading import spec_of, text
+from gitsync.health.fields import spec_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.health.reading import condition, conditions, items, message, number, text
+from gitsync.health.fields import condition, conditions, items, message, number, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, at

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from gitsync.health.reading import condition, conditions, items, number, status_of, text
+from gitsync.health.fields import condition, conditions, items, number, status_of, text
 from gitsync.objects.manifest import Manifest, at, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gitsync.health.reading import condition, conditions, items, message, number, status_of, text
+from gitsync.health.fields import condition, conditions, items, message, number, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, at

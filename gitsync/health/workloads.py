@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gitsync.health.reading import condition, conditions, containers, items, number, spec_of, status_of, text
+from gitsync.health.fields import condition, conditions, containers, items, number, spec_of, status_of, text
 from gitsync.health.rules import degraded, healthy, progressing, suspended, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import HOOK

@@ -8,8 +8,8 @@ from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
-from gitsync.objects.fields import choice, parse_duration, parse_number, strings
 from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.parsing import choice, parse_duration, parse_number, strings
 
 _LONGEST_ANSWER = 120.0
 

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.person import Person
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import Person
 
 
 class Action(Enum):

@@ -18,10 +18,10 @@ from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of
-from gitsync.plan.elements import indexed
-from gitsync.plan.owners import Owners, applied_fields, node_at, owners_of
-from gitsync.plan.settled import is_settled
-from gitsync.plan.values import is_empty, same_value
+from gitsync.plan.equality import is_empty, same_value
+from gitsync.plan.fast_match import is_settled
+from gitsync.plan.field_owners import Owners, applied_fields, node_at, owners_of
+from gitsync.plan.list_keys import indexed
 
 Path = tuple[str, ...]
 

@@ -13,9 +13,9 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
 from gitsync.plan.drift import Drift, Path
-from gitsync.plan.elements import element as element_of
-from gitsync.plan.owners import node_at, owners_of
-from gitsync.plan.values import same_value
+from gitsync.plan.equality import same_value
+from gitsync.plan.field_owners import node_at, owners_of
+from gitsync.plan.list_keys import element as element_of
 
 Keys = tuple[str, ...]
 

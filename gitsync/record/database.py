@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from gitsync.errors import RecordUnavailable
-from gitsync.record.rows import GENESIS
+from gitsync.record.serialization import GENESIS
 from gitsync.record.tables import CHAIN, METADATA
 
 

@@ -10,13 +10,13 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, select, update
 
 from gitsync.objects.change import Review, Risk
-from gitsync.objects.person import Person
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
+from gitsync.objects.user import Person
 from gitsync.ports import Advice
-from gitsync.record.chain import LINK, append, broken, record_of, trim, unfinished
+from gitsync.record.audit_chain import LINK, append, broken, record_of, trim, unfinished
 from gitsync.record.database import Database
 from gitsync.record.metrics import count
-from gitsync.record.rows import history_body, history_record
+from gitsync.record.serialization import history_body, history_record
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, REVIEWS
 
 _ANSWERS = 1000

@@ -12,24 +12,24 @@ from typing import Final, NamedTuple
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
-from gitsync.render import transformers
-from gitsync.render.accumulate import Accumulator, accumulate
-from gitsync.render.faults import Noting
-from gitsync.render.files import Files, ParseCache
-from gitsync.render.kustomization import FILE_NAMES
-from gitsync.render.loader import Loader
-from gitsync.render.memo import Steps
-from gitsync.render.notes import NOTES
-from gitsync.render.order import in_order
-from gitsync.render.origins import MANAGED_BY, annotate
+from gitsync.render.build_cache import Steps
+from gitsync.render.errors import Noting
+from gitsync.render.kustomize import transformers
+from gitsync.render.kustomize.accumulate import Accumulator, accumulate
+from gitsync.render.kustomize.build_context import Session
+from gitsync.render.kustomize.build_metadata import MANAGED_BY, annotate
+from gitsync.render.kustomize.files import Files, ParseCache
+from gitsync.render.kustomize.internal_annotations import NOTES
+from gitsync.render.kustomize.kustomization import FILE_NAMES
+from gitsync.render.kustomize.loader import Loader
+from gitsync.render.kustomize.order import in_order
+from gitsync.render.kustomize.references import fix_references
+from gitsync.render.kustomize.stages import METADATA_LABELS
+from gitsync.render.kustomize.variables import resolve_variables
 from gitsync.render.plain import plain_resources
-from gitsync.render.provenance import BUILD, History, Recorder, Text, Told
-from gitsync.render.references import fix_references
-from gitsync.render.resource import Id, Origin, Resource
-from gitsync.render.session import Session
-from gitsync.render.stages import METADATA_LABELS
-from gitsync.render.styles import is_plain, plain
-from gitsync.render.variables import resolve_variables
+from gitsync.render.provenance.recorder import BUILD, History, Recorder, Text, Told
+from gitsync.render.resources.resource import Id, Origin, Resource
+from gitsync.render.yaml.scalar_types import is_plain, plain
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"

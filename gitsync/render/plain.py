@@ -7,11 +7,11 @@ from typing import Final
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.tree import Entry
-from gitsync.render.faults import Noting
-from gitsync.render.files import Files, join
-from gitsync.render.loader import Loader
-from gitsync.render.resource import Id, Resource
-from gitsync.render.scopes import Scopes
+from gitsync.render.errors import Noting
+from gitsync.render.kustomize.files import Files, join
+from gitsync.render.kustomize.loader import Loader
+from gitsync.render.resources.resource import Id, Resource
+from gitsync.render.resources.scopes import Scopes
 
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 

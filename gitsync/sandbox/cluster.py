@@ -11,22 +11,22 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gitsync.merge.builtin import resources
-from gitsync.merge.jsonmerge import merge_patch
+from gitsync.merge.json_merge import merge_patch
 from gitsync.objects.manifest import Manifest, group_of
-from gitsync.sandbox import kinds, refusals
-from gitsync.sandbox.api import Admission, EventHandler, Strategy
+from gitsync.sandbox import errors, kinds
 from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.context import Context
-from gitsync.sandbox.conversion import convert
-from gitsync.sandbox.deletion import DeleteOptions, Deleter
+from gitsync.sandbox.controllers.client import Admission, EventHandler, Strategy
 from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
 from gitsync.sandbox.rbac import Authorizer
-from gitsync.sandbox.resources import Registry, Resource, builtin_resource
-from gitsync.sandbox.scale import ScalePaths, with_replicas
-from gitsync.sandbox.status import ApiError
-from gitsync.sandbox.store import Event, Store
+from gitsync.sandbox.registry.conversion import convert
+from gitsync.sandbox.registry.delete import DeleteOptions, Deleter
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.resources import Registry, Resource, builtin_resource
+from gitsync.sandbox.registry.scale import ScalePaths, with_replicas
+from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.registry.write import Writer
+from gitsync.sandbox.storage.store import Event, Store
 from gitsync.sandbox.users import MASTERS, User
-from gitsync.sandbox.writes import Writer
 
 _SYSTEM = User("system:apiserver", (MASTERS,))
 
@@ -210,7 +210,7 @@ class Cluster:
     def _resource(self, group: str, kind: str) -> Resource:
         found = self.registry.preferred(group, kind)
         if found is None:
-            raise refusals.no_such_resource()
+            raise errors.no_such_resource()
         return found
 
     def _target(self, manifest: Manifest) -> tuple[Resource, str, str]:
@@ -218,7 +218,7 @@ class Cluster:
         version = manifest["apiVersion"].rpartition("/")[2]
         resource = self.registry.of_kind(group, version, manifest["kind"])
         if resource is None:
-            raise refusals.no_such_resource()
+            raise errors.no_such_resource()
         meta = manifest["metadata"]
         namespace = (meta.get("namespace") or "default") if resource.namespaced else ""
         return resource, namespace, meta.get("name", "")
@@ -226,5 +226,5 @@ class Cluster:
     def _live(self, resource: Resource, namespace: str, name: str) -> Manifest:
         live = self.writer.current(resource, namespace, name)
         if live is None:
-            raise refusals.not_found(resource.plural, resource.group, name)
+            raise errors.not_found(resource.plural, resource.group, name)
         return live

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from gitsync.sandbox.refusals import MODIFIED, conflict
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.errors import MODIFIED, conflict
+from gitsync.sandbox.registry.status import ApiError
 
 
 class FaultKind(Enum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.refusals import forbidden, path_forbidden
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.errors import forbidden, path_forbidden
+from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import MASTERS, User
 
 GROUP = "rbac.authorization.k8s.io"

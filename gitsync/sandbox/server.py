@@ -29,22 +29,22 @@ from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.definitions import Definitions
 from gitsync.sandbox.faults import Fault, Faults
 from gitsync.sandbox.http.admin import Admin
 from gitsync.sandbox.http.app import Application
 from gitsync.sandbox.http.documents import Documents
 from gitsync.sandbox.http.endpoints import Endpoints
-from gitsync.sandbox.http.listener import Listener
 from gitsync.sandbox.http.openapi import OpenApi
-from gitsync.sandbox.http.protocol import Connection, serve_on
-from gitsync.sandbox.journal import SqliteJournal
+from gitsync.sandbox.http.request_log import RequestLog
+from gitsync.sandbox.http.transport.listener import Listener
+from gitsync.sandbox.http.transport.protocol import Connection, serve_on
+from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.table import Printer
-from gitsync.sandbox.requests import RequestLog
-from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.store import Store
-from gitsync.sandbox.tls import Certificate, make_certificate
+from gitsync.sandbox.registry.definitions import Definitions
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.storage.sqlite import SqliteJournal
+from gitsync.sandbox.storage.store import Store
 from gitsync.sandbox.users import Tokens
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gitsync.sandbox.refusals import bad_request, unauthorized
+from gitsync.sandbox.errors import bad_request, unauthorized
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Depends, Form, HTTPException
 from fastapi.responses import RedirectResponse
 
 from gitsync.objects.application import Application
-from gitsync.objects.person import Person
+from gitsync.objects.user import Person
 from gitsync.ports import ApplicationView
-from gitsync.server.access import asker
-from gitsync.server.engine import Engine
+from gitsync.server.auth.access import asker
+from gitsync.server.auth.security import check_form
+from gitsync.server.backend import Engine
+from gitsync.server.formatting import app_url
 from gitsync.server.reviews import Reviewing, line, signer
-from gitsync.server.security import check_form
-from gitsync.server.text import app_url
 
 Finder = Callable[[str, str], ApplicationView]
 Text = Annotated[str, Form(max_length=1000)]

@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 
 from gitsync.ports import ApplicationView
 from gitsync.server.actions import Asker, Finder
+from gitsync.server.auth.security import check_call
 from gitsync.server.reviews import Reviewing, line, signer
-from gitsync.server.security import check_call
 
 PREFIX = "/api/"
 

@@ -11,14 +11,16 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError, Refused, TransientError
-from gitsync.server import actions, api, application, audit, lists, live, probes, signin, webhooks
-from gitsync.server.access import Access, Guard
+from gitsync.server import actions, api, live, probes, webhooks
 from gitsync.server.assets import Assets, web_folder
-from gitsync.server.engine import Engine
-from gitsync.server.pages import Pages
+from gitsync.server.auth import signin
+from gitsync.server.auth.access import Access, Guard
+from gitsync.server.auth.security import HEADERS, Headers
+from gitsync.server.backend import Engine
+from gitsync.server.formatting import visible
+from gitsync.server.pages import application, audit, overview
+from gitsync.server.pages.templates import Pages
 from gitsync.server.reviews import Reviewing
-from gitsync.server.security import HEADERS, Headers
-from gitsync.server.text import visible
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def create_app(engine: Engine, access: Access | None = None, *, webhook_secret: 
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    app.include_router(lists.router(pages))
+    app.include_router(overview.router(pages))
     app.include_router(audit.router(pages, reviewing))
     app.include_router(application.router(pages, reviewing))
     app.include_router(actions.router(engine, found, reviewing))

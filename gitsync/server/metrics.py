@@ -10,8 +10,8 @@ from prometheus_client.registry import Collector
 
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView
-from gitsync.server.engine import Engine
-from gitsync.server.held import is_asked
+from gitsync.server.backend import Engine
+from gitsync.server.pending import is_asked
 
 
 class Applications(Collector):

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from gitsync.errors import RecordUnavailable
-from gitsync.server.engine import Engine
+from gitsync.server.backend import Engine
 from gitsync.server.metrics import Applications
 
 

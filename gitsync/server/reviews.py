@@ -10,12 +10,12 @@ from fastapi import HTTPException
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.objects.application import Application
 from gitsync.objects.change import Hold, Plan, Review
-from gitsync.objects.person import Person
+from gitsync.objects.user import Person
 from gitsync.ports import ApplicationView
-from gitsync.server.engine import Engine
-from gitsync.server.held import is_asked, is_held, rejection
-from gitsync.server.text import visible
-from gitsync.sync.reviews import Reviews
+from gitsync.server.backend import Engine
+from gitsync.server.formatting import visible
+from gitsync.server.pending import is_asked, is_held, rejection
+from gitsync.services.reviews import Reviews
 
 
 @dataclass(frozen=True, slots=True)

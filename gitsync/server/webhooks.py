@@ -13,7 +13,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from gitsync.server.engine import Engine
+from gitsync.server.backend import Engine
 
 _LIMIT = 1 << 20
 _REMEMBERED = 4096

@@ -19,9 +19,9 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, environment, run, signed_in
 from gitsync.source.lock import FolderLock
-from gitsync.source.rules import is_commit, shown_url
 from gitsync.source.semver import parse_range
 from gitsync.source.snapshot import DAMAGED, READERS, Limits, distrust
+from gitsync.source.validation import is_commit, shown_url
 
 _NEVER = float("-inf")
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"

@@ -13,8 +13,8 @@ from gitsync.ports import Credentials, Reverted, Snapshot
 from gitsync.source.git import GitFailed
 from gitsync.source.mirror import Mirror
 from gitsync.source.revert import make_revert
-from gitsync.source.rules import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
 from gitsync.source.snapshot import GitTree, Limits
+from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
 
 
 class Repositories:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Change, Plan
 from gitsync.ports import Advice, Cluster, Live, Reasoner
+from gitsync.sync.cache import Memory
 from gitsync.sync.credentials import reasoner_key
-from gitsync.sync.memory import Memory
-from gitsync.sync.turn import Turn
+from gitsync.sync.reconcile import Turn
 
 RULE = "reasoner"
 _LOOK = 0.3

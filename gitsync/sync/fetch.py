@@ -10,9 +10,9 @@ from gitsync.errors import Refused, SourceUnavailable
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
 from gitsync.ports import Clock, Cluster, Credentials, Live, Snapshot, Source
+from gitsync.sync.cache import Memory
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
-from gitsync.sync.memory import Memory
-from gitsync.sync.turn import Stage, Turn
+from gitsync.sync.reconcile import Stage, Turn
 
 Verify = Callable[[Path, str, Mapping[str, str]], object]
 """Raise Refused unless a commit of a mirror is signed by one of the named keys."""

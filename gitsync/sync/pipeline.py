@@ -20,19 +20,19 @@ from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.make import loses_namespace
+from gitsync.plan.build import loses_namespace
 from gitsync.plan.options import HookPhase, options_of
 from gitsync.ports import Clock, Records
-from gitsync.sync.aftermath import Aftermath
-from gitsync.sync.converge import Converger
+from gitsync.sync.analysis.post_sync import Aftermath
+from gitsync.sync.cache import Memory
+from gitsync.sync.desired import Desire
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.memory import Memory
-from gitsync.sync.refusal import refusal_before, refusal_of, refusal_record
-from gitsync.sync.render import Desire
-from gitsync.sync.state import State
-from gitsync.sync.status import status_of
-from gitsync.sync.statuses import Statuses
-from gitsync.sync.turn import Pin, Stage, Turn
+from gitsync.sync.reconcile import Pin, Stage, Turn
+from gitsync.sync.reconciler import Converger
+from gitsync.sync.state_store import State
+from gitsync.sync.status.build import status_of
+from gitsync.sync.status.refusal_audit import refusal_before, refusal_of, refusal_record
+from gitsync.sync.status.writer import Statuses
 
 _HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
 """The finalizers that stand for hooks."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
-from gitsync.render.trace import Traces, Wanted
-from gitsync.workers import wire
+from gitsync.render.provenance.trace import Traces, Wanted
+from gitsync.workers import protocol
 from gitsync.workers.process import Died, Process, TookTooLong, render_command
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class RenderPool:
 
     def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
         """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
-        return wire.to_traces(self._answer(snapshot, path, renderer, wanted=wire.of_wanted(wanted))["traces"])
+        return protocol.to_traces(self._answer(snapshot, path, renderer, wanted=protocol.of_wanted(wanted))["traces"])
 
     def _answer(self, snapshot: Snapshot, path: str, renderer: str, **more: Any) -> dict[str, Any]:
         request = {
@@ -62,7 +62,7 @@ class RenderPool:
             what = f"rendering takes more memory than the limit of {self._memory_mib} MiB"
             raise InvalidInput(what, cure=_CURE)
         if "error" in answer:
-            raise wire.to_error(answer["error"])
+            raise protocol.to_error(answer["error"])
         return answer
 
     def close(self) -> None:

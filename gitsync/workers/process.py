@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.workers import wire
-from gitsync.workers.recent import Recent
+from gitsync.workers import protocol
+from gitsync.workers.build_history import Recent
 
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _CHUNK: Final = 1 << 20
@@ -35,7 +35,7 @@ class TookTooLong(Exception):
 
 def render_command(memory: int) -> tuple[str, ...]:
     """Return the command of a render process that may use so many bytes of memory."""
-    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.main", str(memory))
+    return (sys.executable, "-s", "-P", "-m", "gitsync.workers.server", str(memory))
 
 
 class Process:
@@ -80,7 +80,7 @@ class Process:
         last = self._recent.last(request)
         answer = self._exchange({**request, "before": last.commit if last else ""}, seconds)
         if "build" in answer:
-            answer["build"] = wire.to_build(answer["build"], last.build if last else None)
+            answer["build"] = protocol.to_build(answer["build"], last.build if last else None)
             self._recent.keep(request, answer["build"])
         return answer
 
@@ -88,9 +88,9 @@ class Process:
         deadline = time.monotonic() + seconds
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(wire.frame(request))
-            length = int.from_bytes(self._read(wire.LENGTH_BYTES, deadline))
-            if length > wire.MAX_FRAME:
+            self._process.stdin.write(protocol.frame(request))
+            length = int.from_bytes(self._read(protocol.LENGTH_BYTES, deadline))
+            if length > protocol.MAX_FRAME:
                 raise Died("sent an answer that is too large")
             answer: dict[str, Any] = orjson.loads(self._read(length, deadline))
         except (OSError, EOFError):

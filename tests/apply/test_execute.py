@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gitsync.apply.execute import Applier
-from gitsync.apply.job import Job
+from gitsync.apply.types import Job
+from gitsync.cluster.cache import LiveView
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.cluster.live import LiveView
 from gitsync.errors import RecordUnavailable
 from gitsync.health.assess import assess
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy

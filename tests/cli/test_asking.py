@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gitsync.cli.dashboard import access_of
 from gitsync.cli.dashboard_client import address_file
 from gitsync.cli.options import load_settings
+from gitsync.cli.serve import access_of
 from gitsync.server.app import create_app
 from tests.cli.conftest import Shop
 from tests.flow.world import until

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitsync import __version__
-from gitsync.cli.guard import guarded
+from gitsync.cli.errors import guarded
 from gitsync.cli.output import Exit
 from gitsync.errors import InvalidInput, SourceUnavailable
 from tests.cli.conftest import Gitsync, process

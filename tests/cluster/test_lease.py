@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.fence import Fenced
+from gitsync.cluster.fencing import Fenced
 from gitsync.cluster.lease import ClusterMembers
 from gitsync.errors import Conflict
 from gitsync.objects.ref import ObjectRef
-from gitsync.runtime.members import Members
-from gitsync.runtime.share import Alone
+from gitsync.runtime.membership import Members
+from gitsync.runtime.shard import Alone
 from tests.cluster.test_kubernetes import config_map
 
 KEYS = [f"gitsync/app-{number}" for number in range(40)]

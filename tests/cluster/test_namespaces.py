@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from gitsync.cluster.cache import LiveView
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.cluster.live import LiveView
 from gitsync.errors import ClusterUnavailable, Refused
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Resource
 from gitsync.sandbox.server import Sandbox
 from tests.cluster.rights import kubeconfig_of
-from tests.cluster.test_live import until
+from tests.cluster.test_cache import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gitsync.cluster.live import LiveView
+from gitsync.cluster.cache import LiveView
 from gitsync.ports import Renderer
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords

@@ -17,7 +17,7 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from gitsync.runtime.members import owner
+from gitsync.runtime.membership import owner
 from gitsync.settings import Settings
 from gitsync.wiring import Controller, build_controller
 from tests.flow.world import NAMESPACE, World, config_map, is_synced, until

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gitsync.objects.person import Person
 from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.user import Person
 from tests.flow.world import NAMESPACE, World, deployment, until
 from tests.reviews import approval, keep, rejection
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cluster.live import LiveView
+from gitsync.cluster.cache import LiveView
 from gitsync.controllers.application import Applications
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords

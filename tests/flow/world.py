@@ -10,7 +10,7 @@ from typing import Any
 
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.controllers.definitions import Definitions
+from gitsync.controllers.crds import Definitions
 from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef

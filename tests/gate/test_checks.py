@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
 from gitsync.gate.checks import check_manifests
-from gitsync.gate.rules import ManifestRule, check_rules, parse_rules
 from gitsync.gate.validate import Problem, validate
 from gitsync.merge.builtin import builtin
 

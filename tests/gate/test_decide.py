@@ -11,8 +11,8 @@ from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Decision, Hold, Plan, Review, Risk
-from gitsync.objects.person import Person
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import Person
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DENIED = [{"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h"}]

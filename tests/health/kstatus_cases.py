@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from gitsync.health import kstatus
+from gitsync.health.fields import conditions
 from gitsync.health.kstatus import Status
-from gitsync.health.reading import conditions
 
 _LATE = datetime(2100, 1, 1, tzinfo=UTC)
 

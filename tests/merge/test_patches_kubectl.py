@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gitsync.merge.builtin import builtin
-from gitsync.merge.jsonmerge import merge_patch
-from gitsync.merge.jsonpatch6902 import JsonPatchError, json_patch
+from gitsync.merge.json_merge import merge_patch
+from gitsync.merge.json_patch import JsonPatchError, json_patch
 from gitsync.merge.strategic import StrategicError, strategic_merge
 
 pytestmark = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.errors import GitsyncError
 from gitsync.merge.builtin import builtin
-from gitsync.merge.fieldmanager import Write, apply_object
+from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan
@@ -15,7 +15,7 @@ from gitsync.objects.inventory import Held, Inventory
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.plan.make import Seen, make_plan
+from gitsync.plan.build import Seen, make_plan
 from gitsync.plan.normalize import desired_objects, without_nulls
 from gitsync.plan.schemas import kind_schema
 

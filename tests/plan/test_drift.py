@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
 from gitsync.plan.drift import compare_objects, find_drift, undeclared
-from gitsync.plan.owners import applied_fields
-from gitsync.plan.settled import is_settled
+from gitsync.plan.fast_match import is_settled
+from gitsync.plan.field_owners import applied_fields
 from tests.plan.given import applied, config, deployment, schema_of
 
 SERVICE = {

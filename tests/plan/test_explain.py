@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitsync.objects.change import Action, Change
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.explain import explain
-from gitsync.plan.risk import classify
+from gitsync.plan.risk.table import classify
 from tests.plan.given import config
 
 

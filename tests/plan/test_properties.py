@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory
+from gitsync.plan.build import uncertain
 from gitsync.plan.drift import find_drift
-from gitsync.plan.make import uncertain
 from tests.plan.given import application, applied, config, desired_of, inventory_of, plan_of, schema_of
 
 APP = application()

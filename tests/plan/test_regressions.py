@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from gitsync.errors import Rejected
-from gitsync.merge.fieldmanager import Write, update_object
+from gitsync.merge.field_manager import Write, update_object
 from gitsync.objects.change import Action, Difference
 from gitsync.objects.inventory import Inventory
 from tests.plan.given import application, applied, config, deployment, inventory_of, live_of, plan_of, ref, schema_of

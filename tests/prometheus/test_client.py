@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from gitsync.errors import InvalidInput
+from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.ports import Reading, Sample
-from gitsync.prometheus.client import Prometheus
 from gitsync.wiring import SystemClock
 from tests.prometheus.server import prometheus, scalar, vector
 

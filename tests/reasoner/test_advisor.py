@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from gitsync.integrations.reasoner.advisor import Advisor
+from gitsync.integrations.reasoner.prompt import question
 from gitsync.objects.application import Application, OpenAI, parse_application
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, Plan, Risk
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Advice
-from gitsync.reasoner.advisor import Advisor
-from gitsync.reasoner.prompt import question
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sync.advice import with_advice

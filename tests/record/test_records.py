@@ -10,8 +10,8 @@ import pytest
 
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.change import Review, Risk
-from gitsync.objects.person import Person
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.user import Person
 from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords

@@ -17,8 +17,8 @@ from typing import Any
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.build import build
-from gitsync.render.yaml_reader import read_all
-from gitsync.render.yaml_writer import write_all
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.writer import write_all
 
 
 class MemoryTree:

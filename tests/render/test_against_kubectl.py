@@ -13,7 +13,7 @@ import yaml
 
 from gitsync.errors import InvalidInput
 from gitsync.render.build import build
-from gitsync.render.yaml_writer import write_all
+from gitsync.render.yaml.writer import write_all
 from gitsync.source.folder import FolderTree
 
 pytestmark = [

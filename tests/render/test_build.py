@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from gitsync.render.build import build
-from gitsync.render.files import ParseCache
+from gitsync.render.kustomize.files import ParseCache
 from tests.render.kustomize_cases import MemoryTree
 from tests.render.trees import DEPLOYMENT, config_map, only, refusal, rendered
 

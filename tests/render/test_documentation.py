@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gitsync.render import plugins
-from gitsync.render.config import MEMBERS
-from gitsync.render.kustomization import BUILD_METADATA, FIELDS, REFUSED
+from gitsync.render.kustomize import plugins
+from gitsync.render.kustomize.config import MEMBERS
+from gitsync.render.kustomize.kustomization import BUILD_METADATA, FIELDS, REFUSED
 from tests.conformance import ROOT
 
 TEXT = (ROOT / "docs" / "kustomize.md").read_text()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gitsync.objects.ref import ObjectRef
-from gitsync.render.trace import place, trace
+from gitsync.render.provenance.trace import place, trace
 from tests.render.trees import DEPLOYMENT, rendered
 
 FILES = {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.render.transformers import split_image
+from gitsync.render.kustomize.transformers import split_image
 from tests.render.trees import DEPLOYMENT, config_map, patched, refusal, rendered
 
 

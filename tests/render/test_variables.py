@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.render.variables import expand
+from gitsync.render.kustomize.variables import expand
 from tests.render.trees import config_map, refusal, rendered
 
 POD = (

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml_reader import read_all
-from gitsync.render.yaml_writer import write_all
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.writer import write_all
 
 pytestmark = [
     pytest.mark.kubectl,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.sandbox.journal import SqliteJournal
 from gitsync.sandbox.server import Sandbox
-from gitsync.sandbox.store import Store
+from gitsync.sandbox.storage.sqlite import SqliteJournal
+from gitsync.sandbox.storage.store import Store
 from tests.sandbox.client import Client
 
 MAPS = "/api/v1/namespaces/default/configmaps"

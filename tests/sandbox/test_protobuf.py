@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.sandbox.protobuf import MAGIC, Undecodable, decode
+from gitsync.sandbox.http.protobuf import MAGIC, Undecodable, decode
 
 
 def varint(value: int) -> bytes:

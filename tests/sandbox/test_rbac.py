@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.rbac import GROUP, Attributes, Authorizer
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import User
 
 JANE = User("jane", ("team", "system:authenticated"))

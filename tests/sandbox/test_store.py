@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox import store as module
-from gitsync.sandbox.store import Event, Gone, Store
+from gitsync.sandbox.storage import store as module
+from gitsync.sandbox.storage.store import Event, Gone, Store
 
 MAPS = "/configmaps"
 

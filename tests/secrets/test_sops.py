@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.yaml_reader import read_all
+from gitsync.render.yaml.reader import read_all
 from gitsync.secrets.age import identities_of
 from gitsync.secrets.sops import decrypt, is_encrypted
 from tests.secrets.sealing import Sealer, new_key

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 import pytest
 
 from gitsync.ports import ApplicationView
-from gitsync.server.access import Access
 from gitsync.server.app import create_app
+from gitsync.server.auth.access import Access
 from tests.served import Answer, Served, serve
 from tests.server.material import FORM, StillEngine, engine
 

@@ -28,7 +28,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView, StateEvent
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from gitsync.render.trace import Traces
+from gitsync.render.provenance.trace import Traces
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FORM = "f" * 43

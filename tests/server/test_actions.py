@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from gitsync.objects.change import Hold, Review, Risk
-from gitsync.objects.person import Person
+from gitsync.objects.user import Person
 from tests.server.conftest import Open
 from tests.server.material import NOW, application, moved, resource
 

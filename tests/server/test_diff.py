@@ -8,7 +8,7 @@ from dataclasses import replace
 from gitsync.objects.change import ABSENT
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
-from gitsync.render.provenance import BUILD, Setter
+from gitsync.render.provenance.recorder import BUILD, Setter
 from tests.server.conftest import Open, Site
 from tests.server.material import application, changed, resource
 

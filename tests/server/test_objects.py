@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gitsync.objects.change import ABSENT
 from gitsync.objects.health import Health
-from gitsync.server.objects import field_row, recorded_field, resource_row, trouble, worst_first
-from gitsync.server.tree import MOST, tree
+from gitsync.server.rows.objects import field_row, recorded_field, resource_row, trouble, worst_first
+from gitsync.server.rows.tree import MOST, tree
 from tests.server.material import changed, resource
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
-from gitsync.objects.person import Person
-from gitsync.server.access import Proxy
-from gitsync.server.users import Users, add, hash_of, read, remove, session_of
+from gitsync.objects.user import Person
+from gitsync.server.auth.access import Proxy
+from gitsync.server.auth.users import Users, add, hash_of, read, remove, session_of
 from tests.served import Answer
 from tests.server.conftest import Open, Site
 from tests.server.material import FORM, NOW, application, resource

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from gitsync.cluster.cache import LiveView
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.cluster.live import LiveView
 from gitsync.errors import Refused, SourceUnavailable
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
+from gitsync.sync.cache import Memory
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.memory import Memory
-from gitsync.sync.turn import Turn
+from gitsync.sync.reconcile import Turn
 from tests.flow.world import until
 from tests.githttp import GitServer
 from tests.gitrepo import GitRepo

@@ -16,7 +16,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
-from gitsync.render.provenance import Setter
+from gitsync.render.provenance.recorder import Setter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
 from tests.gitrepo import GitRepo
@@ -92,7 +92,7 @@ def children() -> set[int]:
         with contextlib.suppress(OSError):
             status = (folder / "stat").read_text().rpartition(")")[2].split()
             is_ours = int(status[1]) == os.getpid() and status[0] != "Z"
-            if is_ours and b"gitsync.workers.main" in (folder / "cmdline").read_bytes():
+            if is_ours and b"gitsync.workers.server" in (folder / "cmdline").read_bytes():
                 found.add(int(folder.name))
     return found
 

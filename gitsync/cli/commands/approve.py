@@ -7,16 +7,16 @@ from typing import Any
 
 from gitsync.cli.applications import request_sync
 from gitsync.cli.dashboard_client import Dashboard, Server
-from gitsync.cli.history_database import open_records
-from gitsync.cli.oneshot import Desk, Look
+from gitsync.cli.evaluation import Desk, Look
+from gitsync.cli.identity import person
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, say
-from gitsync.cli.person import person
-from gitsync.cli.steps import print_steps
+from gitsync.cli.plan_output import print_steps
+from gitsync.cli.records import open_records
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.manifest import at
-from gitsync.objects.person import Person
-from gitsync.sync.reviews import Reviews
+from gitsync.objects.user import Person
+from gitsync.services.reviews import Reviews
 from gitsync.wiring import SystemClock
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import orjson
 
-from gitsync.cli.history_database import open_records
 from gitsync.cli.options import AuditFormat
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.record.rows import dump
+from gitsync.cli.records import open_records
+from gitsync.record.serialization import dump
 
 _COLUMNS = ("id", "timestamp", "application", "action", "resource", "risk_level", "outcome", "approver", "message")
 

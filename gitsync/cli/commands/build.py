@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from gitsync.cli.beside import beside
 from gitsync.cli.output import BuildFormat, Exit, to_json
+from gitsync.cli.parallel import beside
 from gitsync.errors import GitsyncError, InvalidInput, one_line
 from gitsync.render.build import Build
 from gitsync.render.build import build as render
-from gitsync.render.yaml_writer import write_all
+from gitsync.render.yaml.writer import write_all
 from gitsync.source.local import Place, open_path
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitsync.cli.commands.run import apply_applications
-from gitsync.cli.dashboard import serve
 from gitsync.cli.output import Exit, say
+from gitsync.cli.serve import serve
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gitsync.cli.oneshot import Desk
+from gitsync.cli.evaluation import Desk
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.steps import COLUMNS, print_steps, rows_of
+from gitsync.cli.plan_output import COLUMNS, print_steps, rows_of
 
 
 def diff(name: str, namespace: str, local: Path | None, output: Format, site: Site) -> Exit:

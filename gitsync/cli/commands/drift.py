@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.cli.applications import all_applications, one_application
-from gitsync.cli.guard import tell
-from gitsync.cli.oneshot import Desk
+from gitsync.cli.errors import tell
+from gitsync.cli.evaluation import Desk
 from gitsync.cli.options import NAMESPACE, Site
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.steps import rows_of
+from gitsync.cli.plan_output import rows_of
 from gitsync.errors import GitsyncError, one_line
 from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at

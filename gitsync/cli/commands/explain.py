@@ -12,7 +12,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.mask import MASK, is_secret
 from gitsync.render.build import Build
-from gitsync.render.provenance import FieldPath, History
+from gitsync.render.provenance.recorder import FieldPath, History
 from gitsync.source.local import open_path
 
 _OBJECTS = ("object", "where", "step", "changes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.guard import tell
+from gitsync.cli.errors import tell
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gitsync.cli.applications import change_application, connect, one_application, pinned_from
-from gitsync.cli.commits import find_commit
-from gitsync.cli.oneshot import Desk
+from gitsync.cli.evaluation import Desk
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, say
+from gitsync.cli.revisions import find_commit
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gitsync.cli.oneshot import Desk, Look
+from gitsync.cli.evaluation import Desk, Look
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, Format, say, show_one
-from gitsync.cli.steps import drifted, field_row, print_steps
+from gitsync.cli.plan_output import drifted, field_row, print_steps
 from gitsync.objects.change import Change, Decision
 from gitsync.objects.manifest import at
-from gitsync.render.provenance import Setter
-from gitsync.render.trace import place
+from gitsync.render.provenance.recorder import Setter
+from gitsync.render.provenance.trace import place
 
 
 def plan(name: str, namespace: str, output: Format, site: Site) -> Exit:

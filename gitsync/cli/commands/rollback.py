@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gitsync.cli.applications import one_application
-from gitsync.cli.commits import commit_of_sync
-from gitsync.cli.oneshot import Desk
+from gitsync.cli.evaluation import Desk
+from gitsync.cli.identity import person
 from gitsync.cli.options import Site
 from gitsync.cli.output import Exit, say
-from gitsync.cli.person import person
+from gitsync.cli.revisions import commit_of_sync
 from gitsync.objects.application import parse_application
-from gitsync.sync.undo import Undo
+from gitsync.services.revert import Undo
 
 
 def rollback(name: str, namespace: str, to: str, branch: str, author: str, site: Site) -> Exit:

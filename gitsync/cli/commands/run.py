@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gitsync.cli.dashboard import serve
 from gitsync.cli.output import Exit, say
+from gitsync.cli.serve import serve
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.controllers.definitions import Definitions
+from gitsync.controllers.crds import Definitions
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import GROUP
 from gitsync.objects.manifest import Manifest, at, group_of
-from gitsync.render.yaml_reader import read_all
+from gitsync.render.yaml.reader import read_all
 from gitsync.settings import Settings
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gitsync.cli.output import Exit, say
 from gitsync.errors import InvalidInput
-from gitsync.server.users import add, read, remove
+from gitsync.server.auth.users import add, read, remove
 
 
 def add_user(name: str, groups: Sequence[str], file: Path | None) -> Exit:

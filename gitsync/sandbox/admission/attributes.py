@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of, metadata_of
-from gitsync.sandbox import refusals
-from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox import errors
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import User
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
@@ -76,4 +76,4 @@ class Attributes:
 
     def forbidden(self, why: str, **details: Any) -> ApiError:
         """Return the 403 for this request."""
-        return refusals.forbidden(self.resource.plural, self.resource.group, self.name, why, **details)
+        return errors.forbidden(self.resource.plural, self.resource.group, self.name, why, **details)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 from gitsync.sandbox.admission.attributes import UPDATE, Attributes
-from gitsync.sandbox.api import Api
-from gitsync.sandbox.kinds.resources import amount
+from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.kinds.pods.resources import amount
 
 GROUP = "storage.k8s.io"
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"

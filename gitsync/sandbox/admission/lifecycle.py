@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitsync.objects.manifest import metadata_of
 from gitsync.sandbox.admission.attributes import CREATE, DELETE, Attributes
-from gitsync.sandbox.api import Api
+from gitsync.sandbox.controllers.client import Api
 
 _PERMANENT = frozenset({"default", "kube-system", "kube-public"})
 _REVIEWS = frozenset({"authorization.k8s.io", "authentication.k8s.io"})

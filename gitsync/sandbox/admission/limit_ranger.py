@@ -8,8 +8,8 @@ from typing import Any
 from gitsync.merge.quantity import Quantity
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.api import Api
-from gitsync.sandbox.kinds.resources import amount
+from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.kinds.pods.resources import amount
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _NONE = Quantity(0)

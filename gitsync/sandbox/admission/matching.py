@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.api import Api
+from gitsync.sandbox.controllers.client import Api
 from gitsync.sandbox.validation.selectors import matches
 
 Rule = Mapping[str, Any]

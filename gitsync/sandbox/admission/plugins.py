@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.admission import claims, limit_ranger, notes, pod_security, pods, policies, quota, webhooks
+from gitsync.sandbox.admission import claims, limit_ranger, pod_security, pods, policies, quota, warnings, webhooks
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.lifecycle import check_namespace
 from gitsync.sandbox.admission.pod_security_labels import check_labels
 from gitsync.sandbox.admission.runtime_class import with_runtime_class
 from gitsync.sandbox.admission.webhooks import Caller
-from gitsync.sandbox.api import Api, Strategy
+from gitsync.sandbox.controllers.client import Api, Strategy
 
 StrategyOf = Callable[[Any], Strategy]
 
@@ -50,7 +50,7 @@ class Plugins:
         if attributes.obj is not None:
             limit_ranger.check(self._api, attributes.obj, attributes)
             pod_security.check(self._api, attributes.obj, attributes)
-            notes.warn(attributes)
+            warnings.warn(attributes)
         policies.check(self._api, attributes)
         webhooks.validate(self._api, attributes, self._call)
         if attributes.obj is not None:

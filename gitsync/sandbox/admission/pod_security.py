@@ -7,8 +7,8 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
-from gitsync.sandbox.admission.templates import pod_spec_of
-from gitsync.sandbox.api import Api
+from gitsync.sandbox.admission.pod_templates import pod_spec_of
+from gitsync.sandbox.controllers.client import Api
 
 Spec = Mapping[str, Any]
 Check = Callable[[Spec], str]

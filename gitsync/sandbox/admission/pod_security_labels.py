@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from gitsync.objects.manifest import Manifest, labels_of, metadata_of
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
 from gitsync.sandbox.admission.pod_security import LEVELS, PREFIX, violations
-from gitsync.sandbox.api import Api
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import invalid
 
 _MODES = ("audit", "enforce", "warn")
@@ -28,7 +28,7 @@ def check_labels(api: Api, attributes: Attributes) -> None:
     changed = {name for name in labels if name.startswith(PREFIX) and labels[name] != before.get(name)}
     causes = [cause for name in sorted(changed) for cause in _problems(name, labels[name])]
     if causes:
-        raise refusals.invalid("Namespace", "", attributes.name, causes)
+        raise errors.invalid("Namespace", "", attributes.name, causes)
     if attributes.operation == UPDATE and f"{PREFIX}enforce" in changed:
         _warn_of_pods(api, attributes, labels)
 

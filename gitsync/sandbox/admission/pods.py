@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.api import Api
+from gitsync.sandbox.controllers.client import Api
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -9,7 +9,7 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.conditions import ConditionError, hold
 from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
-from gitsync.sandbox.api import Api
+from gitsync.sandbox.controllers.client import Api
 from gitsync.sandbox.kinds.policies import VARIABLES
 from gitsync.sandbox.validation.cel import CompileError, EvaluationError, compile_expression
 from gitsync.sandbox.validation.selectors import matches

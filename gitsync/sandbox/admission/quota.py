@@ -8,8 +8,8 @@ from typing import Any
 from gitsync.merge.quantity import Quantity
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
-from gitsync.sandbox.api import Api
-from gitsync.sandbox.kinds.resources import amount, quality_of_service
+from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.kinds.pods.resources import amount, quality_of_service
 
 MANAGER = "kube-apiserver"
 Usage = dict[str, Quantity]

@@ -6,7 +6,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.api import Api
+from gitsync.sandbox.controllers.client import Api
 
 
 def with_runtime_class(api: Api, pod: Manifest, attributes: Attributes) -> Manifest:

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.jsonpatch6902 import json_patch
+from gitsync.merge.json_patch import json_patch
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.conditions import ConditionError, hold
 from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
-from gitsync.sandbox.api import Api
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.registry.status import ApiError
 
 GROUP = "admissionregistration.k8s.io"
 _NEVER_ASKED = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})

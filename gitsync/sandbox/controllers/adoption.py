@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox.api import Api
-from gitsync.sandbox.controllers.meta import MANAGER, Key, controller_ref, is_deleting, key_of, matches, owner_reference
+from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.object_meta import (
+    MANAGER,
+    Key,
+    controller_ref,
+    is_deleting,
+    key_of,
+    matches,
+    owner_reference,
+)
 
 ADOPTABLE = frozenset({("", "Pod"), ("apps", "ReplicaSet"), ("apps", "ControllerRevision")})
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.api import Api, Timers
 from gitsync.sandbox.controllers.adoption import Strays, adopters
+from gitsync.sandbox.controllers.client import Api, Timers
 from gitsync.sandbox.controllers.events import Recorder
-from gitsync.sandbox.controllers.meta import MANAGER, Key, controller_key, timestamp
+from gitsync.sandbox.controllers.object_meta import MANAGER, Key, controller_key, timestamp
 from gitsync.sandbox.controllers.queue import Queue
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.api import Api, Timers
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.controllers.client import Api, Timers
+from gitsync.sandbox.registry.status import ApiError
 
 _LIFETIME = 3600.0
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.api import Api, Timers
 from gitsync.sandbox.controllers.adoption import ADOPTABLE
-from gitsync.sandbox.controllers.autoscaler import Autoscalers
 from gitsync.sandbox.controllers.base import Behaviour, Context, Controller
-from gitsync.sandbox.controllers.clusterroles import ClusterRoles
-from gitsync.sandbox.controllers.cronjob import CronJobs
-from gitsync.sandbox.controllers.daemonset import DaemonSets
-from gitsync.sandbox.controllers.deployment import Deployments
-from gitsync.sandbox.controllers.disruption import DisruptionBudgets
-from gitsync.sandbox.controllers.endpoints import Endpoints
+from gitsync.sandbox.controllers.client import Api, Timers
 from gitsync.sandbox.controllers.events import Recorder
-from gitsync.sandbox.controllers.garbage import GarbageCollector
-from gitsync.sandbox.controllers.job import Jobs, JobTracking
-from gitsync.sandbox.controllers.kubelet import Kubelet
-from gitsync.sandbox.controllers.meta import kind_of
-from gitsync.sandbox.controllers.namespaces import NamespaceContents, NamespaceLifecycle
-from gitsync.sandbox.controllers.nodes import create_nodes
+from gitsync.sandbox.controllers.lifecycle.autoscaler import Autoscalers
+from gitsync.sandbox.controllers.lifecycle.disruption import DisruptionBudgets
+from gitsync.sandbox.controllers.lifecycle.garbage_collector import GarbageCollector
+from gitsync.sandbox.controllers.lifecycle.namespaces import NamespaceContents, NamespaceLifecycle
+from gitsync.sandbox.controllers.lifecycle.quotas import Quotas
+from gitsync.sandbox.controllers.lifecycle.role_aggregation import ClusterRoles
+from gitsync.sandbox.controllers.networking.endpoints import Endpoints
+from gitsync.sandbox.controllers.nodes.kubelet import Kubelet
+from gitsync.sandbox.controllers.nodes.node import create_nodes
+from gitsync.sandbox.controllers.nodes.scheduler import Scheduler
+from gitsync.sandbox.controllers.object_meta import kind_of
 from gitsync.sandbox.controllers.queue import Queue
-from gitsync.sandbox.controllers.quotas import Quotas
-from gitsync.sandbox.controllers.replicaset import ReplicaSets
-from gitsync.sandbox.controllers.scheduler import Scheduler
-from gitsync.sandbox.controllers.statefulset import StatefulSets
-from gitsync.sandbox.controllers.volumes import Claims, Volumes, create_storage_class
+from gitsync.sandbox.controllers.storage.volumes import Claims, Volumes, create_storage_class
+from gitsync.sandbox.controllers.workloads.cronjob import CronJobs
+from gitsync.sandbox.controllers.workloads.daemonset import DaemonSets
+from gitsync.sandbox.controllers.workloads.deployment import Deployments
+from gitsync.sandbox.controllers.workloads.job import Jobs, JobTracking
+from gitsync.sandbox.controllers.workloads.replicaset import ReplicaSets
+from gitsync.sandbox.controllers.workloads.statefulset import StatefulSets
 
 _ALWAYS: tuple[type[Controller], ...] = (
     GarbageCollector,

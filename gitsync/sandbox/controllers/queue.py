@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from gitsync.sandbox.api import Timers
-from gitsync.sandbox.controllers.meta import Key
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.controllers.client import Timers
+from gitsync.sandbox.controllers.object_meta import Key
+from gitsync.sandbox.registry.status import ApiError
 
 _TURN = 10
 _FIRST_RETRY = 0.05

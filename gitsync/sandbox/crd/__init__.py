@@ -7,6 +7,6 @@ the status that says whether its names were accepted. The definition as an objec
 
 from gitsync.sandbox.crd.columns import columns
 from gitsync.sandbox.crd.naming import status_of
-from gitsync.sandbox.crd.strategy import strategy
+from gitsync.sandbox.crd.resource_strategy import strategy
 
 __all__ = ["columns", "status_of", "strategy"]

@@ -9,7 +9,7 @@ import orjson
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.crd.jsonpath import PathError, parse_path
-from gitsync.sandbox.crd.strategy import version_of
+from gitsync.sandbox.crd.resource_strategy import version_of
 from gitsync.sandbox.printers.cells import human_duration, seconds_of
 from gitsync.sandbox.printers.table import Column
 

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.crd.jsonpath import PathError, parse_path
 from gitsync.sandbox.crd.schemas import validate_schema
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import immutable, invalid, one_of, required
 from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain
 

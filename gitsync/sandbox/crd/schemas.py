@@ -7,11 +7,11 @@ from typing import Any
 
 import re2
 
-from gitsync.sandbox.crd.rules import compiled
+from gitsync.sandbox.crd.cel_fields import undefined_field
+from gitsync.sandbox.crd.cel_rules import compiled
 from gitsync.sandbox.crd.structural import Node, compile_schema
-from gitsync.sandbox.crd.undefined import undefined_field
-from gitsync.sandbox.crd.values import validate_value
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.crd.validator import validate_value
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
 

@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 import orjson
 
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.definitions import ESTABLISH_SECONDS, Definitions
 from gitsync.sandbox.faults import WATCH_KINDS, Fault, FaultKind, Faults
 from gitsync.sandbox.http.endpoints import Endpoints
-from gitsync.sandbox.http.message import Request, Response, json_response, text_response
-from gitsync.sandbox.requests import RequestLog
+from gitsync.sandbox.http.request_log import RequestLog
+from gitsync.sandbox.http.transport.messages import Request, Response, json_response, text_response
+from gitsync.sandbox.registry.definitions import ESTABLISH_SECONDS, Definitions
 
 PREFIX = "/sandbox/"
 
@@ -84,7 +84,7 @@ class Admin:
             case ("controllers", "GET" | "POST"):
                 return json_response(self._rest(body))
         if name in ("requests", "faults", "clock", "controllers"):
-            raise refusals.method_not_allowed()
+            raise errors.method_not_allowed()
         return text_response("404 page not found\n", 404)
 
     def clear(self) -> None:
@@ -108,18 +108,18 @@ class Admin:
         try:
             value = orjson.loads(request.body)
         except orjson.JSONDecodeError as error:
-            raise refusals.bad_request(f"the body is not JSON: {error}") from None
+            raise errors.bad_request(f"the body is not JSON: {error}") from None
         if not isinstance(value, dict):
-            raise refusals.bad_request("the body is not a JSON object")
+            raise errors.bad_request("the body is not a JSON object")
         return value
 
     def _set_clock(self, body: dict[str, Any]) -> None:
         unknown = sorted(set(body) - {"now", "advance", "speed"})
         if unknown:
-            raise refusals.bad_request(f"unknown member {unknown[0]!r}: the clock takes now, advance and speed")
+            raise errors.bad_request(f"unknown member {unknown[0]!r}: the clock takes now, advance and speed")
         for name, value in body.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-                raise refusals.bad_request(f"{name} must be a number of seconds, or a factor, of at least 0")
+                raise errors.bad_request(f"{name} must be a number of seconds, or a factor, of at least 0")
         self._clock.adjust(now=body.get("now"), advance=body.get("advance", 0), speed=body.get("speed"))
 
     def _rest(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Admin:
             return {"controllers": [], "paused": []}
         for name in (*body.get("pause", ()), *body.get("resume", ())):
             if name not in controllers.names:
-                raise refusals.bad_request(f"no controller {name!r}: there are {', '.join(controllers.names)}")
+                raise errors.bad_request(f"no controller {name!r}: there are {', '.join(controllers.names)}")
         for name in body.get("pause", ()):
             controllers.pause(name)
         for name in body.get("resume", ()):
@@ -140,4 +140,4 @@ def _fault(body: dict[str, Any]) -> Fault:
     try:
         return Fault.of(body)
     except (ValueError, TypeError) as error:
-        raise refusals.bad_request(str(error)) from None
+        raise errors.bad_request(str(error)) from None

@@ -6,13 +6,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.errors import qualified
 from gitsync.sandbox.faults import WATCH_KINDS, FaultKind, Faults, Struck, Target
 from gitsync.sandbox.http.admin import PREFIX, Admin
 from gitsync.sandbox.http.documents import Documents
 from gitsync.sandbox.http.endpoints import Endpoints, strike
-from gitsync.sandbox.http.message import (
+from gitsync.sandbox.http.options import warning_text
+from gitsync.sandbox.http.request_log import Asked, RequestLog
+from gitsync.sandbox.http.route import Route, route
+from gitsync.sandbox.http.transport.messages import (
     Answer,
     Hangup,
     Reply,
@@ -22,15 +26,11 @@ from gitsync.sandbox.http.message import (
     error_response,
     text_response,
 )
-from gitsync.sandbox.http.options import warning_text
-from gitsync.sandbox.http.protocol import MAX_BODY
-from gitsync.sandbox.http.route import Route, route
+from gitsync.sandbox.http.transport.protocol import MAX_BODY
 from gitsync.sandbox.http.watching import Watch
 from gitsync.sandbox.rbac import Attributes
-from gitsync.sandbox.refusals import qualified
-from gitsync.sandbox.requests import Asked, RequestLog
-from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import Tokens, User, impersonated
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Application:
         if resource is None:
             raise self._unknown(where)
         if request.oversized:
-            raise refusals.too_large(MAX_BODY)
+            raise errors.too_large(MAX_BODY)
         agent = request.headers.get("user-agent", "")
         target = Target(where.verb, named, where.namespace, where.name, user.name, agent)
         struck = self.faults.strike(target)
@@ -121,7 +121,7 @@ class Application:
 
     def _unknown(self, where: Route) -> ApiError:
         if where.version in self._cluster.registry.group_versions().get(where.group, ()):
-            return refusals.no_such_resource()
+            return errors.no_such_resource()
         return PageNotFound()
 
     # what goes wrong on demand
@@ -187,4 +187,4 @@ def _failure(error: Exception, request: Request) -> Response:
     if isinstance(error, ApiError):
         return error_response(error)
     _log.error("sandbox: %s %s failed", request.method, request.path, exc_info=error)
-    return error_response(refusals.internal("the sandbox failed: see its log"))
+    return error_response(errors.internal("the sandbox failed: see its log"))

@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from gitsync.sandbox.http import checks
-from gitsync.sandbox.resources import Registry, Resource
+from gitsync.sandbox.registry.resources import Registry, Resource
 
 _PATHS = (
     "/.well-known/openid-configuration",

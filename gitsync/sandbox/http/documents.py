@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.http import checks, discovery
-from gitsync.sandbox.http.message import TEXT, Request, Response, json_response, text_response
 from gitsync.sandbox.http.negotiation import discovery_version
 from gitsync.sandbox.http.openapi import OpenApi
 from gitsync.sandbox.http.route import Route
-from gitsync.sandbox.resources import Registry
+from gitsync.sandbox.http.transport.messages import TEXT, Request, Response, json_response, text_response
+from gitsync.sandbox.registry.resources import Registry
 
 VERSION = {
     "major": "1",
@@ -85,4 +85,4 @@ class Documents:
 
     def _require_get(self, request: Request) -> None:
         if request.method not in ("GET", "HEAD"):
-            raise refusals.method_not_allowed()
+            raise errors.method_not_allowed()

@@ -8,25 +8,25 @@ from typing import Any
 
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.context import Context
-from gitsync.sandbox.conversion import convert
 from gitsync.sandbox.faults import Fault, FaultKind
-from gitsync.sandbox.http import listing, views, watching
-from gitsync.sandbox.http.message import Answer, Reply, Request, Response, Stream, error_response
+from gitsync.sandbox.http import listing, responses, watching
 from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.options import media_type, warning_header, write_context
 from gitsync.sandbox.http.payloads import applied_body, delete_options, object_body
 from gitsync.sandbox.http.reviews import Review, Reviews
 from gitsync.sandbox.http.route import Route
 from gitsync.sandbox.http.subresources import Subresources
+from gitsync.sandbox.http.transport.messages import Answer, Reply, Request, Response, Stream, error_response
 from gitsync.sandbox.http.watching import Watch
-from gitsync.sandbox.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
 from gitsync.sandbox.printers.table import Printer
 from gitsync.sandbox.rbac import Attributes
-from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.conversion import convert
+from gitsync.sandbox.registry.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import Tokens, User
 
 MAX_WAIT = 3.0
@@ -74,19 +74,19 @@ class Endpoints:
                 return self._delete(request, where, resource, user)
             case "deletecollection":
                 return self._delete_collection(request, where, resource, user)
-        raise refusals.method_not_allowed()
+        raise errors.method_not_allowed()
 
     def _check_allowed(self, request: Request, where: Route, resource: Resource) -> None:
         """Refuse methods that the URL does not have."""
         if request.method in ("HEAD", "OPTIONS") or where.verb not in resource.verbs:
-            raise refusals.method_not_allowed()
+            raise errors.method_not_allowed()
         on_collection = where.verb in ("list", "watch", "create", "deletecollection")
         if bool(where.name) is on_collection:
-            raise refusals.method_not_allowed()
+            raise errors.method_not_allowed()
         if resource.namespaced and not where.namespace and where.verb not in ("list", "watch"):
-            raise refusals.method_not_allowed()
+            raise errors.method_not_allowed()
         if where.namespace and not resource.namespaced:
-            raise refusals.no_such_resource()
+            raise errors.no_such_resource()
 
     # reading
 
@@ -103,7 +103,7 @@ class Endpoints:
             objects = self.cluster.store.collection(resource.storage).at_revision(self.stale_revision)
         stored = objects.get(f"{where.namespace}/{where.name}")
         if stored is None:
-            raise refusals.not_found(resource.plural, resource.group, where.name)
+            raise errors.not_found(resource.plural, resource.group, where.name)
         if accept == Accepted() and "pretty" not in request.query:
             return Response(200, listing.item_json(stored, resource, bare=False))
         obj = convert(stored.obj, resource)
@@ -122,7 +122,7 @@ class Endpoints:
             else:
                 page = listing.list_page(self.cluster.store, collection, request, selected)
             include = request.query.get("includeObject", "Metadata")
-            return views.list_response(
+            return responses.list_response(
                 page, resource, accept, lambda: self._printer(resource), include, request.flag("pretty")
             )
 
@@ -137,7 +137,7 @@ class Endpoints:
         deadline = asyncio.get_running_loop().time() + MAX_WAIT
         while store.revision < revision:
             if asyncio.get_running_loop().time() > deadline:
-                return error_response(refusals.too_large_resource_version(revision, store.revision))
+                return error_response(errors.too_large_resource_version(revision, store.revision))
             await asyncio.sleep(0.05)
         try:
             return answer()
@@ -155,7 +155,7 @@ class Endpoints:
             self.cluster.store.collection(resource.storage),
             selected,
             options,
-            lambda stored, first: views.watch_object(
+            lambda stored, first: responses.watch_object(
                 stored, resource, accept, lambda: self._printer(resource), include, first
             ),
         )
@@ -177,7 +177,7 @@ class Endpoints:
         struck = [
             watch
             for watch, resource in self.watches.items()
-            if fault.resource in ("", refusals.qualified(resource.plural, resource.group))
+            if fault.resource in ("", errors.qualified(resource.plural, resource.group))
         ]
         for watch in struck:
             strike(fault, watch)
@@ -208,7 +208,7 @@ class Endpoints:
             "spec": body.get("spec") or {},
             "status": review(body, user, where.namespace),
         }
-        return views.object_response(value, self._accept(request), 201, request.flag("pretty"))
+        return responses.object_response(value, self._accept(request), 201, request.flag("pretty"))
 
     def _update(
         self, request: Request, where: Route, resource: Resource, user: User, subresource: str = ""
@@ -225,7 +225,7 @@ class Endpoints:
         ctx = write_context(request, user, "PatchOptions", apply=media == APPLY)
         offered = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
         if media not in offered:
-            raise refusals.unsupported_media(media, offered)
+            raise errors.unsupported_media(media, offered)
         if media == APPLY:
             body = applied_body(request, ctx)
             obj, created = self.cluster.writer.apply(
@@ -262,16 +262,16 @@ class Endpoints:
         for stored in page.items:
             meta = stored.obj["metadata"]
             self.cluster.deleter.delete(resource, meta.get("namespace", ""), meta["name"], options, ctx)
-        return views.list_response(page, resource, accept, lambda: self._printer(resource), "Metadata", False)
+        return responses.list_response(page, resource, accept, lambda: self._printer(resource), "Metadata", False)
 
     def _subresource(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
         found = resource.subresource(where.subresource)
         if found is None:
             if resource.custom:
-                raise refusals.not_found(resource.plural, resource.group, where.name)
-            raise refusals.no_such_resource()
+                raise errors.not_found(resource.plural, resource.group, where.name)
+            raise errors.no_such_resource()
         if where.verb not in found.verbs or request.method in ("HEAD", "OPTIONS"):
-            raise refusals.method_not_allowed()
+            raise errors.method_not_allowed()
         if where.subresource == "status":
             match where.verb:
                 case "get":
@@ -299,7 +299,7 @@ class Endpoints:
                 return self._written(request, resource, answer, 200, ctx, self._accept(request))
             case _:
                 raise ApiError(501, "NotImplemented", f"the sandbox does not have {where.resource}/{where.subresource}")
-        return views.object_response(answer, self._accept(request), 201, request.flag("pretty"))
+        return responses.object_response(answer, self._accept(request), 201, request.flag("pretty"))
 
     def _scale(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
         sub = self.subresources
@@ -318,7 +318,7 @@ class Endpoints:
                 media = media_type(request)
                 change, _ = patch_function(MERGE if media == STRATEGIC else media, request.body, DEDUCED, ctx)
                 scale = sub.write_scale(resource, where, change, ctx)
-        return views.object_response(scale, self._accept(request), 200, request.flag("pretty"))
+        return responses.object_response(scale, self._accept(request), 200, request.flag("pretty"))
 
     # helpers
 
@@ -329,7 +329,7 @@ class Endpoints:
         self, request: Request, resource: Resource, obj: Manifest, status: int, ctx: Context, accept: Accepted
     ) -> Response:
         if obj.get("kind") == "Status":
-            response = views.object_response(obj, accept, status, request.flag("pretty"))
+            response = responses.object_response(obj, accept, status, request.flag("pretty"))
         else:
             response = self._object(request, resource, obj, status)
         if ctx.warnings:
@@ -339,8 +339,8 @@ class Endpoints:
     def _object(self, request: Request, resource: Resource, obj: Manifest, status: int) -> Response:
         accept = self._accept(request)
         include = request.query.get("includeObject", "Metadata")
-        value = views.shaped(obj, accept, lambda: self._printer(resource), include)
-        return views.object_response(value, accept, status, request.flag("pretty"))
+        value = responses.shaped(obj, accept, lambda: self._printer(resource), include)
+        return responses.object_response(value, accept, status, request.flag("pretty"))
 
 
 def strike(fault: Fault, watch: Watch) -> None:

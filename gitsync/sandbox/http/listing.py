@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import orjson
 
 from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox import refusals
-from gitsync.sandbox.conversion import convert
-from gitsync.sandbox.http.message import Request
-from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.selectors import LabelTest, Predicate, field_predicate, label_predicate
-from gitsync.sandbox.status import Cause
-from gitsync.sandbox.store import Collection, Gone, Store, Stored
+from gitsync.sandbox import errors
+from gitsync.sandbox.http.transport.messages import Request
+from gitsync.sandbox.registry.conversion import convert
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.selectors import LabelTest, Predicate, field_predicate, label_predicate
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.storage.store import Collection, Gone, Store, Stored
 
 _MATCHES = ("Exact", "NotOlderThan")
 _TOO_OLD_PAGE = (
@@ -73,7 +73,7 @@ def check_list_options(request: Request) -> None:
     if "sendInitialEvents" in query:
         causes.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if causes:
-        raise refusals.invalid_options("ListOptions", causes)
+        raise errors.invalid_options("ListOptions", causes)
 
 
 def check_watch_options(request: Request) -> None:
@@ -98,7 +98,7 @@ def check_watch_options(request: Request) -> None:
     if match and match != "NotOlderThan":
         causes.append(_unsupported(match, ("NotOlderThan",)))
     if causes:
-        raise refusals.invalid_options("ListOptions", causes)
+        raise errors.invalid_options("ListOptions", causes)
 
 
 def list_page(store: Store, collection: Collection, request: Request, selected: Selection) -> Page:
@@ -109,7 +109,7 @@ def list_page(store: Store, collection: Collection, request: Request, selected: 
     token = query.get("continue", "")
     if token:
         if wanted not in ("", "0"):
-            raise refusals.bad_request("specifying resource version is not allowed when using continue")
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
         revision, start = _read_token(token)
         return _snapshot(store, collection, selected, revision, limit, start, _TOO_OLD_PAGE)
     if not wanted:
@@ -125,7 +125,7 @@ def wanted_revision(request: Request) -> int:
     """Return the resourceVersion a read asks for, 0 for any; 400 when it is no number."""
     wanted = request.query.get("resourceVersion", "")
     if wanted and not wanted.isdecimal():
-        raise refusals.bad_request(
+        raise errors.bad_request(
             f'resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": invalid syntax'
         )
     return int(wanted or 0)
@@ -136,7 +136,7 @@ def stale_page(collection: Collection, revision: int, selected: Selection) -> Pa
     try:
         objects = collection.at_revision(revision)
     except Gone:
-        raise refusals.expired(_TOO_OLD_LIST) from None
+        raise errors.expired(_TOO_OLD_LIST) from None
     items = [objects[key] for key in sorted(objects) if selected.has(objects[key].obj)]
     return Page(items, revision)
 
@@ -169,7 +169,7 @@ def _snapshot(
     try:
         objects = collection.at_revision(revision)
     except Gone:
-        raise refusals.expired(too_old) from None
+        raise errors.expired(too_old) from None
     prefix = f"{selected.namespace}/" if selected.namespace else ""
     keys = sorted(key for key in objects if key.startswith(prefix))
     return _cut(keys, objects, revision, selected, limit, start)
@@ -237,7 +237,7 @@ def _unsupported(value: str, choices: tuple[str, ...]) -> Cause:
 
 def _number(text: str) -> int:
     if text and not text.lstrip("-").isdecimal():
-        raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return max(0, int(text)) if text else 0
 
 
@@ -263,4 +263,4 @@ def _read_token(token: str) -> tuple[int, str]:
 
 
 def _bad_token(why: str) -> Exception:
-    return refusals.bad_request(f"invalid continue token: continue key is not valid: {why}")
+    return errors.bad_request(f"invalid continue token: continue key is not valid: {why}")

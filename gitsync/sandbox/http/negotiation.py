@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from gitsync.sandbox import refusals
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox import errors
+from gitsync.sandbox.registry.status import ApiError
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -66,7 +66,7 @@ def discovery_version(header: str) -> str:
 def _not_acceptable(shaped: bool) -> ApiError:
     if shaped:
         return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {OFFERED}")
-    return refusals.not_acceptable_page(OFFERED)
+    return errors.not_acceptable_page(OFFERED)
 
 
 def _ranges(header: str) -> list[tuple[str, dict[str, str]]]:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import orjson
 
 from gitsync.merge.builtin import kubernetes_version, openapi_schemas
-from gitsync.sandbox.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC
-from gitsync.sandbox.resources import Registry, Resource
+from gitsync.sandbox.registry.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC
+from gitsync.sandbox.registry.resources import Registry, Resource
 
 Document = dict[str, Any]
 

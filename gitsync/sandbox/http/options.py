@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from json import dumps
 
-from gitsync.sandbox import refusals
-from gitsync.sandbox.context import Context
-from gitsync.sandbox.http.message import Request
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox import errors
+from gitsync.sandbox.http.transport.messages import Request
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.users import User
 
 MAX_MANAGER = 128
@@ -40,7 +40,7 @@ def write_context(request: Request, user: User, options: str, *, apply: bool = F
         text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
         causes.append(Cause("FieldValueNotSupported", text, "fieldValidation"))
     if causes:
-        raise refusals.invalid_options(options, causes)
+        raise errors.invalid_options(options, causes)
     if not manager:
         manager = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER] or "unknown"
     return Context(user, manager, bool(dry_run), validation, request.flag("force"))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox import refusals
-from gitsync.sandbox.bodies import Malformed, parse_yaml, require_object
-from gitsync.sandbox.context import Context
-from gitsync.sandbox.deletion import DeleteOptions, read_options
-from gitsync.sandbox.http.message import Request
+from gitsync.sandbox import errors
+from gitsync.sandbox.http.decoding import Malformed, parse_yaml, require_object
 from gitsync.sandbox.http.negotiation import PROTOBUF
 from gitsync.sandbox.http.options import media_type
-from gitsync.sandbox.protobuf import Undecodable, decode
+from gitsync.sandbox.http.protobuf import Undecodable, decode
+from gitsync.sandbox.http.transport.messages import Request
+from gitsync.sandbox.registry.delete import DeleteOptions, read_options
+from gitsync.sandbox.registry.request_context import Context
 
 _BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 
@@ -22,9 +22,9 @@ def object_body(request: Request, kind: str) -> tuple[Manifest, list[str]]:
         try:
             return decode(request.body), []
         except (Undecodable, UnicodeDecodeError) as error:
-            raise refusals.unsupported_media(media, _BODY_TYPES[:2], str(error)) from None
+            raise errors.unsupported_media(media, _BODY_TYPES[:2], str(error)) from None
     if media and media not in _BODY_TYPES:
-        raise refusals.unsupported_media(media, _BODY_TYPES)
+        raise errors.unsupported_media(media, _BODY_TYPES)
     return require_object(request.body, kind)
 
 
@@ -33,17 +33,17 @@ def applied_body(request: Request, ctx: Context) -> Manifest:
     try:
         body, ctx.duplicates = parse_yaml(request.body)
     except Malformed as error:
-        raise refusals.bad_request(f"error decoding YAML: {error}") from None
+        raise errors.bad_request(f"error decoding YAML: {error}") from None
     if body is None:
         body = {}
     if not isinstance(body, dict):
-        raise refusals.bad_request(
+        raise errors.bad_request(
             "error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}"
         )
     if ctx.duplicates:
         if ctx.validation == "Strict":
             listed = "\n  ".join(ctx.duplicates)
-            raise refusals.bad_request(
+            raise errors.bad_request(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + listed
             )
         if ctx.validation == "Warn":

@@ -7,9 +7,9 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.metadata import object_member, wrong_type
 from gitsync.sandbox.rbac import Attributes
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.metadata import object_member, wrong_type
+from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import Tokens, User
 
 Review = Callable[[Manifest, User, str], dict[str, Any]]

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.context import Context
-from gitsync.sandbox.controllers.logs import log_of, waiting_reason
-from gitsync.sandbox.deletion import read_options
-from gitsync.sandbox.http.message import TEXT, Request, Response
+from gitsync.sandbox.controllers.nodes.logs import log_of, waiting_reason
 from gitsync.sandbox.http.route import Route
-from gitsync.sandbox.metadata import object_member, wrong_type
-from gitsync.sandbox.resources import Resource
-from gitsync.sandbox.scale import scale_of, with_replicas
-from gitsync.sandbox.status import ApiError, Cause
+from gitsync.sandbox.http.transport.messages import TEXT, Request, Response
+from gitsync.sandbox.registry.delete import read_options
+from gitsync.sandbox.registry.metadata import object_member, wrong_type
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.scale import scale_of, with_replicas
+from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.users import Tokens
 
 _AUDIENCE = "https://kubernetes.default.svc"
@@ -42,17 +42,17 @@ class Subresources:
         scale = change(scale_of(live, paths))
         version = at(scale, "metadata", "resourceVersion")
         if version and version != live["metadata"]["resourceVersion"]:
-            raise refusals.conflict(resource.plural, resource.group, where.name, refusals.MODIFIED)
+            raise errors.conflict(resource.plural, resource.group, where.name, errors.MODIFIED)
         replicas = at(scale, "spec", "replicas") or 0
         if isinstance(replicas, bool) or not isinstance(replicas, int):
-            raise refusals.bad_request(
+            raise errors.bad_request(
                 'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
                 "string into Go struct field ScaleSpec.spec.replicas of type int32"
             )
         if replicas < 0:
             text = f"Invalid value: {replicas}: must be greater than or equal to 0"
             cause = Cause("FieldValueInvalid", text, "spec.replicas")
-            raise refusals.invalid("Scale", "autoscaling", where.name, [cause])
+            raise errors.invalid("Scale", "autoscaling", where.name, [cause])
         changed = self._cluster.writer.scale(
             resource, live, with_replicas(live, replicas, paths[0] if paths else "spec.replicas"), ctx
         )
@@ -65,19 +65,19 @@ class Subresources:
         container = request.query.get("container", "")
         if not container:
             if len(names) > 1:
-                raise refusals.bad_request(
+                raise errors.bad_request(
                     f"a container name must be specified for pod {where.name}, choose one of: [{' '.join(names)}]"
                 )
             container = names[0]
         elif container not in names + [c["name"] for c in at(pod, "spec", "initContainers", default=[]) or []]:
-            raise refusals.bad_request(f"container {container} is not valid for pod {where.name}")
+            raise errors.bad_request(f"container {container} is not valid for pod {where.name}")
         previous = request.flag("previous")
         text = log_of(pod, container, previous=previous)
         if text is None and previous:
-            raise refusals.bad_request(f'previous terminated container "{container}" in pod "{where.name}" not found')
+            raise errors.bad_request(f'previous terminated container "{container}" in pod "{where.name}" not found')
         if text is None:
             reason = waiting_reason(pod, container)
-            raise refusals.bad_request(f'container "{container}" in pod "{where.name}" is waiting to start: {reason}')
+            raise errors.bad_request(f'container "{container}" in pod "{where.name}" is waiting to start: {reason}')
         lines = text.splitlines(keepends=True)
         tail = request.query.get("tailLines", "")
         if tail.isdecimal():
@@ -114,7 +114,7 @@ class Subresources:
         pod = self._live(resource, where)
         node = at(body, "target", "name", default="")
         if at(pod, "spec", "nodeName"):
-            raise refusals.conflict(
+            raise errors.conflict(
                 "pods/binding",
                 "",
                 where.name,
@@ -136,7 +136,7 @@ class Subresources:
             bound = "less than 10 minutes" if seconds < 600 else "larger than 2^32 seconds"
             text = f"Invalid value: {seconds}: may not specify a duration {bound}"
             cause = Cause("FieldValueInvalid", text, "spec.expirationSeconds")
-            raise refusals.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
+            raise errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
         now = int(self._cluster.clock.now())
         token = self._tokens.issue(
             where.namespace, where.name, account["metadata"]["uid"], audiences, now + seconds, now
@@ -157,7 +157,7 @@ class Subresources:
     def _live(self, resource: Resource, where: Route) -> Manifest:
         live = self._cluster.writer.current(resource, where.namespace, where.name)
         if live is None:
-            raise refusals.not_found(resource.plural, resource.group, where.name)
+            raise errors.not_found(resource.plural, resource.group, where.name)
         return live
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.http.listing import Selection
-from gitsync.sandbox.http.message import Sink
-from gitsync.sandbox.store import Collection, Event, Gone, Store, Stored
+from gitsync.sandbox.http.transport.messages import Sink
+from gitsync.sandbox.storage.store import Collection, Event, Gone, Store, Stored
 
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
@@ -37,12 +37,12 @@ def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> Wa
     """Return the options of a watch request; a resourceVersion that is no number is a 500, as upstream."""
     version = query.get("resourceVersion", "")
     if version and not version.isdecimal():
-        raise refusals.internal(
+        raise errors.internal(
             f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         )
     timeout = query.get("timeoutSeconds", "")
     if timeout and not timeout.lstrip("+-").isdecimal():
-        raise refusals.bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
     seconds = float(timeout) if timeout.isdecimal() and int(timeout) > 0 else random.uniform(1800, 3600)
     initial = query.get("sendInitialEvents")
     return WatchOptions(
@@ -82,7 +82,7 @@ class Watch:
         except Gone:
             version = self._options.since
             message = f"too old resource version: {version} ({self._collection.floor})"
-            self._send("ERROR", orjson.dumps(refusals.expired(message).to_status()))
+            self._send("ERROR", orjson.dumps(errors.expired(message).to_status()))
             loop.call_soon(self.end)
             return self.close
         self._collection.watchers[self] = self._happened
@@ -121,7 +121,7 @@ class Watch:
     def expire(self) -> None:
         """Tell the client that its resourceVersion is too old, and end."""
         message = f"too old resource version: {self._seen} ({self._store.revision})"
-        self._send("ERROR", orjson.dumps(refusals.expired(message).to_status()))
+        self._send("ERROR", orjson.dumps(errors.expired(message).to_status()))
         self.end()
 
     def _send_past(self) -> None:

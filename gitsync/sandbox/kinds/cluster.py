@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.kinds.resources import amount, non_negative
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.kinds.pods.resources import amount, non_negative
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     duplicate,
     forbidden,

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from gitsync.objects.manifest import Manifest, annotations_of
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, immutable, invalid, required, too_long
 from gitsync.sandbox.validation.names import config_key
 

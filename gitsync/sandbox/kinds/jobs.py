@@ -7,9 +7,9 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
-from gitsync.sandbox.kinds.pods import validate_template
+from gitsync.sandbox.kinds.pods.pod import validate_template
 from gitsync.sandbox.kinds.workloads import MISMATCH
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     immutable,
     invalid,

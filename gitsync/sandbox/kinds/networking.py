@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.containers import PROTOCOLS
-from gitsync.sandbox.kinds.probes import validate_port_or_name
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.kinds.pods.containers import PROTOCOLS
+from gitsync.sandbox.kinds.pods.probes import validate_port_or_name
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
     forbidden,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.hooks import validate_hook_rule
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.kinds.pods.lifecycle import validate_hook_rule
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
 from gitsync.sandbox.validation.selectors import validate_selector

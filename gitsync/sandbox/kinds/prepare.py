@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox.api import Environment
-from gitsync.sandbox.kinds.resources import quality_of_service
-from gitsync.sandbox.kinds.workload_defaults import TEMPLATE_GENERATION
+from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.kinds.defaults.workloads import TEMPLATE_GENERATION
+from gitsync.sandbox.kinds.pods.resources import quality_of_service
 
 
 def with_metadata(obj: Manifest, **members: Any) -> Manifest:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
 from gitsync.sandbox.validation.names import dns_subdomain
 from gitsync.sandbox.validation.selectors import validate_selector

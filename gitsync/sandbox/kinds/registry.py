@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 
 from gitsync.merge.builtin import ResourceType, openapi_schemas, resources
-from gitsync.sandbox.api import Strategy
+from gitsync.sandbox.controllers.client import Strategy
 from gitsync.sandbox.crd.definition import validate_definition
 from gitsync.sandbox.kinds import (
     cluster,
     config,
-    hooks,
     jobs,
     networking,
-    pods,
     policies,
     prepare,
     rbac,
@@ -22,21 +20,22 @@ from gitsync.sandbox.kinds import (
     storage,
     workloads,
 )
-from gitsync.sandbox.kinds import small_defaults as small
-from gitsync.sandbox.kinds import workload_defaults as workloads_defaults
-from gitsync.sandbox.kinds.decode import Codec
-from gitsync.sandbox.kinds.pod_defaults import default_pod
+from gitsync.sandbox.kinds.defaults import others as small
+from gitsync.sandbox.kinds.defaults import workloads as workloads_defaults
+from gitsync.sandbox.kinds.defaults.pods import default_pod
+from gitsync.sandbox.kinds.pods import lifecycle, pod
 from gitsync.sandbox.kinds.rules import Rules, RuleTable
 from gitsync.sandbox.kinds.service_addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
-from gitsync.sandbox.kinds.untyped import Untyped
+from gitsync.sandbox.schema.decode import Codec
+from gitsync.sandbox.schema.untyped import Untyped
 from gitsync.sandbox.validation.names import dns_label
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 _RULES: RuleTable = {
-    ("", "Pod"): Rules(default_pod, validate=pods.validate_pod, first_status=prepare.first_pod_status, generation=True),
+    ("", "Pod"): Rules(default_pod, validate=pod.validate_pod, first_status=prepare.first_pod_status, generation=True),
     ("", "PodTemplate"): Rules(
         workloads_defaults.default_pod_template, validate=workloads.validate_pod_template, generation=True
     ),
@@ -123,10 +122,10 @@ _RULES: RuleTable = {
     ("node.k8s.io", "RuntimeClass"): Rules(validate=cluster.validate_runtime_class),
     ("coordination.k8s.io", "Lease"): Rules(validate=cluster.validate_lease),
     (_ADMISSION, "ValidatingWebhookConfiguration"): Rules(
-        small.default_webhooks, validate=hooks.validate_webhooks, generation=True
+        small.default_webhooks, validate=lifecycle.validate_webhooks, generation=True
     ),
     (_ADMISSION, "MutatingWebhookConfiguration"): Rules(
-        small.default_mutating_webhooks, validate=hooks.validate_webhooks, generation=True
+        small.default_mutating_webhooks, validate=lifecycle.validate_webhooks, generation=True
     ),
     (_ADMISSION, "ValidatingAdmissionPolicy"): Rules(
         small.default_policy, validate=policies.validate_policy, generation=True

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.api import Environment
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.names import Check, dns_subdomain
 
 Default = Callable[[Manifest], None]

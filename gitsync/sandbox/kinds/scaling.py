@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.pods.resources import amount
 from gitsync.sandbox.kinds.rbac import path_segment
-from gitsync.sandbox.kinds.resources import amount
 from gitsync.sandbox.kinds.workloads import not_over_100_percent, positive_int_or_percent
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
 from gitsync.sandbox.validation.selectors import validate_selector
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.api import Environment
-from gitsync.sandbox.refusals import invalid
-from gitsync.sandbox.status import ApiError, Cause
+from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.errors import invalid
+from gitsync.sandbox.registry.status import ApiError, Cause
 
 _HAS_CLUSTER_IP = frozenset({"ClusterIP", "NodePort", "LoadBalancer"})
 _HAS_NODE_PORTS = frozenset({"NodePort", "LoadBalancer"})

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.affinity import validate_node_selector
-from gitsync.sandbox.kinds.claim_diff import diff_of
-from gitsync.sandbox.kinds.resources import amount, non_negative
-from gitsync.sandbox.kinds.volumes import validate_source
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.kinds.pods.affinity import validate_node_selector
+from gitsync.sandbox.kinds.pods.resources import amount, non_negative
+from gitsync.sandbox.kinds.pods.volumes import validate_source
+from gitsync.sandbox.kinds.pvc_diff import diff_of
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     forbidden,
     immutable,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.api import Environment
-from gitsync.sandbox.kinds.decode import Codec
+from gitsync.sandbox.controllers.client import Environment
 from gitsync.sandbox.kinds.rules import Rules
-from gitsync.sandbox.kinds.scalars import DecodeError
-from gitsync.sandbox.status import ApiError, Cause
+from gitsync.sandbox.registry.status import ApiError, Cause
+from gitsync.sandbox.schema.decode import Codec
+from gitsync.sandbox.schema.scalars import DecodeError
 from gitsync.sandbox.validation.metadata import validate_known_finalizers, validate_metadata
 
 

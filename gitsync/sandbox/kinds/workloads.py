@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.pods import validate_template
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.kinds.pods.pod import validate_template
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     forbidden,
     immutable,

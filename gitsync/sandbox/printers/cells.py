@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.scale import selector_text
+from gitsync.sandbox.registry.scale import selector_text
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"

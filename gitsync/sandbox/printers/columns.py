@@ -13,7 +13,7 @@ from importlib import resources as package_files
 
 import orjson
 
-from gitsync.sandbox.printers import lines, pods
+from gitsync.sandbox.printers import cells_by_kind, pods
 from gitsync.sandbox.printers.cells import (
     access_modes,
     age,
@@ -28,7 +28,7 @@ from gitsync.sandbox.printers.cells import (
     text,
 )
 from gitsync.sandbox.printers.table import Cell, Column
-from gitsync.sandbox.resources import Resource
+from gitsync.sandbox.registry.resources import Resource
 
 _META = "meta.v1.ObjectMeta"
 _NAME = Column("Name", name, f"{_META}.name", format="name")
@@ -57,11 +57,13 @@ def _binding(what: str) -> tuple[Column, ...]:
     kind = what[0].upper() + what[1:]
     return (
         _NAME,
-        Column("Role", lines.role, f"rbac.v1.{kind}.roleRef"),
+        Column("Role", cells_by_kind.role, f"rbac.v1.{kind}.roleRef"),
         _AGE,
-        Column("Users", lines.subjects("User"), f"Users in the {what}", priority=1),
-        Column("Groups", lines.subjects("Group"), f"Groups in the {what}", priority=1),
-        Column("ServiceAccounts", lines.subjects("ServiceAccount"), f"ServiceAccounts in the {what}", priority=1),
+        Column("Users", cells_by_kind.subjects("User"), f"Users in the {what}", priority=1),
+        Column("Groups", cells_by_kind.subjects("Group"), f"Groups in the {what}", priority=1),
+        Column(
+            "ServiceAccounts", cells_by_kind.subjects("ServiceAccount"), f"ServiceAccounts in the {what}", priority=1
+        ),
     )
 
 
@@ -87,7 +89,7 @@ _POLICY_BINDING = (
     ),
     Column(
         "ParamRef",
-        lines.param_ref,
+        cells_by_kind.param_ref,
         "ParamRef indicates the param resource which sets the configration param",
     ),
     _AGE,
@@ -100,7 +102,7 @@ def _policy(what: str, cell: Cell, description: str) -> tuple[Column, ...]:
         Column(what, cell, description, "integer"),
         Column(
             "ParamKind",
-            lines.param_kind,
+            cells_by_kind.param_kind,
             "ParamKind specifies the kind of resources used to parameterize this policy",
         ),
         _AGE,
@@ -118,17 +120,17 @@ _CRON = "batch.v1.CronJob"
 _CSI = "storage.v1.CSIDriverSpec"
 
 _EVENT_COLUMNS = (
-    Column("Last Seen", lines.event_last_seen, f"{_EVENT}.lastTimestamp"),
+    Column("Last Seen", cells_by_kind.event_last_seen, f"{_EVENT}.lastTimestamp"),
     Column("Type", text("type", absent=""), f"{_EVENT}.type"),
     Column("Reason", text("reason", absent=""), f"{_EVENT}.reason"),
-    Column("Object", lines.event_object, f"{_EVENT}.involvedObject"),
+    Column("Object", cells_by_kind.event_object, f"{_EVENT}.involvedObject"),
     Column(
         "Subobject", text("involvedObject", "fieldPath", absent=""), "core.v1.ObjectReference.fieldPath", priority=1
     ),
-    Column("Source", lines.event_source, f"{_EVENT}.source", priority=1),
+    Column("Source", cells_by_kind.event_source, f"{_EVENT}.source", priority=1),
     Column("Message", lambda obj, now: str(obj.get("message") or obj.get("note") or "").strip(), f"{_EVENT}.message"),
-    Column("First Seen", lines.event_first_seen, f"{_EVENT}.firstTimestamp", priority=1),
-    Column("Count", lines.event_count, f"{_EVENT}.count", priority=1),
+    Column("First Seen", cells_by_kind.event_first_seen, f"{_EVENT}.firstTimestamp", priority=1),
+    Column("Count", cells_by_kind.event_count, f"{_EVENT}.count", priority=1),
     replace(_NAME, priority=1),
 )
 
@@ -183,15 +185,15 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("apps", "ControllerRevision"): (
         _NAME,
-        Column("Controller", lines.controller_of, "Controller of the object"),
+        Column("Controller", cells_by_kind.controller_of, "Controller of the object"),
         Column("Revision", number("revision"), "apps.v1.ControllerRevision.revision"),
         _AGE,
     ),
     ("batch", "Job"): (
         _NAME,
-        Column("Status", lines.job_status, "Status of the job."),
-        Column("Completions", lines.job_completions, "batch.v1.JobStatus.succeeded"),
-        Column("Duration", lines.job_duration, "Time required to complete the job."),
+        Column("Status", cells_by_kind.job_status, "Status of the job."),
+        Column("Completions", cells_by_kind.job_completions, "batch.v1.JobStatus.succeeded"),
+        Column("Duration", cells_by_kind.job_duration, "Time required to complete the job."),
         _AGE,
         _CONTAINERS,
         _IMAGES,
@@ -201,9 +203,9 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         _NAME,
         Column("Schedule", text("spec", "schedule"), f"{_CRON}Spec.schedule"),
         Column("Timezone", text("spec", "timeZone"), f"{_CRON}Spec.timeZone"),
-        Column("Suspend", lines.suspended, f"{_CRON}Spec.suspend", "boolean"),
+        Column("Suspend", cells_by_kind.suspended, f"{_CRON}Spec.suspend", "boolean"),
         Column("Active", count("status", "active"), f"{_CRON}Status.active", "integer"),
-        Column("Last Schedule", lines.last_schedule, f"{_CRON}Status.lastScheduleTime"),
+        Column("Last Schedule", cells_by_kind.last_schedule, f"{_CRON}Status.lastScheduleTime"),
         _AGE,
         _CONTAINERS,
         _IMAGES,
@@ -212,9 +214,9 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Service"): (
         _NAME,
         Column("Type", text("spec", "type"), "core.v1.ServiceSpec.type"),
-        Column("Cluster-IP", lines.cluster_ip, "core.v1.ServiceSpec.clusterIP"),
-        Column("External-IP", lines.external_ip, "core.v1.ServiceSpec.externalIPs"),
-        Column("Port(s)", lines.service_ports, "core.v1.ServiceSpec.ports"),
+        Column("Cluster-IP", cells_by_kind.cluster_ip, "core.v1.ServiceSpec.clusterIP"),
+        Column("External-IP", cells_by_kind.external_ip, "core.v1.ServiceSpec.externalIPs"),
+        Column("Port(s)", cells_by_kind.service_ports, "core.v1.ServiceSpec.ports"),
         _AGE,
         _selector("core.v1.ServiceSpec.selector", "spec", "selector"),
     ),
@@ -226,16 +228,22 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
             "The name of the IngressClass resource that should be used for additional configuration",
         ),
         Column(
-            "Hosts", lines.ingress_hosts, "Hosts that incoming requests are matched against before the ingress rule"
+            "Hosts",
+            cells_by_kind.ingress_hosts,
+            "Hosts that incoming requests are matched against before the ingress rule",
         ),
-        Column("Address", lines.ingress_address, "Address is a list containing ingress points for the load-balancer"),
-        Column("Ports", lines.ingress_ports, "Ports of TLS configurations that open"),
+        Column(
+            "Address",
+            cells_by_kind.ingress_address,
+            "Address is a list containing ingress points for the load-balancer",
+        ),
+        Column("Ports", cells_by_kind.ingress_ports, "Ports of TLS configurations that open"),
         _AGE,
     ),
     ("networking.k8s.io", "IngressClass"): (
         _NAME,
         Column("Controller", text("spec", "controller"), "Controller that is responsible for handling this class"),
-        Column("Parameters", lines.ingress_parameters, "A reference to a resource with additional parameters"),
+        Column("Parameters", cells_by_kind.ingress_parameters, "A reference to a resource with additional parameters"),
         _AGE,
     ),
     ("networking.k8s.io", "NetworkPolicy"): (
@@ -247,12 +255,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         _NAME,
         Column(
             "Min Available",
-            lines.budget("spec", "minAvailable"),
+            cells_by_kind.budget("spec", "minAvailable"),
             "The minimum number of pods that must be available.",
         ),
         Column(
             "Max Unavailable",
-            lines.budget("spec", "maxUnavailable"),
+            cells_by_kind.budget("spec", "maxUnavailable"),
             "The maximum number of pods that may be unavailable.",
         ),
         Column(
@@ -265,18 +273,18 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("autoscaling", "HorizontalPodAutoscaler"): (
         _NAME,
-        Column("Reference", lines.scale_target, f"{_SCALER}Spec.scaleTargetRef"),
-        Column("Targets", lines.scale_metrics, f"{_SCALER}Spec.metrics"),
+        Column("Reference", cells_by_kind.scale_target, f"{_SCALER}Spec.scaleTargetRef"),
+        Column("Targets", cells_by_kind.scale_metrics, f"{_SCALER}Spec.metrics"),
         Column("MinPods", text("spec", "minReplicas", absent="<unset>"), f"{_SCALER}Spec.minReplicas"),
         Column("MaxPods", number("spec", "maxReplicas"), f"{_SCALER}Spec.maxReplicas"),
         _status("Replicas", "currentReplicas", f"{_SCALER}Status", "string"),
         _AGE,
     ),
-    ("", "ConfigMap"): (_NAME, Column("Data", lines.data_count, "core.v1.ConfigMap.data"), _AGE),
+    ("", "ConfigMap"): (_NAME, Column("Data", cells_by_kind.data_count, "core.v1.ConfigMap.data"), _AGE),
     ("", "Secret"): (
         _NAME,
         Column("Type", text("type"), "core.v1.Secret.type"),
-        Column("Data", lines.data_count, "core.v1.Secret.data"),
+        Column("Data", cells_by_kind.data_count, "core.v1.Secret.data"),
         _AGE,
     ),
     ("", "ServiceAccount"): (_NAME, _AGE),
@@ -287,12 +295,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("", "Node"): (
         _NAME,
-        Column("Status", lines.node_status, "The status of the node"),
-        Column("Roles", lines.node_roles, "The roles of the node"),
+        Column("Status", cells_by_kind.node_status, "The status of the node"),
+        Column("Roles", cells_by_kind.node_roles, "The roles of the node"),
         _AGE,
         Column("Version", text("status", "nodeInfo", "kubeletVersion", absent=""), f"{_NODE_INFO}.kubeletVersion"),
-        Column("Internal-IP", lines.node_address("InternalIP"), "core.v1.NodeStatus.addresses", priority=1),
-        Column("External-IP", lines.node_address("ExternalIP"), "core.v1.NodeStatus.addresses", priority=1),
+        Column("Internal-IP", cells_by_kind.node_address("InternalIP"), "core.v1.NodeStatus.addresses", priority=1),
+        Column("External-IP", cells_by_kind.node_address("ExternalIP"), "core.v1.NodeStatus.addresses", priority=1),
         Column(
             "OS-Image", text("status", "nodeInfo", "osImage", absent="<unknown>"), f"{_NODE_INFO}.osImage", priority=1
         ),
@@ -311,12 +319,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("", "Event"): _EVENT_COLUMNS,
     ("events.k8s.io", "Event"): _EVENT_COLUMNS,
-    ("", "Endpoints"): (_NAME, Column("Endpoints", lines.endpoints, "core.v1.Endpoints.subsets"), _AGE),
+    ("", "Endpoints"): (_NAME, Column("Endpoints", cells_by_kind.endpoints, "core.v1.Endpoints.subsets"), _AGE),
     ("discovery.k8s.io", "EndpointSlice"): (
         _NAME,
         Column("AddressType", text("addressType"), "discovery.v1.EndpointSlice.addressType"),
-        Column("Ports", lines.slice_ports, "discovery.v1.EndpointSlice.ports"),
-        Column("Endpoints", lines.slice_endpoints, "discovery.v1.EndpointSlice.endpoints"),
+        Column("Ports", cells_by_kind.slice_ports, "discovery.v1.EndpointSlice.ports"),
+        Column("Endpoints", cells_by_kind.slice_endpoints, "discovery.v1.EndpointSlice.endpoints"),
         _AGE,
     ),
     ("", "PersistentVolume"): (
@@ -328,8 +336,8 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
             text("spec", "persistentVolumeReclaimPolicy", absent=""),
             f"{_VOLUME}Spec.persistentVolumeReclaimPolicy",
         ),
-        Column("Status", lines.phase, f"{_VOLUME}Status.phase"),
-        Column("Claim", lines.claim, f"{_VOLUME}Spec.claimRef"),
+        Column("Status", cells_by_kind.phase, f"{_VOLUME}Status.phase"),
+        Column("Claim", cells_by_kind.claim, f"{_VOLUME}Spec.claimRef"),
         Column("StorageClass", text("spec", "storageClassName", absent=""), "StorageClass of the pv"),
         Column(
             "VolumeAttributesClass",
@@ -342,10 +350,10 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("", "PersistentVolumeClaim"): (
         _NAME,
-        Column("Status", lines.phase, f"{_CLAIM}Status.phase"),
+        Column("Status", cells_by_kind.phase, f"{_CLAIM}Status.phase"),
         Column("Volume", text("spec", "volumeName", absent=""), f"{_CLAIM}Spec.volumeName"),
-        Column("Capacity", lines.bound_capacity, f"{_CLAIM}Status.capacity"),
-        Column("Access Modes", lines.bound_access_modes, f"{_CLAIM}Status.accessModes"),
+        Column("Capacity", cells_by_kind.bound_capacity, f"{_CLAIM}Status.capacity"),
+        Column("Access Modes", cells_by_kind.bound_access_modes, f"{_CLAIM}Status.accessModes"),
         Column("StorageClass", text("spec", "storageClassName", absent=""), "StorageClass of the pvc"),
         Column(
             "VolumeAttributesClass",
@@ -356,7 +364,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("VolumeMode", text("spec", "volumeMode", absent="<unset>"), f"{_CLAIM}Spec.volumeMode", priority=1),
     ),
     ("storage.k8s.io", "StorageClass"): (
-        replace(_NAME, cell=lines.class_name),
+        replace(_NAME, cell=cells_by_kind.class_name),
         Column("Provisioner", text("provisioner"), "storage.v1.StorageClass.provisioner"),
         Column("ReclaimPolicy", text("reclaimPolicy", absent="Delete"), "storage.v1.StorageClass.reclaimPolicy"),
         Column(
@@ -420,12 +428,12 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         _NAME,
         Column(
             "Request",
-            lines.quota(("limits.",), True),
+            cells_by_kind.quota(("limits.",), True),
             "Request represents a minimum amount of cpu/memory that a container may consume.",
         ),
         Column(
             "Limit",
-            lines.quota(("limits.",), False),
+            cells_by_kind.quota(("limits.",), False),
             "Limits control the maximum amount of cpu/memory that a container may use independent of contention "
             "on the node.",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 
 OMITTED = object()
 """Given as value: the message does not show one."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, required, too_long
 from gitsync.sandbox.validation.names import Check, dns_label, qualified_name
 from gitsync.sandbox.validation.selectors import validate_labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, required
 from gitsync.sandbox.validation.names import label_value, qualified_name
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.admission.world import World, pod
 
 

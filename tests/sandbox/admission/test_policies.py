@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.admission.world import World, manifest
 
 GROUP = "admissionregistration.k8s.io/v1"

@@ -9,7 +9,7 @@ from gitsync.merge.builtin import resources
 from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.admission.webhooks import Caller, call_over_https
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.resources import builtin_resource
+from gitsync.sandbox.registry.resources import builtin_resource
 from gitsync.sandbox.users import User
 
 Manifest = dict[str, Any]

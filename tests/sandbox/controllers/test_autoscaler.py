@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.autoscaler import METRIC
+from gitsync.sandbox.controllers.lifecycle.autoscaler import METRIC
 from tests.sandbox.controllers.world import NAMESPACE, World, conditions, deployment
 
 

@@ -13,7 +13,7 @@ from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
 from gitsync.sandbox.server import Sandbox
-from gitsync.sandbox.store import Store
+from gitsync.sandbox.storage.store import Store
 from tests.sandbox.controllers.virtual import VirtualLoop
 from tests.sandbox.controllers.world import World, config_map, deployment, job, owned_by, state_of
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gitsync.sandbox.clock import Clock
-from gitsync.sandbox.controllers.meta import Key
+from gitsync.sandbox.controllers.object_meta import Key
 from gitsync.sandbox.controllers.queue import Queue
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.controllers.virtual import VirtualLoop
 
 

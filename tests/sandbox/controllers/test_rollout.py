@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers import rollout
+from gitsync.sandbox.controllers.workloads import rollout
 
 
 def deployment(replicas: int, **rolling: Any) -> Manifest:

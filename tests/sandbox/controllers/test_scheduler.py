@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.meta import condition_of
+from gitsync.sandbox.controllers.object_meta import condition_of
 from tests.sandbox.controllers.world import World, claim, pod
 
 

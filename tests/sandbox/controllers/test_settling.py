@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.controllers.meta import controller_ref
+from gitsync.sandbox.controllers.object_meta import controller_ref
 from tests.sandbox.controllers.world import (
     NAMESPACE,
     World,

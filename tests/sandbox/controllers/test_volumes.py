@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.objects.manifest import Manifest, annotations_of
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.controllers.world import World, claim, pod
 
 

@@ -12,7 +12,7 @@ from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.store import Store
+from gitsync.sandbox.storage.store import Store
 from tests.sandbox.controllers.virtual import VirtualLoop
 
 NAMESPACE = "shop"

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.status import Cause
+from gitsync.sandbox.registry.status import Cause
 from tests.sandbox.kinds.recordings import Allocator, create
 
 Manifest = dict[str, Any]

@@ -7,8 +7,8 @@ import pytest
 
 from gitsync.merge.builtin import openapi_schemas
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.kinds.decode import Codec
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.schema.decode import Codec
 from tests.sandbox.kinds.manifests import of, pod_spec, workload
 
 

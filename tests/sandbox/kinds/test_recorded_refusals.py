@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gitsync.merge.builtin import ResourceType, resources
-from gitsync.sandbox import refusals
+from gitsync.sandbox import errors
 from gitsync.sandbox.kinds import strategy_for
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from tests.conformance import conformance_dir, suite
 from tests.sandbox.kinds.recordings import create, resolved, scenarios
 
@@ -40,7 +40,7 @@ def _refusal(resource: ResourceType, body: dict[str, Any]) -> dict[str, Any] | N
         return error.to_status()
     if not causes:
         return None
-    return refusals.invalid(resource.kind, resource.group, body["metadata"]["name"], causes).to_status()
+    return errors.invalid(resource.kind, resource.group, body["metadata"]["name"], causes).to_status()
 
 
 @pytest.mark.parametrize("step", _cases())

@@ -10,7 +10,7 @@ import pytest
 from gitsync.merge.builtin import openapi_schemas, resources
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.strategy import BuiltIn
-from gitsync.sandbox.status import ApiError
+from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.kinds.bodies import Bodies
 from tests.sandbox.kinds.recordings import Allocator
 

@@ -10,7 +10,7 @@ from gitsync.merge.builtin import resources
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.cells import human_duration
 from gitsync.sandbox.printers.table import Printer
-from gitsync.sandbox.resources import builtin_resource
+from gitsync.sandbox.registry.resources import builtin_resource
 
 RESOURCES = {(given.group, given.kind): builtin_resource(given) for given in resources() if "list" in given.verbs}
 NOW = 1_700_000_000.0

@@ -1,0 +1,86 @@
+"""Carry out one step of a plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gitsync.apply.types import Job, Result
+from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.objects.application import Application
+from gitsync.objects.change import Action, Change
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.record import Outcome
+from gitsync.plan.mask import mask_text
+from gitsync.ports import Cluster, Live
+
+_TRIES = 5
+
+
+def carry_out(job: Job, change: Change, cluster: Cluster, live: Live) -> Result:
+    """
+    Apply or delete one object and say how it went; no error leaves.
+
+    A conflict is tried again at once, and so is a write whose answer was lost, since both kinds of write may be
+    repeated: an apply says the same again, a delete names the uid.
+    """
+    if change.problem:
+        return Result(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
+    began = time.monotonic()
+    try:
+        found = _persist(lambda: _write(job, change, cluster))
+    except GitsyncError as error:
+        message = mask_text(str(error), (change.desired, change.live))
+        return Result(change, Outcome.FAILED, message, error=error, duration_ms=_since(began))
+    resource = cluster.resource(change.ref.group, job.versions[change.ref], change.ref.kind)
+    if resource is not None and found is not None:
+        live.saw(resource, found)
+    elif resource is not None and change.live is not None:
+        live.lost(resource, change.live)
+    return Result(change, Outcome.SUCCEEDED, change.reason, live=found, duration_ms=_since(began))
+
+
+def impersonated(app: Application) -> str:
+    """Return the user whose rights count for an application's writes; empty means the controller's own."""
+    account = app.destination.service_account
+    return f"system:serviceaccount:{app.namespace}:{account}" if account else ""
+
+
+def _write(job: Job, change: Change, cluster: Cluster) -> Manifest | None:
+    ref, user = change.ref, impersonated(job.app)
+    if change.action is Action.PRUNE:
+        assert change.live is not None
+        return cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
+    assert change.desired is not None
+    if change.action is Action.REPLACE:
+        return _replace(job, change, change.desired, cluster, user)
+    return cluster.apply(change.desired, manager=FIELD_MANAGER, user=user)
+
+
+def _replace(job: Job, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
+    """Apply; only when the API server refuses because a field is immutable, delete the object and create it anew."""
+    try:
+        return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
+    except Rejected as error:
+        if error.code != 422 or "immutable" not in error.what or change.live is None:
+            raise
+    cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
+    return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
+
+
+def _persist(write: Callable[[], Manifest | None]) -> Manifest | None:
+    for _ in range(_TRIES - 1):
+        try:
+            return write()
+        except Conflict:
+            continue
+        except ClusterUnavailable as error:
+            if error.retry_after is not None:
+                raise  # the server asked for patience
+            break
+    return write()
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

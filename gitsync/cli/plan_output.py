@@ -1,0 +1,112 @@
+"""Steps of a plan as people and scripts read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from gitsync.cli.output import say
+from gitsync.errors import one_line
+from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
+from gitsync.plan.value_diff import changes_in, inner_lines
+from gitsync.render.provenance.recorder import Setter
+from gitsync.render.provenance.trace import Traces, place
+
+COLUMNS = ("action", "class", "object", "path", "live", "desired", "manager", "time", "where")
+_SIGNS = {Action.CREATE: ("+", "green"), Action.PRUNE: ("-", "red"), Action.REPLACE: ("±", "red")}
+_MARKS = {"-": "red", "+": "green"}
+_SHOWN = 200
+
+
+def drifted(step: Change) -> Iterable[FieldDifference]:
+    """Return the differences of a step that count."""
+    return (difference for difference in step.differences if difference.kind in DRIFT)
+
+
+def rows_of(step: Change, traces: Traces) -> list[dict[str, Any]]:
+    """Return a row for each field, or one for the object where it is made or deleted as a whole."""
+    setters = traces.get(step.ref, {})
+    base: dict[str, Any] = {
+        "action": step.action.value,
+        "class": step.risk.value,
+        "object": str(step.ref),
+        "reason": step.reason,
+    }
+    rows = [base | field_row(step, difference, setters.get(difference.path, ())) for difference in drifted(step)]
+    return rows or [base | _origin(setters.get("", ()))]
+
+
+def field_row(step: Change, difference: FieldDifference, setters: Sequence[Setter]) -> dict[str, Any]:
+    """Return a difference as members; a value that is not there is null."""
+    owner = difference.owners[0] if difference.owners else None
+    inside = [
+        {"path": change.path, "live": _given(change.live), "desired": _given(change.desired)}
+        for change in changes_in(difference, step.live)
+    ]
+    return {
+        "path": difference.path,
+        "pointer": difference.pointer,
+        "kind": difference.kind.value,
+        "live": _given(difference.live),
+        "desired": _given(difference.desired),
+        **({"inside": inside} if inside else {}),
+        "manager": owner.manager if owner else "",
+        "time": owner.time if owner else "",
+        **_origin(setters),
+    }
+
+
+def print_steps(steps: Sequence[Change], traces: Traces) -> None:
+    """Print each step with the fields that it changes, and the file and line that each comes from."""
+    for step in steps:
+        setters = traces.get(step.ref, {})
+        sign, style = _SIGNS.get(step.action, ("~", "yellow"))
+        rule = f", rule {step.rule}" if step.rule else ""
+        say(
+            f"{sign} {step.action.value} {step.ref}  [{step.risk.value}{rule}] {step.reason}{_at(setters.get('', ()))}",
+            style,
+        )
+        if step.problem:
+            say(f"    cannot be done: {step.problem}", "red")
+        for difference in drifted(step):
+            _print_field(step, difference, setters.get(difference.path, ()))
+
+
+def _print_field(step: Change, difference: FieldDifference, setters: Sequence[Setter]) -> None:
+    owner = difference.owners[0] if difference.owners else None
+    by = f"   ({', '.join(filter(None, (owner.manager, owner.operation, owner.time)))})" if owner else ""
+    inner = list(_inner(step, difference))
+    values = "" if inner else f": {shown(difference.live)} -> {shown(difference.desired)}"
+    say(f"    {difference.path}{values}{by}{_at(setters)}")
+    for text, style in inner:
+        say(f"        {text}", style)
+
+
+def _inner(step: Change, difference: FieldDifference) -> Iterator[tuple[str, str]]:
+    """Yield the lines, with their style, that say what changed inside a long text or a value replaced as a whole."""
+    lines = inner_lines(difference.live, difference.desired)
+    for line in lines:
+        yield f"{line.mark} {one_line(line.text, _SHOWN)}", _MARKS.get(line.mark, "")
+    for change in () if lines else changes_in(difference, step.live):
+        yield f"{change.path}: {shown(change.live)} -> {shown(change.desired)}", ""
+
+
+def _origin(setters: Sequence[Setter]) -> dict[str, Any]:
+    return {
+        "where": place(setters),
+        "steps": [{"where": setter.where, "step": setter.step} for setter in setters],
+    }
+
+
+def _at(setters: Sequence[Setter]) -> str:
+    where = place(setters)
+    return f"   <- {where}" if where else ""
+
+
+def _given(value: Any) -> Any:
+    return None if value is ABSENT else value
+
+
+def shown(value: Any, limit: int = _SHOWN) -> str:
+    """Return a value as one line."""
+    return "(absent)" if value is ABSENT else one_line(repr(value), limit)

@@ -1,0 +1,260 @@
+"""LiveView: local copies of the kinds in use, shared by all applications."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from gitsync.cluster.client import Client
+from gitsync.cluster.watch import KindCollection
+from gitsync.errors import ClusterUnavailable, Refused, Rejected
+from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
+from gitsync.objects.ref import GroupKind
+from gitsync.ports import Resource
+from gitsync.runtime.reflector import Reflector
+
+OnChange = Callable[[Manifest | None, Manifest | None], None]
+"""Called with an object before and after a change; None stands for absent. Must return at once."""
+
+_Place = tuple[Resource, str]
+"""A kind, and the one namespace in which it is followed; empty for all."""
+
+_REMEMBERED = 8192
+"""So many deleted objects of a kind are remembered: more than there are writes under way."""
+
+
+class LiveView:
+    """
+    Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
+
+    With ``namespaces``, namespaced kinds are followed in each of these instead, for a controller that may not list
+    all; what lies elsewhere cannot be told, and asking for it is refused. Subscribers are called outside the lock,
+    from the thread of the kind's reflector or of the writer.
+    """
+
+    def __init__(self, client: Client, namespaces: Sequence[str] = ()) -> None:
+        self._client = client
+        self._namespaces = tuple(namespaces)
+        self._on_change: OnChange = lambda before, after: None
+        self._on_state: Callable[[], None] = lambda: None
+        self._lock = threading.RLock()
+        self._kinds: dict[_Place, _Copy] = {}
+        self._reflectors: dict[_Place, Reflector] = {}
+        self._by_uid: dict[str, Manifest] = {}
+        self._dependents: dict[str, dict[str, Manifest]] = {}
+
+    def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
+        """Tell of every change, and of watches that fail, recover, or have their first list; once, before any."""
+        self._on_change, self._on_state = on_change, on_state
+
+    def follow(self, resources: Iterable[Resource], timeout: float) -> None:
+        """Follow these kinds too; wait until each has been listed completely and none is behind."""
+        reflectors = [self._reflector(place) for resource in resources for place in self._places(resource)]
+        give_up = time.monotonic() + timeout
+        for reflector in reflectors:
+            if not reflector.wait_synced(max(give_up - time.monotonic(), 0)):
+                raise _behind(reflector, "has not been listed yet")
+        for reflector in reflectors:
+            if reflector.error is not None:
+                raise _behind(reflector, "may be out of date")
+
+    def forget(self, of: GroupKind) -> None:
+        """Stop following a kind that the cluster does not serve any more."""
+        with self._lock:
+            gone = [place for place in self._reflectors if (place[0].group, place[0].kind) == (of.group, of.kind)]
+            reflectors = [self._reflectors.pop(place) for place in gone]
+            copies = [self._kinds.pop(place) for place in gone]
+        for reflector in reflectors:
+            reflector.stop()
+        for copy in copies:
+            copy.replace({})
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+        """Return the object as last seen, None when it is absent; raise Refused for a namespace that is not watched."""
+        place = self._place(resource, namespace)
+        with self._lock:
+            copy = self._kinds.get(place)
+            return copy.items.get(f"{namespace}/{name}") if copy is not None else None
+
+    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+        """Return every object of a kind that is followed."""
+        with self._lock:
+            copies = [self._kinds.get(place) for place in self._places(resource)]
+            return tuple(item for copy in copies if copy is not None for item in copy.items.values())
+
+    def dependents(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the objects of the followed kinds that name this uid as an owner."""
+        with self._lock:
+            return tuple(self._dependents.get(uid, {}).values())
+
+    def owners(self, manifest: Manifest) -> tuple[Manifest, ...]:
+        """Return the object and its owners, the nearest first, as far as they are followed."""
+        chain = [manifest]
+        with self._lock:
+            while len(chain) < 8:  # an ownership cycle must not hold us
+                owner = next(
+                    (self._by_uid[uid] for uid in _owner_uids(chain[-1]) if uid in self._by_uid),
+                    None,
+                )
+                if owner is None:
+                    break
+                chain.append(owner)
+        return tuple(chain)
+
+    def saw(self, resource: Resource, manifest: Manifest) -> None:
+        """Take the answer to our own write, so that the next look does not come before its watch event."""
+        copy = self._copy(resource, manifest)
+        if copy is not None and resource_version_of(manifest):
+            copy.put(_key(manifest), manifest)
+
+    def lost(self, resource: Resource, manifest: Manifest) -> None:
+        """Take it that our own delete removed the object, so that the next look does not plan to delete it again."""
+        copy = self._copy(resource, manifest)
+        if copy is not None:
+            copy.remove(_key(manifest), manifest)
+
+    def stop(self) -> None:
+        """Stop following."""
+        with self._lock:
+            reflectors = list(self._reflectors.values())
+        for reflector in reflectors:
+            reflector.stop()
+        for reflector in reflectors:
+            reflector.join(2.0)
+
+    def _copy(self, resource: Resource, manifest: Manifest) -> _Copy | None:
+        place = self._place(resource, str(metadata_of(manifest).get("namespace") or ""))
+        with self._lock:
+            return self._kinds.get(place)
+
+    def _places(self, resource: Resource) -> tuple[_Place, ...]:
+        """Return what is listed and watched to follow a kind."""
+        return tuple((resource, name) for name in (resource.namespaced and self._namespaces) or ("",))
+
+    def _place(self, resource: Resource, namespace: str) -> _Place:
+        """Return by what an object is followed; raise Refused when it is by nothing, so that nobody can tell."""
+        if not resource.namespaced or not self._namespaces:
+            return resource, ""
+        if namespace not in self._namespaces:
+            raise Refused(
+                f"the controller watches only the namespaces {', '.join(self._namespaces)}",
+                subject=f"{resource.kind} in namespace {namespace}",
+                cure="add the namespace to GITSYNC_NAMESPACES",
+            )
+        return resource, namespace
+
+    def _reflector(self, place: _Place) -> Reflector:
+        resource, namespace = place
+        with self._lock:
+            found = self._reflectors.get(place)
+            if found is None:
+                copy = self._kinds[place] = _Copy(self)
+                found = self._reflectors[place] = Reflector(
+                    f"{resource} in {namespace}" if namespace else str(resource),
+                    KindCollection(self._client, resource, namespace),
+                    copy,
+                    on_state=self._on_state,
+                )
+                found.start()
+            return found
+
+    def changed(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Keep the indexes true; called under the lock."""
+        if before is not None:
+            uid = uid_of(before)
+            if after is None or uid_of(after) != uid:
+                self._by_uid.pop(uid, None)
+            for owner in _owner_uids(before):
+                members = self._dependents.get(owner, {})
+                members.pop(uid, None)
+                if not members:
+                    self._dependents.pop(owner, None)
+        if after is not None:
+            self._by_uid[uid_of(after)] = after
+            for owner in _owner_uids(after):
+                self._dependents.setdefault(owner, {})[uid_of(after)] = after
+
+    def tell(self, changes: Iterable[tuple[Manifest | None, Manifest | None]]) -> None:
+        """Tell of changes; called without the lock."""
+        for before, after in changes:
+            self._on_change(before, after)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The one lock of all copies."""
+        return self._lock
+
+
+class _Copy:
+    """
+    The objects of one kind; what a reflector writes into.
+
+    An object that is gone never comes back: the answer to a write of ours may arrive after the news of its deletion.
+    """
+
+    def __init__(self, view: LiveView) -> None:
+        self.items: dict[str, Manifest] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._view = view
+
+    def replace(self, items: Mapping[str, dict[str, Any]]) -> None:
+        with self._view.lock:
+            before, self.items = self.items, dict(items)
+            changes: list[tuple[Manifest | None, Manifest | None]] = []
+            for key in before.keys() | items.keys():
+                old, new = before.get(key), items.get(key)
+                if old is None or new is None or resource_version_of(old) != resource_version_of(new):
+                    self._view.changed(old, new)
+                    changes.append((old, new))
+        self._view.tell(changes)
+
+    def put(self, key: str, item: dict[str, Any]) -> None:
+        with self._view.lock:
+            before = self.items.get(key)
+            if uid_of(item) in self._gone or (before is not None and not _is_newer(item, before)):
+                return
+            self.items[key] = item
+            self._view.changed(before, item)
+        self._view.tell([(before, item)])
+
+    def remove(self, key: str, item: dict[str, Any]) -> None:
+        with self._view.lock:
+            self._bury(uid_of(item))
+            before = self.items.get(key)
+            if before is None or uid_of(before) != uid_of(item):
+                return
+            del self.items[key]
+            self._view.changed(before, None)
+        self._view.tell([(before, None)])
+
+    def _bury(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED:
+            self._gone.popitem(last=False)
+
+
+def _is_newer(item: Manifest, known: Manifest) -> bool:
+    """Whether an event tells more than we know: our own write may have been seen before its event comes."""
+    new, old = resource_version_of(item), resource_version_of(known)
+    if new.isdigit() and old.isdigit():  # comparable since Kubernetes 1.35 says so, and in practice always were
+        return int(new) > int(old)
+    return new != old
+
+
+def _owner_uids(manifest: Manifest) -> list[str]:
+    return [str(owner.get("uid")) for owner in metadata_of(manifest).get("ownerReferences") or []]
+
+
+def _key(manifest: Manifest) -> str:
+    meta = metadata_of(manifest)
+    return f"{meta.get('namespace') or ''}/{meta.get('name')}"
+
+
+def _behind(reflector: Reflector, state: str) -> ClusterUnavailable:
+    error = reflector.error
+    is_forbidden = isinstance(error, Rejected) and error.code == 403
+    cure = "let the controller list and watch it, or only some namespaces by GITSYNC_NAMESPACES" if is_forbidden else ""
+    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), cure=cure)

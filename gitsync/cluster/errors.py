@@ -1,0 +1,70 @@
+"""Turn what an API server answers, or fails to, into the errors of gitsync."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected, one_line
+from gitsync.runtime.reflector import Expired
+
+_RETRY_LIMIT = 300.0
+_USER_ERRORS = ("failed to create typed patch object", "failed to create manager for existing fields")
+
+
+def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) -> GitsyncError:
+    """Return the error for an answer of 400 or more; ``request`` is ``VERB path``."""
+    status = _status(body)
+    message = str(status.get("message") or "") or one_line(body[:200].decode(errors="replace")) or f"HTTP {code}"
+    reason = str(status.get("reason") or "")
+    if code == 409:
+        return Conflict(message)
+    if code == 410:
+        return Expired(message)
+    if code == 429 or (code >= 500 and not _is_users(message)):
+        return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
+    if code == 401:
+        return ClusterUnavailable(f"the API server does not accept our credentials ({message})", cure="renew them")
+    return Rejected(message, code=code, reason=reason)
+
+
+def unreachable(method: str, path: str, error: Exception) -> ClusterUnavailable:
+    """Return the error for a request without an answer: whether it took effect is unknown."""
+    cause = getattr(error, "reason", None) or error
+    return ClusterUnavailable(f"{method} {path} was not answered: {one_line(str(cause), 200)}")
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds that a ``Retry-After`` header asks for, as seconds or as a date, capped; None without one."""
+    text = headers.get("Retry-After")
+    if not text:
+        return None
+    if text.isascii() and text.isdigit():
+        return min(float(text), _RETRY_LIMIT)
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    seconds = (until - (now or datetime.now(UTC))).total_seconds()
+    return min(max(seconds, 0.0), _RETRY_LIMIT)
+
+
+def _is_users(message: str) -> bool:
+    """
+    Whether a 500 is the user's own error.
+
+    Server-side apply answers 500 for a body that does not fit the schema; trying it again cannot help.
+    """
+    return message.startswith(_USER_ERRORS) or "duplicate entries for key" in message
+
+
+def _status(body: bytes) -> dict[str, Any]:
+    try:
+        status = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return status if isinstance(status, dict) else {}

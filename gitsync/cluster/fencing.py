@@ -1,0 +1,45 @@
+"""Fence: a cluster that takes writes only while this replica may write."""
+
+from __future__ import annotations
+
+from gitsync.cluster.client import Client
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.errors import Conflict
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+from gitsync.runtime.shard import Share
+
+
+class Fenced(Kubernetes):
+    """
+    The same as Kubernetes, but a write raises Conflict unless the share may write right before it.
+
+    A request that had left before a pause may still arrive late: every write of ours can stand that, by naming a uid
+    or a version, or by saying what Git declares.
+    """
+
+    def __init__(self, client: Client, share: Share) -> None:
+        super().__init__(client)
+        self._share = share
+
+    def apply(
+        self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
+    ) -> Manifest:
+        """Apply server-side; a dry run is no write."""
+        if not dry_run:
+            self._check()
+        return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)
+
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+        """Delete the object if it still has this uid."""
+        self._check()
+        return super().delete(ref, version, uid=uid, user=user)
+
+    def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """Write the object, or one subresource of it."""
+        self._check()
+        return super().replace(manifest, manager=manager, subresource=subresource)
+
+    def _check(self) -> None:
+        if not self._share.may_write:
+            raise Conflict("this replica could not renew its Lease", cure="nothing is written until it can")

@@ -1,0 +1,111 @@
+"""Health of the built-in kinds that run nothing: networking, storage, autoscaling, the API itself."""
+
+from __future__ import annotations
+
+import orjson
+
+from gitsync.health.fields import conditions, items, message, text
+from gitsync.health.generic import by_signs
+from gitsync.health.rules import degraded, healthy, progressing, unknown
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+
+
+def service(live: Manifest) -> HealthStatus:
+    """Judge a Service: one that asks for a load balancer waits for its address."""
+    waits = text(live, "spec", "type") == "LoadBalancer" and not items(live, "status", "loadBalancer", "ingress")
+    return progressing() if waits else healthy()
+
+
+def ingress(live: Manifest) -> HealthStatus:
+    """Judge an Ingress by whether it got an address."""
+    return healthy() if items(live, "status", "loadBalancer", "ingress") else progressing()
+
+
+def claim(live: Manifest) -> HealthStatus:
+    """Judge a PersistentVolumeClaim by its phase."""
+    phase = text(live, "status", "phase")
+    if phase == "Bound":
+        return healthy()
+    if phase == "Pending":
+        return progressing()
+    return degraded() if phase == "Lost" else unknown()
+
+
+def api_service(live: Manifest) -> HealthStatus:
+    """Judge an APIService by whether it is available."""
+    for each in conditions(live):
+        if each.get("type") == "Available":
+            said = f"{text(each, 'reason')}: {message(each)}"
+            return healthy(said) if each.get("status") == "True" else progressing(said)
+    return progressing("Waiting to be processed")
+
+
+_AUTOSCALER_FAILURES = frozenset(
+    {
+        ("AbleToScale", "FailedGetScale"),
+        ("AbleToScale", "FailedUpdateScale"),
+        ("ScalingActive", "FailedGetResourceMetric"),
+        ("ScalingActive", "InvalidSelector"),
+    }
+)
+
+
+def autoscaler(live: Manifest) -> HealthStatus:
+    """Judge a HorizontalPodAutoscaler by its conditions, which ``autoscaling/v1`` keeps in an annotation."""
+    found = conditions(live)
+    if live.get("apiVersion") == "autoscaling/v1":
+        try:
+            kept = orjson.loads(annotations_of(live).get("autoscaling.alpha.kubernetes.io/conditions") or "[]")
+        except orjson.JSONDecodeError as error:
+            return unknown(f"conditions annotation: {error}")
+        found = items({"conditions": kept}, "conditions")
+    for each in found:
+        if (each.get("type"), each.get("reason")) in _AUTOSCALER_FAILURES:
+            return degraded(message(each))
+        if each.get("type") in ("AbleToScale", "ScalingLimited") and each.get("status") == "True":
+            return healthy(message(each))
+    return progressing("Waiting to Autoscale")
+
+
+def disruption_budget(live: Manifest) -> HealthStatus:
+    """Judge a PodDisruptionBudget by its conditions; too few pods for it may be on purpose."""
+    result = progressing("Waiting for status")
+    for each in conditions(live):
+        said = f"PodDisruptionBudget has {text(each, 'reason')}"
+        if each.get("status") == "False" and each.get("reason") != "InsufficientPods":
+            return degraded(said)
+        result = healthy(said)
+    return result
+
+
+def crd(live: Manifest) -> HealthStatus:
+    """Judge a CustomResourceDefinition by whether its names and schema are accepted."""
+    if metadata_of(live).get("deletionTimestamp"):
+        return progressing("CRD is terminating")
+    if not conditions(live):
+        return progressing("Status conditions not found")
+    found = {(text(each, "type"), text(each, "status")): each for each in conditions(live)}
+    if ("Terminating", "True") in found:
+        return progressing(f"CRD is terminating: {message(found['Terminating', 'True'])}")
+    if ("NamesAccepted", "False") in found:
+        return degraded(f"CRD names have not been accepted: {message(found['NamesAccepted', 'False'])}")
+    if ("Established", "True") not in found:
+        pending = found.get(("Established", "False"), {})
+        if pending.get("reason") == "Installing":
+            return progressing("CRD is being installed")
+        return degraded("CRD is not established")
+    if ("NonStructuralSchema", "True") in found:
+        return degraded(f"Schema violations found: {message(found['NonStructuralSchema', 'True'])}")
+    return healthy("CRD is healthy")
+
+
+def namespace(live: Manifest) -> HealthStatus:
+    """Judge a Namespace by its phase."""
+    return progressing("Terminating") if text(live, "status", "phase") == "Terminating" else healthy()
+
+
+def exists(live: Manifest) -> HealthStatus:
+    """Judge a kind that has no work of its own: it is healthy by being there, unless it says otherwise."""
+    said = by_signs(live) if "status" in live else healthy()
+    return healthy() if said.health is Health.UNKNOWN else said

@@ -1,0 +1,55 @@
+"""Health of kinds that nobody wrote a rule for, by the signs that objects commonly give."""
+
+from __future__ import annotations
+
+from gitsync.health import kstatus
+from gitsync.health.fields import condition, conditions, spec_of, status_of, text
+from gitsync.health.kstatus import Status
+from gitsync.health.rules import degraded, healthy, progressing, suspended, unknown
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.manifest import Manifest
+
+_GOOD_PHASES = frozenset({"active", "available", "bound", "healthy", "ready", "running", "succeeded", "completed"})
+_BAD_PHASES = frozenset({"degraded", "invalid", "lost", "unhealthy"})
+_FAILURES = ("error", "errored", "failed")
+"""How words for a failure begin or end: ``FailedValidation``, ``PartiallyFailed``."""
+
+
+def by_signs(live: Manifest) -> HealthStatus:
+    """
+    Judge an object by what it says of itself; Unknown, not Healthy, when it says nothing.
+
+    Generation, Stalled, Reconciling and Ready first, then a spec that is suspended on purpose, then counts of
+    replicas, then a word in ``status.phase``.
+    """
+    result = kstatus.compute(live)
+    if result.status is Status.FAILED:
+        return degraded(result.message or result.reason)
+    if spec_of(live).get("suspend") is True:
+        return suspended(f"{live.get('kind')} is suspended")
+    if result.status is not Status.CURRENT:
+        return progressing(result.message or result.reason)
+    found = conditions(live)
+    for kind in ("Ready", "Available", "Healthy"):
+        sign = condition(found, kind)
+        if sign is not None:
+            said = text(sign, "message") or text(sign, "reason")
+            return healthy(said) if sign.get("status") == "True" else progressing(said)
+    return _by_replicas(live) or _by_phase(live)
+
+
+def _by_replicas(live: Manifest) -> HealthStatus | None:
+    wanted, ready = status_of(live).get("replicas"), status_of(live).get("readyReplicas")
+    if not isinstance(wanted, int) or not isinstance(ready, int):
+        return None
+    said = f"{ready} of {wanted} replicas are ready"
+    return healthy(said) if ready >= wanted else progressing(said)
+
+
+def _by_phase(live: Manifest) -> HealthStatus:
+    word = text(live, "status", "phase")
+    if word.lower() in _GOOD_PHASES:
+        return healthy(word)
+    if word.lower() in _BAD_PHASES or word.lower().startswith(_FAILURES) or word.lower().endswith(_FAILURES):
+        return degraded(text(live, "status", "message") or word)
+    return progressing(word) if word else unknown("nothing in it says how it is")

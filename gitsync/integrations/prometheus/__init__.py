@@ -1,0 +1,1 @@
+"""Prometheus queries that decide whether a newly applied commit is good."""

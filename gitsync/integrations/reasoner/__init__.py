@@ -1,0 +1,1 @@
+"""Advice on plans from an OpenAI-compatible endpoint; it may raise a risk class, never lower one."""

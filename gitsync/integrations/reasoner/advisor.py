@@ -1,0 +1,122 @@
+"""Advisor: ask once for each plan, within a budget, without keeping anybody waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import orjson
+
+from gitsync.errors import RecordUnavailable
+from gitsync.integrations.http import NoAnswer, host_of
+from gitsync.integrations.reasoner.openai import complete
+from gitsync.integrations.reasoner.prompt import INSTRUCTIONS, question
+from gitsync.integrations.reasoner.response import BadAnswer, read_answer
+from gitsync.objects.application import Application, OpenAI
+from gitsync.objects.change import Plan
+from gitsync.ports import Advice, Answers, Clock
+
+_TRIES = 2
+_HOUR = 3600.0
+_REMEMBERED = 1024
+
+
+class Advisor:
+    """
+    Implement the port Reasoner. ``hosts`` are those that the operator lets Applications ask.
+
+    Whatever fails ends in an Advice that raises nothing and says so. ``answers`` keeps what was answered by plan
+    digest, so that nobody is asked again after a restart.
+    """
+
+    def __init__(self, hosts: Collection[str], clock: Clock, answers: Answers, *, threads: int = 4) -> None:
+        self._hosts = frozenset(host.strip() for host in hosts if host.strip())
+        self._clock = clock
+        self._answers = answers
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reasoner")
+        self._lock = threading.Lock()
+        self._asked: OrderedDict[tuple[str, OpenAI], Future[Advice]] = OrderedDict()
+        self._spent: dict[str, deque[tuple[float, int]]] = {}
+
+    def advise(self, app: Application, plan: Plan, key: str) -> Advice | None:
+        """Return what the application's reasoner says of a plan, None while it has not answered."""
+        endpoint = app.openai
+        if endpoint is None:
+            return Advice()
+        host = host_of(endpoint.endpoint)
+        if host not in self._hosts:
+            return Advice(_note(f"the operator lets nobody ask {host or 'such an endpoint'}"))
+        with self._lock:
+            future = self._asked.get((plan.digest, endpoint))
+            if future is None:
+                kept = self._kept(plan, endpoint)
+                if kept is not None:
+                    return kept
+                if self._is_spent(app.key, endpoint):
+                    return Advice(_note("its budget for this hour is spent"))
+                self._spend(app.key, 0)
+                future = self._pool.submit(self._ask, app.key, endpoint, plan, key)
+                self._asked[plan.digest, endpoint] = future
+                if len(self._asked) > _REMEMBERED:
+                    self._asked.popitem(last=False)
+        return future.result() if future.done() else None
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _kept(self, plan: Plan, endpoint: OpenAI) -> Advice | None:
+        try:
+            return self._answers.advice(plan.digest, _whom(endpoint))
+        except RecordUnavailable:
+            return None
+
+    def _keep(self, plan: Plan, endpoint: OpenAI, advice: Advice) -> None:
+        # an answer that cannot be kept still counts; it may have to be asked for again
+        with contextlib.suppress(RecordUnavailable):
+            self._answers.keep_advice(plan.digest, _whom(endpoint), advice)
+
+    def _is_spent(self, application: str, endpoint: OpenAI) -> bool:
+        since = self._clock.monotonic() - _HOUR
+        spent = [entry for entry in self._spent.get(application, ()) if entry[0] > since]
+        self._spent[application] = deque(spent)
+        calls, tokens = sum(not used for _, used in spent), sum(used for _, used in spent)
+        return calls >= endpoint.calls_per_hour or tokens >= endpoint.tokens_per_hour
+
+    def _spend(self, application: str, tokens: int) -> None:
+        self._spent.setdefault(application, deque()).append((self._clock.monotonic(), tokens))
+
+    def _ask(self, application: str, endpoint: OpenAI, plan: Plan, key: str) -> Advice:
+        try:
+            asked, failure = question(plan), ""
+        except orjson.JSONEncodeError:
+            return Advice(_note("the plan has values without a JSON form"))
+        for _ in range(_TRIES):
+            try:
+                body = complete(endpoint.endpoint, endpoint.model, key, INSTRUCTIONS, asked, endpoint.timeout)
+                advice, tokens = read_answer(body, endpoint.model)
+            except NoAnswer as error:
+                failure = f"it {error}"
+                if not error.again:
+                    break
+            except BadAnswer as error:
+                failure = f"its answer {error}"
+            else:
+                with self._lock:
+                    self._spend(application, tokens)
+                self._keep(plan, endpoint, advice)
+                return advice
+        return Advice(_note(failure))
+
+
+def _whom(endpoint: OpenAI) -> str:
+    """Return whom a question goes to."""
+    return hashlib.sha256(f"{endpoint.endpoint}\n{endpoint.model}".encode()).hexdigest()
+
+
+def _note(why: str) -> str:
+    return f"(Explained by rules alone; the reasoner was not heard: {why}.)"

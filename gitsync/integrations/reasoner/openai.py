@@ -1,0 +1,40 @@
+"""One request to a chat endpoint."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import orjson
+
+from gitsync.integrations.http import NoAnswer, request
+
+_MOST = 256 << 10
+_ANSWER_TOKENS = 700
+
+
+def complete(endpoint: str, model: str, key: str, system: str, user: str, seconds: float) -> bytes:
+    """Return the body of a chat completion; raise NoAnswer, whose text holds nothing of key or answer."""
+    parts = urlsplit(endpoint)
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/chat/completions"
+    status, body = request("POST", url, _headers(key), _body(model, system, user), seconds=seconds, most=_MOST)
+    if status != 200:
+        raise NoAnswer(f"answered {status}", again=status == 429 or status >= 500)
+    return body
+
+
+def _headers(key: str) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    return headers | {"Authorization": f"Bearer {key}"} if key else headers
+
+
+def _body(model: str, system: str, user: str) -> bytes:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return orjson.dumps(
+        {
+            "model": model,
+            "messages": messages,
+            "temperature": 0,
+            "max_tokens": _ANSWER_TOKENS,
+            "response_format": {"type": "json_object"},
+        }
+    )

@@ -1,0 +1,263 @@
+"""Make the plan: what a sync would do with every object, in order, with class, reason and digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gitsync.errors import GitsyncError, Rejected
+from gitsync.merge.schema import Schema
+from gitsync.objects.application import Application
+from gitsync.objects.change import Action, Change, Plan
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan import jq
+from gitsync.plan.drift import compare_objects, find_drift
+from gitsync.plan.explain import explain
+from gitsync.plan.ignore import without_ignored
+from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, options_of
+from gitsync.plan.order import hook_stage, in_order, stage_of
+from gitsync.plan.prune import prune_changes
+from gitsync.plan.risk.table import NOTHING, classify, plan_risk
+from gitsync.plan.tracking import is_owned, owner_of
+
+_HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
+
+SchemaOf = Callable[[Manifest], Schema | None]
+"""The schema of a manifest's kind and version, None when it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """
+    What was observed of the cluster, completely: live objects by ref, and the answers to dry runs.
+
+    A dry run's answer is the object the API server would store, or the error it gave. ``claims`` names, for objects
+    that other Applications declare in Git now, the one that does (``namespace/name``).
+    """
+
+    live: Mapping[ObjectRef, Manifest]
+    dry_runs: Mapping[ObjectRef, Manifest | GitsyncError] = field(default_factory=dict)
+    claims: Mapping[ObjectRef, str] = field(default_factory=dict)
+
+
+def make_plan(
+    app: Application,
+    revision: str,
+    desired: Mapping[ObjectRef, Manifest],
+    seen: Seen,
+    inventory: Inventory,
+    schema_of: SchemaOf,
+    previous: Plan | None = None,
+) -> Plan:
+    """
+    Return what a sync of this revision would do with every declared and every held object.
+
+    ``desired`` comes from ``desired_objects``. Steps of ``previous`` whose desired and live objects are the very same
+    are used again, so planning a second time costs next to nothing. Nothing outside the inventory is pruned. Raise
+    InvalidInput when an annotation or a path to ignore has no meaning.
+    """
+    for rule in app.sync.ignore:
+        for expression in rule.jq_paths:
+            jq.parse(expression)
+    known = {change.ref: change for change in previous.changes} if previous else {}
+    steps: list[Change] = []
+    fresh: list[Change] = []
+    for ref, manifest in desired.items():
+        again = known.get(ref)
+        if again is not None and _is_same(again, manifest, seen, ref):
+            steps.append(again)
+        else:
+            fresh += _steps(app, ref, desired, seen, inventory, schema_of)
+    fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
+    before = _predecessors(fresh)
+    steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
+    if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
+        # Hooks surround a sync; with nothing to sync they do not run.
+        steps = [_resting(step) if step.action is Action.HOOK else step for step in steps]
+    ordered = in_order(steps)
+    return Plan(
+        app.key,
+        revision,
+        ordered,
+        digest(app.key, revision, ordered),
+        plan_risk(ordered, app.risk.max_deletes),
+        explain(ordered),
+        _rivals(app, ordered, seen.claims),
+    )
+
+
+def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:
+    """Return the refs whose step a dry-run apply should confirm, because only the API server can be sure."""
+    return tuple(change.ref for change in plan.changes if change.action is Action.UPDATE and not change.certain)
+
+
+def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
+    """Return the hash that an approval is bound to: it changes with any step, desired content or live version."""
+    steps = [
+        [
+            change.ref.path,
+            change.action.value,
+            change.desired,
+            uid_of(change.live or {}),
+            resource_version_of(change.live or {}),
+        ]
+        for change in changes
+        if change.is_write
+    ]
+    return content_hash([application, revision, steps])
+
+
+def _family(ref: ObjectRef) -> ObjectRef:
+    """Return the ref without the hash that a generator puts behind a name."""
+    return replace(ref, name=_HASH.sub("", ref.name))
+
+
+def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
+    """Return the objects that go, by family: what a generator makes under a new name follows one of them."""
+    return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
+
+
+def _rivals(app: Application, changes: Iterable[Change], claims: Mapping[ObjectRef, str]) -> tuple[str, ...]:
+    """Return a line for each object that another Application declares and already holds."""
+    lines = []
+    for change in changes:
+        rival = claims.get(change.ref, "")
+        if change.desired is not None and change.live is not None and rival and owner_of(change.live) == rival:
+            lines.append(f"{change.ref}: belongs to Application {rival}, which declares it too; remove it from one")
+    return tuple(lines)
+
+
+def _is_same(again: Change, manifest: Manifest, seen: Seen, ref: ObjectRef) -> bool:
+    """
+    Tell whether a step of the last plan still holds: the same declared and the same live object.
+
+    A step with ignored differences is judged again, since the rules that ignore them may have changed.
+    """
+    live = seen.live.get(ref)
+    return (
+        again.action is Action.NOTHING
+        and not again.differences
+        and again.live is not None
+        and live is not None
+        and ref not in seen.dry_runs
+        and (live is again.live or _version(live) == _version(again.live) != ("", ""))
+        and again.desired == manifest
+        and not options_of(manifest).hooks  # whether one runs depends on the others
+    )
+
+
+def _version(live: Manifest) -> tuple[str, str]:
+    return uid_of(live), resource_version_of(live)
+
+
+def _resting(step: Change) -> Change:
+    return classify(replace(step, action=Action.NOTHING, reason="runs with the next sync"))
+
+
+def _steps(
+    app: Application,
+    ref: ObjectRef,
+    desired: Mapping[ObjectRef, Manifest],
+    seen: Seen,
+    inventory: Inventory,
+    schema_of: SchemaOf,
+) -> Iterable[Change]:
+    """Yield the steps for one declared object: one, or one for each phase of a hook."""
+    manifest = desired[ref]
+    options = options_of(manifest)
+    live = seen.live.get(ref)
+    if options.hooks:
+        for phase in options.hooks:
+            rests = _why_it_rests(app, phase, ref, desired)
+            yield Change(
+                ref,
+                Action.NOTHING if rests else Action.HOOK,
+                reason=f"{phase.value} hook{rests}",
+                stage=hook_stage(phase),
+                wave=options.wave,
+                desired=manifest,
+                live=live,
+            )
+        return
+    step = Change(
+        ref, Action.NOTHING, rule=NOTHING, stage=stage_of(ref.of), wave=options.wave, desired=manifest, live=live
+    )
+    if options.reconcile is Reconcile.NEVER:
+        yield replace(step, reason="its annotation says not to reconcile")
+    elif live is None:
+        answer = seen.dry_runs.get(ref)
+        yield replace(step, action=Action.CREATE, problem=str(answer) if isinstance(answer, GitsyncError) else "")
+    elif options.reconcile is Reconcile.ONCE:
+        yield replace(step, reason="exists, and its annotation says to create it only")
+    elif metadata_of(live).get("deletionTimestamp"):
+        yield replace(step, reason="is being deleted; made again once it is gone")
+    else:
+        yield _update(app, step, live, options, seen, inventory, schema_of(manifest))
+
+
+def _why_it_rests(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:
+    """Return why a hook does not run in this plan, empty when it does."""
+    if phase.is_of_deletion is app.is_deleted:
+        return ""
+    if not phase.is_of_deletion:
+        return ": runs in syncs only"
+    if not app.sync.prune:
+        return ": does not run, since sync.prune is off and deleting the Application deletes nothing"
+    if phase is HookPhase.POST_DELETE and loses_namespace(app, ref, desired):
+        return f": cannot run, since its Namespace {ref.namespace} is deleted before it; put the hook elsewhere"
+    return ": runs when the Application is deleted"
+
+
+def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> bool:
+    """Whether the namespace of an object is declared beside it, and so goes when the Application is deleted."""
+    namespace = desired.get(ObjectRef("", "Namespace", "", ref.namespace))
+    if namespace is None or not is_owned(app, namespace):
+        return False
+    return Deletion.KEEP not in (options_of(namespace).delete, options_of(namespace).prune)
+
+
+def _update(
+    app: Application,
+    step: Change,
+    live: Manifest,
+    options: Options,
+    seen: Seen,
+    inventory: Inventory,
+    schema: Schema | None,
+) -> Change:
+    """Return the step for an object that exists."""
+    assert step.desired is not None
+    answer = seen.dry_runs.get(step.ref)
+    if isinstance(answer, Rejected) and options.force and is_immutable_refusal(answer):
+        return replace(step, action=Action.REPLACE, reason=f"cannot be changed in place: {answer.what}")
+    if isinstance(answer, dict):
+        drift = compare_objects(answer, live, schema)
+    else:
+        drift = find_drift(step.desired, live, schema)
+    ignored = without_ignored(app.sync.ignore, options.ignore, step.desired, live, schema, drift)
+    drift = ignored.drift
+    if drift.differences:
+        step = replace(step, differences=drift.differences)
+    if drift.in_sync and drift.owned:
+        return step
+    adopts = not is_owned(app, live) and step.ref not in inventory
+    owner = owner_of(live)
+    return replace(
+        step,
+        desired=ignored.desired,
+        action=Action.ADOPT if adopts else Action.UPDATE,
+        reason=f"was applied by {owner}" if adopts and owner else "",
+        certain=isinstance(answer, dict) or (drift.certain and not drift.in_sync),
+        problem=str(answer) if isinstance(answer, GitsyncError) else "",
+    )
+
+
+def is_immutable_refusal(error: Rejected) -> bool:
+    """Tell whether the API server refused because a field of an existing object cannot be changed."""
+    text = error.what.lower()
+    return error.code == 422 and any(
+        words in text for words in ("immutable", "forbidden: updates to", "may not change")
+    )

@@ -1,0 +1,1 @@
+"""Risk rules: tables of rows that give each change a class and a reason."""

@@ -1,0 +1,169 @@
+"""What a step does to an AI agent: where its data goes, what it may do unasked, what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gitsync.objects.change import DRIFT, Change
+from gitsync.objects.keys import AGENTS_GROUP
+from gitsync.objects.manifest import Manifest, at
+from gitsync.plan.privileges import containers, pod_spec, secret_refs
+
+_ENDPOINT_WORDS = ("ENDPOINT", "BASE_URL", "API_BASE", "PROVIDER")
+_MODEL_WORDS = ("MODEL", "LLM", "OPENAI", "ANTHROPIC", "BEDROCK", "VERTEX")
+
+
+def tool_unapproved(change: Change) -> str | None:
+    """Match an agent that may now call a tool without asking: it left requireApproval and is still allowed."""
+    for name, before, after in _both(change):
+        old, new = _tools(before), _tools(after)
+        for tool in sorted(old.keys() & new.keys()):
+            freed = set(old[tool].get("requireApproval") or ()) - set(new[tool].get("requireApproval") or ())
+            freed &= set(new[tool].get("allow") or freed)
+            if freed:
+                return f"{name}{tool}: {', '.join(sorted(freed))}"
+    return None
+
+
+def model_moved(change: Change) -> str | None:
+    """Match another model provider or endpoint, in an agent or in the environment of any workload."""
+    for name, before, after in _both(change):
+        for field in ("provider", "endpoint"):
+            old, new = at(before, "model", field), at(after, "model", field)
+            if old is not None and old != new:
+                return f"{name}{field}"
+        if _destinations(after) - _destinations(before) and _destinations(before):
+            return f"{name}fallbacks"
+    if change.live is None:
+        return None
+    old_env, new_env = _endpoints(change.live), _endpoints(change.desired)
+    moved = sorted(key for key in old_env.keys() & new_env.keys() if old_env[key] != new_env[key])
+    return moved[0] if moved else None
+
+
+def network_opened(change: Change) -> str | None:
+    """Match an agent whose managed network policy is taken away or that may reach more."""
+    for name, before, after in _both(change):
+        policy = at(before, "network", "policy", default="Managed")
+        if policy == "Managed" and at(after, "network", "policy", default="Managed") != "Managed":
+            return f"{name}Managed to {at(after, 'network', 'policy')}"
+        for direction in ("ingressFrom", "egressTo"):
+            known = at(before, "network", direction, default=[]) or []
+            if any(peer not in known for peer in at(after, "network", direction, default=[]) or []):
+                return f"{name}{direction}"
+    return None
+
+
+def security_loosened(change: Change) -> str | None:
+    """Match an agent that leaves the restricted security profile, or mounts its token."""
+    for name, before, after in _both(change):
+        profile = ("runtime", "securityContext", "profile")
+        old, new = at(before, *profile, default="Restricted"), at(after, *profile, default="Restricted")
+        if old == "Restricted" and new != "Restricted":
+            return f"{name}{old} to {new}"
+        token = ("runtime", "serviceAccount", "automountToken")
+        if at(after, *token) is True and at(before, *token) is not True:
+            return f"{name}service account token"
+    return None
+
+
+def credentials_moved(change: Change) -> str | None:
+    """Match an agent that reads its credentials from a Secret it did not use before."""
+    for name, before, after in _both(change):
+        added = sorted(secret_refs(after) - secret_refs(before))
+        if added and secret_refs(before):
+            return f"{name}{added[0]}"
+    return None
+
+
+def volumes_deletable(change: Change) -> str | None:
+    """Match a volume that will now be deleted with its agent."""
+    for name, before, after in _both(change):
+        old, new = _volumes(before), _volumes(after)
+        for volume in sorted(old.keys() & new.keys()):
+            if new[volume].get("onDelete") == "Delete" and old[volume].get("onDelete", "Retain") == "Retain":
+                return f"{name}{volume}"
+    return None
+
+
+def prompt_changed(change: Change) -> str | None:
+    """Match a new or changed prompt, in an agent or in a ConfigMap that holds prompts."""
+    if any(at(before, "prompt") != at(after, "prompt") for _, before, after in _both(change)):
+        return ""
+    if change.ref.kind != "ConfigMap" or change.ref.group != "" or change.desired is None:
+        return None
+    if change.live is None:
+        # a generator gives a changed prompt a new name, so to the cluster it is a new object
+        keys = list(change.desired.get("data") or ())
+    else:
+        drift = (difference.pointer for difference in change.differences if difference.kind in DRIFT)
+        keys = [pointer.rpartition("/")[2] for pointer in drift if pointer.startswith("/data/")]
+    changed = sorted(key for key in keys if "prompt" in change.ref.name or "prompt" in key)
+    return changed[0] if changed else None
+
+
+def model_changed(change: Change) -> str | None:
+    """Match any other change of the model."""
+    return "" if any(at(before, "model") != at(after, "model") for _, before, after in _both(change)) else None
+
+
+def tools_changed(change: Change) -> str | None:
+    """Match any other change of the tools."""
+    return "" if any(at(before, "tools") != at(after, "tools") for _, before, after in _both(change)) else None
+
+
+def _both(change: Change) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield (label, spec before, spec after) of every agent that a step changes, also those inside a system."""
+    if change.ref.group != AGENTS_GROUP or change.live is None or change.desired is None:
+        return
+    before, after = change.live.get("spec") or {}, change.desired.get("spec") or {}
+    if change.ref.kind == "Agent":
+        yield "", before, after
+        return
+    yield "defaults: ", before.get("defaults") or {}, after.get("defaults") or {}
+    old, new = _members(before), _members(after)
+    for name in sorted(old.keys() & new.keys()):
+        yield f"{name}: ", old[name], new[name]
+
+
+def _members(system: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        str(agent.get("name")): at(agent, "template", "spec", default={}) or {}
+        for agent in system.get("agents") or []
+        if isinstance(agent, dict)
+    }
+
+
+def _named(value: Any) -> dict[str, dict[str, Any]]:
+    return {str(item.get("name")): item for item in value or [] if isinstance(item, dict)}
+
+
+def _tools(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return _named(spec.get("tools"))
+
+
+def _volumes(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return _named(at(spec, "state", "volumes"))
+
+
+def _destinations(spec: dict[str, Any]) -> frozenset[tuple[str, str]]:
+    models = [at(spec, "model", default={}), *(at(spec, "model", "fallbacks", default=[]) or [])]
+    return frozenset((str(model.get("provider")), str(model.get("endpoint"))) for model in models if model)
+
+
+def _endpoints(manifest: Manifest | None) -> dict[str, Any]:
+    """Return the variables that say where a model is, of a workload or of a ConfigMap that holds some."""
+    found = {
+        str(variable.get("name")): variable.get("value")
+        for container in containers(pod_spec(manifest))
+        for variable in container.get("env") or []
+        if isinstance(variable, dict)
+    }
+    if at(manifest, "kind") == "ConfigMap" and isinstance(at(manifest, "data"), dict):
+        found |= at(manifest, "data")
+    return {name: value for name, value in found.items() if _names_model_endpoint(name.upper())}
+
+
+def _names_model_endpoint(name: str) -> bool:
+    return any(word in name for word in _MODEL_WORDS) and any(word in name for word in _ENDPOINT_WORDS)

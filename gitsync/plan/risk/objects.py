@@ -1,0 +1,250 @@
+"""What a step does to an ordinary object: one small judgement per row of the risk table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.manifest import Manifest, at, labels_of
+from gitsync.objects.ref import GroupKind
+from gitsync.plan.options import Deletion, options_of
+from gitsync.plan.privileges import (
+    containers,
+    permissions,
+    pod_spec,
+    privileges,
+    protections,
+    subjects,
+    widened,
+)
+
+_RBAC = "rbac.authorization.k8s.io"
+_DATA_KINDS = frozenset(
+    {
+        GroupKind("", "Namespace"),
+        GroupKind("", "PersistentVolumeClaim"),
+        GroupKind("", "PersistentVolume"),
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        GroupKind("agents.gitsync.dev", "Agent"),
+        GroupKind("agents.gitsync.dev", "MultiAgentSystem"),
+    }
+)
+_GUARD_KINDS = frozenset(
+    {
+        GroupKind("networking.k8s.io", "NetworkPolicy"),
+        GroupKind("", "ResourceQuota"),
+        GroupKind("", "LimitRange"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    }
+)
+_API_KINDS = frozenset(
+    {
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        GroupKind("apiregistration.k8s.io", "APIService"),
+        GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+        GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+        GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    }
+)
+_SCALED_KINDS = frozenset(
+    {
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+        GroupKind("apps", "ReplicaSet"),
+        GroupKind("agents.gitsync.dev", "Agent"),
+    }
+)
+_POD_SECURITY = "pod-security.kubernetes.io/enforce"
+_POD_SECURITY_LEVELS = {"privileged": 0, "baseline": 1, "restricted": 2}
+
+
+def deletes_data(change: Change) -> str | None:
+    """Match the delete of a kind whose content cannot be applied again."""
+    return "" if _deletes(change) and change.ref.of in _DATA_KINDS else None
+
+
+def deletes_guard(change: Change) -> str | None:
+    """Match the delete of a policy or quota that keeps others in their bounds."""
+    return "" if change.action is Action.PRUNE and change.ref.of in _GUARD_KINDS else None
+
+
+def asks_to_confirm(change: Change) -> str | None:
+    """Match the delete of an object whose annotation asks for confirmation."""
+    if not _deletes(change) or change.live is None:
+        return None
+    options = options_of(change.live)
+    return "" if Deletion.CONFIRM in (options.prune, options.delete) else None
+
+
+def replaces(change: Change) -> str | None:
+    """Match deleting and creating again."""
+    return "" if change.action is Action.REPLACE else None
+
+
+def prunes(change: Change) -> str | None:
+    """Match any other delete."""
+    return "" if change.action is Action.PRUNE else None
+
+
+def stops(change: Change) -> str | None:
+    """Match scaling to zero or suspending what runs now."""
+    if change.live is None or change.desired is None or change.ref.of not in _SCALED_KINDS:
+        return None
+    if _replicas(change.desired) == 0 and _replicas(change.live) != 0:
+        return "replicas 0"
+    if at(change.desired, "spec", "suspend") is True and at(change.live, "spec", "suspend") is not True:
+        return "suspended"
+    return None
+
+
+def extends_api(change: Change) -> str | None:
+    """Match CRDs, aggregated APIs and admission: they change what every request in the cluster does."""
+    return "" if change.ref.of in _API_KINDS else None
+
+
+def widens_rbac(change: Change) -> str | None:
+    """Match a role with more permissions, and a binding with more subjects, than now."""
+    if change.ref.group != _RBAC or change.desired is None:
+        return None
+    if change.ref.kind in ("Role", "ClusterRole"):
+        grants = widened(permissions(change.live), permissions(change.desired))
+        if "aggregationRule" in change.desired and "aggregationRule" not in (change.live or {}):
+            return "rules come from other roles"
+        return (
+            f"{grants[0][0]} {grants[0][2]}" + (f" and {len(grants) - 1} more" if grants[1:] else "")
+            if grants
+            else None
+        )
+    bound = sorted(subjects(change.desired) - subjects(change.live))
+    return f"{bound[0][0]} {bound[0][2]} gets {bound[0][3]} {bound[0][4]}" if bound else None
+
+
+def widens_privileges(change: Change) -> str | None:
+    """Match pods that may do more to their node than now."""
+    return _some(privileges(pod_spec(change.desired)) - privileges(pod_spec(change.live)))
+
+
+def drops_protections(change: Change) -> str | None:
+    """Match pods that give up a restriction that they have now; a container that goes takes its own along."""
+    desired = pod_spec(change.desired)
+    if change.live is None or not desired:
+        return None
+    names = {container.get("name") for container in containers(desired)}
+    kept = {**pod_spec(change.live)}
+    for key in ("initContainers", "containers", "ephemeralContainers"):
+        if isinstance(kept.get(key), list):
+            kept[key] = [item for item in kept[key] if isinstance(item, dict) and item.get("name") in names]
+    return _some(protections(kept) - protections(desired))
+
+
+def opens_network(change: Change) -> str | None:
+    """Match a NetworkPolicy that allows what it did not, or no longer covers a direction."""
+    if change.ref.of != GroupKind("networking.k8s.io", "NetworkPolicy") or not change.live or not change.desired:
+        return None
+    before, after = change.live.get("spec") or {}, change.desired.get("spec") or {}
+    for direction in ("ingress", "egress"):
+        known = before.get(direction) or []
+        if any(rule not in known for rule in after.get(direction) or []):
+            return direction
+    dropped = set(before.get("policyTypes") or ()) - set(after.get("policyTypes") or before.get("policyTypes") or ())
+    return _some(frozenset(dropped))
+
+
+def loosens_namespace(change: Change) -> str | None:
+    """Match a namespace whose enforced pod security level goes down."""
+    if change.ref.of != GroupKind("", "Namespace") or not change.live or not change.desired:
+        return None
+    before, after = labels_of(change.live).get(_POD_SECURITY), labels_of(change.desired).get(_POD_SECURITY)
+    if _POD_SECURITY_LEVELS.get(str(after), 0) >= _POD_SECURITY_LEVELS.get(str(before), 0):
+        return None
+    return f"{before} to {after or 'none'}"
+
+
+def metadata_only(change: Change) -> str | None:
+    """Match an update of labels and annotations of the object itself."""
+    drift = [difference for difference in change.differences if difference.kind in DRIFT]
+    if change.action is not Action.UPDATE or not drift:
+        return None
+    outside = (not difference.pointer.startswith(("/metadata/labels", "/metadata/annotations")) for difference in drift)
+    return None if any(outside) else ""
+
+
+def only_owns(change: Change) -> str | None:
+    """Match an update that changes no value: it records that the fields are ours."""
+    changes = any(difference.kind in DRIFT for difference in change.differences)
+    return "" if change.action is Action.UPDATE and not changes else None
+
+
+def adopts(change: Change) -> str | None:
+    """Match taking over an object that exists and is not ours yet."""
+    return "" if change.action is Action.ADOPT else None
+
+
+def runs_hook(change: Change) -> str | None:
+    """Match a hook."""
+    return "" if change.action is Action.HOOK else None
+
+
+def unpinned_image(change: Change) -> str | None:
+    """Match a new or changed image that is named without a digest."""
+    return _some(frozenset(image for image in _new_images(change) if "@sha256:" not in image))
+
+
+def other_image(change: Change) -> str | None:
+    """Match a changed image."""
+    return _some(_new_images(change)) if change.live is not None else None
+
+
+def exposes(change: Change) -> str | None:
+    """Match what lets traffic in from outside the cluster."""
+    if change.ref.kind in ("Ingress", "Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute"):
+        return ""
+    kind = at(change.desired, "spec", "type")
+    if change.ref.of == GroupKind("", "Service") and kind in ("LoadBalancer", "NodePort"):
+        return str(kind) if at(change.live, "spec", "type") != kind else None
+    return None
+
+
+def starts_workload(change: Change) -> str | None:
+    """Match creating something that runs pods."""
+    runs = pod_spec(change.desired).get("containers") or change.ref.group == "agents.gitsync.dev"
+    return "" if change.action is Action.CREATE and runs else None
+
+
+def creates(change: Change) -> str | None:
+    """Match any other creation."""
+    return "" if change.action is Action.CREATE else None
+
+
+def updates(change: Change) -> str | None:
+    """Match everything else."""
+    return ""
+
+
+def _deletes(change: Change) -> bool:
+    return change.action in (Action.PRUNE, Action.REPLACE)
+
+
+def _replicas(manifest: Manifest) -> Any:
+    return at(manifest, "spec", "replicas", default=1)
+
+
+def _new_images(change: Change) -> frozenset[str]:
+    def images(manifest: Manifest | None) -> frozenset[str]:
+        found = {str(container["image"]) for container in containers(pod_spec(manifest)) if container.get("image")}
+        own = at(manifest, "spec", "runtime", "image")
+        return frozenset(found | {str(own)} if own else found)
+
+    return images(change.desired) - images(change.live)
+
+
+def _some(found: frozenset[str]) -> str | None:
+    if not found:
+        return None
+    first, *rest = sorted(found)
+    return f"{first} and {len(rest)} more" if rest else first

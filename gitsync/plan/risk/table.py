@@ -1,0 +1,126 @@
+"""Risk as data: a table of rules, the first that matches decides the class of a step; users' rules only raise it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from gitsync.objects.application import RiskRule
+from gitsync.objects.change import DRIFT, Action, Change, Risk
+from gitsync.objects.manifest import Manifest
+from gitsync.plan.risk import agents, objects
+
+Finding = str | None
+"""What a rule found in a step: None is no match, a text says where (it may be empty)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: the class, a stable name, what a person reads, and how a step is judged."""
+
+    risk: Risk
+    name: str
+    reason: str
+    finds: Callable[[Change], Finding]
+
+
+NOTHING = "nothing"
+"""Stands for a rule where nothing is written."""
+
+RULES = (  # the first match decides
+    Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", objects.deletes_data),
+    Rule(Risk.DANGEROUS, "deletes-guard", "deletes what protects others", objects.deletes_guard),
+    Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", objects.asks_to_confirm),
+    Rule(Risk.DANGEROUS, "replaces", "deletes the object and makes it again", objects.replaces),
+    Rule(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
+    Rule(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
+    Rule(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
+    Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
+    Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
+    Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),
+    Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will go with it", agents.volumes_deletable),
+    Rule(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
+    Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
+    Rule(Risk.DANGEROUS, "widens-rbac", "grants more permissions", objects.widens_rbac),
+    Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more power over their node", objects.widens_privileges),
+    Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
+    Rule(Risk.DANGEROUS, "opens-network", "allows more network traffic", objects.opens_network),
+    Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
+    Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", objects.metadata_only),
+    Rule(Risk.SAFE, "owns", "takes over fields that already have their values", objects.only_owns),
+    Rule(Risk.MODERATE, "adopts", "takes over an object that was not applied by us", objects.adopts),
+    Rule(Risk.MODERATE, "hook", "runs a hook", objects.runs_hook),
+    Rule(Risk.MODERATE, "agent-prompt", "a prompt is new or changed", agents.prompt_changed),
+    Rule(Risk.MODERATE, "agent-model", "the model changes", agents.model_changed),
+    Rule(Risk.MODERATE, "agent-tools", "the tools change", agents.tools_changed),
+    Rule(Risk.MODERATE, "image-unpinned", "runs an image that no digest pins", objects.unpinned_image),
+    Rule(Risk.MODERATE, "image", "runs another image", objects.other_image),
+    Rule(Risk.MODERATE, "exposes", "can be reached from outside", objects.exposes),
+    Rule(Risk.MODERATE, "starts-workload", "starts a workload", objects.starts_workload),
+    Rule(Risk.SAFE, "creates", "creates an object", objects.creates),
+    Rule(Risk.MODERATE, "updates", "changes an object", objects.updates),
+)
+
+
+def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: Manifest | None = None) -> Change:
+    """
+    Return the step with its class, the rule that decided and the reason.
+
+    A step that already has a reason keeps it in front. A user's rule raises a class and never lowers one. An object
+    that is created in the place of a ``predecessor`` is judged as a change of that one too, and the worse counts.
+    """
+    if not change.is_write:
+        return change if change.rule == NOTHING else replace(change, rule=NOTHING)
+    rule, found = _first(change)
+    if change.action is Action.CREATE and predecessor is not None:
+        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor))
+        if other.risk.level > rule.risk.level:
+            rule, found = other, seen
+    reason = f"{rule.reason}: {found}" if found else rule.reason
+    risk, name = rule.risk, rule.name
+    for index, user_rule in enumerate(user_rules):
+        if user_rule.risk.level > risk.level and _matches(user_rule, change):
+            risk, name = user_rule.risk, f"spec.risk.rules[{index}]"
+            reason = f"{reason}; raised by {name}"
+    if change.reason:
+        reason = f"{change.reason}; {reason}"
+    return replace(change, risk=risk, rule=name, reason=reason)
+
+
+def _first(change: Change) -> tuple[Rule, str]:
+    return next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
+
+
+def plan_risk(changes: Iterable[Change], max_deletes: int) -> Risk:
+    """Return the class of a plan: that of its highest step, and Dangerous when it deletes too many objects."""
+    writes = [change for change in changes if change.is_write]
+    if sum(change.action in (Action.PRUNE, Action.REPLACE) for change in writes) > max_deletes:
+        return Risk.DANGEROUS
+    return max((change.risk for change in writes), key=lambda risk: risk.level, default=Risk.SAFE)
+
+
+def _matches(rule: RiskRule, change: Change) -> bool:
+    if rule.group and not fnmatch.fnmatchcase(change.ref.group, rule.group):
+        return False
+    if rule.kind and not fnmatch.fnmatchcase(change.ref.kind, rule.kind):
+        return False
+    if rule.actions and change.action.value not in {action.lower() for action in rule.actions}:
+        return False
+    return not rule.changed or any(_touches(change, pointer) for pointer in rule.changed)
+
+
+def _touches(change: Change, pointer: str) -> bool:
+    """Tell whether a step changes what a JSON Pointer names; creating or deleting the object changes all of it."""
+    if change.action is not Action.UPDATE and change.action is not Action.ADOPT:
+        return True
+    prefix = pointer.rstrip("/")
+    return any(
+        difference.kind in DRIFT
+        and (
+            difference.pointer == prefix
+            or difference.pointer.startswith(f"{prefix}/")
+            or prefix.startswith(f"{difference.pointer}/")
+        )
+        for difference in change.differences
+    )

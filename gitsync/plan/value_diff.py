@@ -1,0 +1,153 @@
+"""What changed inside one value that differs as a whole, such as an atomic list or a long text: for people to read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.objects.change import ABSENT, Difference, FieldDifference
+from gitsync.objects.manifest import Manifest, group_of
+from gitsync.plan.equality import is_default
+
+_LIMIT = 40
+_LARGEST = 2000
+"""Plain values in a container, and lines in a text, that are still compared one by one."""
+_CONTEXT = 3
+_ADDED = ("dictionary_item_added", "iterable_item_added", "attribute_added")
+_REMOVED = ("dictionary_item_removed", "iterable_item_removed", "attribute_removed")
+
+
+@dataclass(frozen=True, slots=True)
+class InnerChange:
+    """One place inside a value: its path below the value, and both sides; ABSENT where a side has nothing there."""
+
+    path: str
+    live: Any
+    desired: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a long text: ``mark`` is ``-`` (in the cluster), ``+`` (in Git), a space, or ``…`` (skipped)."""
+
+    mark: str
+    text: str
+
+
+def changes_in(difference: FieldDifference, live: Manifest | None) -> tuple[InnerChange, ...]:
+    """Return where the two sides of a difference differ inside; empty where only the order does."""
+    if difference.kind is Difference.ORDER or difference.live is ABSENT or difference.desired is ABSENT:
+        return ()
+    return inner_changes(difference.live, difference.desired, _schema_at(live or {}, difference.pointer))
+
+
+def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[InnerChange, ...]:
+    """
+    Return where two containers differ inside, at most 40 places; texts of JSON count as what they hold.
+
+    Empty unless both are mappings or both lists, and of a size that a person may want to read. Items of lists are
+    matched by likeness, so one that was put in front does not show all others as changed. What the API server puts in
+    by itself, as the schema says, is no change.
+    """
+    live, desired = _container(live), _container(desired)
+    if type(live) is not type(desired) or not isinstance(live, dict | list):
+        return ()
+    if max(_size(live), _size(desired)) > _LARGEST:
+        return ()
+    changes = _changes(_without_defaults(schema, live), _without_defaults(schema, desired))
+    return tuple(sorted(changes, key=lambda change: change.path))[:_LIMIT]
+
+
+def inner_lines(live: Any, desired: Any) -> tuple[Line, ...]:
+    """Return the lines of a text that differ, with some around them; empty for a text of one line."""
+    before, after = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
+    if max(len(before), len(after)) < 2:
+        return ()
+    if len(before) + len(after) > _LARGEST:
+        return (Line("-", f"{len(before)} lines"), Line("+", f"{len(after)} lines: too many to compare here"))
+    return tuple(_lines(before, after))
+
+
+def _container(value: Any) -> Any:
+    """Return what a text of JSON holds, and any other value as it is."""
+    if value is ABSENT or not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
+        return None if value is ABSENT else value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _schema_at(live: Manifest, pointer: str) -> Schema:
+    """Return what Kubernetes says of the field that a JSON Pointer names; nothing for kinds of others."""
+    api_version = str(live.get("apiVersion") or "")
+    found = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
+    for part in pointer.split("/")[1:]:
+        if found is None:
+            break
+        found = found.items if found.is_list else found.fields[part.replace("~1", "/").replace("~0", "~")]
+    return found or DEDUCED
+
+
+def _without_defaults(schema: Schema, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_defaults(schema.items or DEDUCED, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_defaults(schema.fields[name] or DEDUCED, item)
+        for name, item in value.items()
+        if not is_default(schema, name, item, value)
+    }
+
+
+def _size(value: Any) -> int:
+    """Return how many plain values there are in one, as far as it matters."""
+    waiting, size = [value], 0
+    while waiting and size <= _LARGEST:
+        item = waiting.pop()
+        size += 1
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    return size
+
+
+def _changes(live: Any, desired: Any) -> Iterator[InnerChange]:
+    from deepdiff import DeepDiff  # late: it takes longer to load than most diffs to show
+
+    found = DeepDiff(live, desired, view="tree", threshold_to_diff_deeper=0)
+    for kind, levels in found.items():
+        for level in levels:
+            yield InnerChange(
+                path=_path(level.path(output_format="list")),
+                live=ABSENT if kind in _ADDED else level.t1,
+                desired=ABSENT if kind in _REMOVED else level.t2,
+            )
+
+
+def _path(parts: list[Any]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
+def _lines(before: list[str], after: list[str]) -> Iterator[Line]:
+    last = 0
+    for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
+        yield from _skipped(group[0][1] - last)
+        for tag, start, end, from_, to in group:
+            if tag == "equal":
+                yield from (Line(" ", text) for text in before[start:end])
+            else:
+                yield from (Line("-", text) for text in before[start:end])
+                yield from (Line("+", text) for text in after[from_:to])
+        last = group[-1][2]
+    yield from _skipped(len(before) - last)
+
+
+def _skipped(count: int) -> Iterator[Line]:
+    if count > 0:
+        yield Line("…", f"{count} equal {'line' if count == 1 else 'lines'}")

@@ -1,0 +1,1 @@
+"""Kustomize: kustomization files, accumulation of resources, generators, transformers, references."""

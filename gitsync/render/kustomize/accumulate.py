@@ -1,0 +1,379 @@
+"""
+Accumulate: build one kustomization from what it names, in the order Kustomize works.
+
+Resources and bases, generators, components, then the transformers, validators and vars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.tree import Entry
+from gitsync.render.kustomize import generators, plugins
+from gitsync.render.kustomize.build_context import Session
+from gitsync.render.kustomize.build_metadata import join as join_origin
+from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
+from gitsync.render.kustomize.config_defaults import DEFAULTS
+from gitsync.render.kustomize.crds import config_from_crds
+from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization, place
+from gitsync.render.kustomize.loader import Loader, objects_in
+from gitsync.render.kustomize.stages import Stage, Stages
+from gitsync.render.kustomize.variables import Variable, add_variables, join_variables, variable_from
+from gitsync.render.patch.merge_keys import BUILT_IN
+from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
+from gitsync.render.provenance.recorder import Text, Told
+from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
+from gitsync.render.yaml.yaml11 import read_flagged
+
+
+class Accumulator:
+    """What a kustomization has gathered so far."""
+
+    def __init__(self) -> None:
+        self.resources: list[Resource] = []
+        self.config: TransformerConfig = EMPTY
+        self.variables: dict[str, Variable] = {}
+
+    def drop_deleted(self) -> None:
+        """Forget the resources that a patch deleted."""
+        self.resources[:] = [resource for resource in self.resources if resource.manifest]
+
+
+def accumulate(
+    session: Session, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str = ""
+) -> None:
+    """Add to ``into`` all that a kustomization makes; ``seen_from`` is its path for ``buildMetadata``."""
+    session.warnings += kustomization.warnings
+    _Target(session, loader, kustomization, into, seen_from).build()
+
+
+class _Target:
+    """One kustomization being built."""
+
+    def __init__(
+        self, session: Session, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str
+    ) -> None:
+        self._session = session
+        self._loader = loader
+        self._file = kustomization
+        self._into = into
+        self._seen_from = seen_from
+        self._scopes = session.scopes
+        self._noting = session.noting
+        self._positions: dict[Id, list[int]] = {}
+        """Where the resources stand, by each id they have or had; for generators, of which there may be thousands."""
+
+    def build(self) -> None:
+        file, into = self._file, self._into
+        self._add_resources(into, [(name, i, path) for name in ("resources", "bases") for i, path in file.rows(name)])
+        configuration = self._configuration()
+        into.config = (
+            configuration if into.config is EMPTY and configuration is DEFAULTS else into.config.merge(configuration)
+        )
+        into.config = into.config.merge(config_from_crds(self._loader, file))
+        self._generate()
+        for index, path in file.rows("components"):
+            with self._noting:
+                self._enter(path, file.where("components", index), is_component=True)
+        stages = Stages(file, self._loader, into.resources, into.config, self._session)
+        for together in self._grouped([*stages.all(), *self._plugin_stages("transformers")]):
+            with self._noting:
+                self._run(together)
+        with self._noting:
+            self._validate()
+        for index, item in file.rows("vars"):
+            with self._noting:
+                variable = variable_from(item, file.where("vars", index))
+                add_variables(into.variables, (variable,), into.resources, self._scopes)
+
+    # resources
+
+    def _add_resources(self, into: Accumulator, rows: Iterable[tuple[str, int, str]]) -> None:
+        """Add the objects of files, and what bases make, in the order listed."""
+        index = dict(zip(self._scopes.ids_of(into.resources), into.resources, strict=True))
+        for field_name, position, path in rows:
+            where = self._file.where(field_name, position)
+            with self._noting:
+                real, entry = self._loader.entry(path, where)
+                if entry is Entry.FOLDER:
+                    base = self._enter(path, where, is_component=False)
+                    self._append(into, base.resources, index, where)
+                    into.config = into.config.merge(base.config)
+                    join_variables(into.variables, base.variables.values())
+                else:
+                    file = self._loader.own(real, entry, path, where)
+                    self._append(into, self._read(file, path), index, where)
+
+    def _read(self, file: str, path: str) -> list[Resource]:
+        """Return the objects of the file at a real path, which the kustomization names as another."""
+        added = self._loader.resources(file)
+        source = Step(path=join_origin(self._seen_from, path)) if self._session.build_metadata else None
+        for resource in added:
+            resource.source = source
+            if self._session.recorder:
+                text = Text(resource.origin.file, self._loader.files.read(resource.origin.file))
+                self._session.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
+        return added
+
+    def _append(self, into: Accumulator, added: Sequence[Resource], index: dict[Id, Resource], where: str) -> None:
+        ids = self._scopes.ids_of(added)
+        if not self._session.uses_built_in:
+            self._session.uses_built_in = any(BUILT_IN.root(gvk) is None for gvk in {one.gvk for one in ids})
+        for one, resource in zip(ids, added, strict=True):
+            other = index.setdefault(one, resource)
+            if other is not resource:
+                raise InvalidInput(
+                    f"the object is already there: {resource.origin.file} and {other.origin.file} both define it",
+                    where=where,
+                    subject=str(one),
+                    cure="remove one of them",
+                )
+            into.resources.append(resource)
+
+    def _enter(self, path: str, where: str, *, is_component: bool) -> Accumulator:
+        """Build the kustomization of a folder: a component into what is here, a base on its own."""
+        self._session.enter(where)
+        loader = self._loader.enter(path, where)
+        inner = loader.kustomization()
+        if inner is None:
+            raise InvalidInput(
+                f"the folder {path} has no kustomization file",
+                where=where,
+                cure="add a kustomization.yaml, or name the files",
+            )
+        self._session.use_schema(loader, inner)
+        if inner.is_component is not is_component:
+            what, field_name = ("a", "components") if inner.is_component else ("not a", "resources")
+            raise InvalidInput(f"{path} is {what} Component", where=where, cure=f"list it under {field_name}")
+        into = self._into if is_component else Accumulator()
+        accumulate(self._session, loader, inner, into, join_origin(self._seen_from, path))
+        return into
+
+    # configuration
+
+    def _configuration(self) -> TransformerConfig:
+        config = DEFAULTS
+        for index, path in self._file.rows("configurations"):
+            text = self._loader.read(path, self._file.where("configurations", index))
+            for document in read_flagged(text, path):
+                config = config.merge(config_from(_conform(document, CONFIGURATION, path, text)))
+        return config
+
+    # generators
+
+    def _generate(self) -> None:
+        common = self._file.fields.get("generatorOptions") or {}
+        for field_name, kind, make in (
+            ("configMapGenerator", "ConfigMapGenerator", generators.config_map),
+            ("secretGenerator", "SecretGenerator", generators.secret),
+        ):
+            for index, item in self._file.rows(field_name):
+                where = self._file.where(field_name, index)
+                arguments = generators.with_options(item, common)
+                with self._noting:
+                    try:
+                        manifest = make(arguments, lambda path, where=where: self._loader.read(path, where))  # type: ignore[misc]
+                    except InvalidInput as error:
+                        what = f"{field_name} {item.get('name') or ''}: {error.what}"
+                        raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
+                    made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
+                    made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
+                    told = Told(where, data=self._places(field_name, index, arguments))
+                    self._absorb(made, told, Step(configured_in=self._seen_file, kind=kind))
+        for plugin, where in self._plugins("generators"):
+            with self._noting:
+                made = plugins.generate(plugin, self._scene(where))
+                self._absorb(made, Told(where), self._step(plugin))
+
+    def _places(self, field_name: str, index: int, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return where the values of a generated object are written, where somebody asks."""
+        if self._session.recorder is None:
+            return {}
+        where = self._file.where(field_name, index)
+        return generators.places(
+            arguments,
+            lambda number: self._file.where(field_name, index, "literals", number),
+            lambda path: self._loader.file(path, where),
+            lambda path: self._loader.read(path, where),
+        )
+
+    def _absorb(self, made: Resource, told: Told, source: Step) -> None:
+        """Add a generated resource, or merge it as its behavior says."""
+        one, where = self._scopes.id_of(made), told.place
+        if made.behavior not in generators.BEHAVIORS:
+            self._session.warnings.append(
+                f"{where}: {one}: the behavior {made.behavior!r} is not known and counts as create"
+            )
+        made.source = source if self._session.build_metadata else None
+        found = self._positions_of(one)
+        changes = made.behavior in ("merge", "replace")
+        if not found and not changes:
+            self._into.resources.append(made)
+            self._note(len(self._into.resources) - 1)
+            if self._session.recorder:
+                self._session.recorder.start(made, source.kind, told)
+            return
+        if len(found) != 1 or not changes:
+            raise _cannot_absorb(made, len(found), where, str(one))
+        old = self._into.resources[found[0]]
+        if made.behavior == "merge":
+            made.source = old.source
+        generators.take_over(made, old)
+        self._into.resources[found[0]] = made
+        self._note(found[0])
+        if self._session.recorder:
+            self._session.recorder.absorb(made, old, source.kind, told)
+
+    def _positions_of(self, one: Id) -> list[int]:
+        """Return where the resources stand that have, or had, an id."""
+        resources = self._into.resources
+        if not self._positions:
+            for position in range(len(resources)):
+                self._note(position)
+        known = dict.fromkeys(self._positions.get(one, ()))
+        return [position for position in known if one in self._scopes.all_ids(resources[position])]
+
+    def _note(self, position: int) -> None:
+        for one in dict.fromkeys(self._scopes.all_ids(self._into.resources[position])):
+            self._positions.setdefault(one, []).append(position)
+
+    # transformers
+
+    def _grouped(self, stages: Iterable[Stage]) -> Iterator[list[Stage]]:
+        """Yield stages one by one, but together where all treat each resource by itself, and a memo has it."""
+        together: list[Stage] = []
+        for stage in stages:
+            if together and (stage.key is None or stage.apart != together[-1].apart):
+                yield together
+                together = []
+            together.append(stage)
+            if stage.key is None or stage.check is not None or not self._session.steps.is_remembered:
+                yield together
+                together = []
+        if together:
+            yield together
+
+    def _run(self, stages: Sequence[Stage]) -> None:
+        """Run transformers."""
+        self._session.uses_built_in = True
+        key = tuple(stage.key for stage in stages)
+        if None in key:
+            self._act(self._into.resources, stages)
+        else:
+            self._session.steps.run(key, self._into.resources, partial(self._act, stages=stages))
+        self._into.drop_deleted()
+        for stage in stages:
+            if stage.check is not None:
+                with _configured(stage):
+                    stage.check()
+            if self._session.recorder:
+                self._session.recorder.after(stage.kind, stage.told or Told(stage.where), self._into.resources)
+            if self._session.build_metadata:
+                step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
+                for resource in self._into.resources:
+                    resource.note(step, stage.times)
+
+    @staticmethod
+    def _act(resources: Sequence[Resource], stages: Sequence[Stage]) -> None:
+        """Let the stages act on resources, one after the other; what one deletes is nothing to the next."""
+        for stage in stages:
+            with _configured(stage):
+                stage.act(resources)
+            if stage is not stages[-1]:
+                resources = [resource for resource in resources if resource.manifest]
+
+    def _validate(self) -> None:
+        """Run validators, which may look at the resources but not change them."""
+        for stage in list(self._plugin_stages("validators")):
+            before = [copy_value(resource.manifest) for resource in self._into.resources]
+            stage.act(self._into.resources)
+            if before != [resource.manifest for resource in self._into.resources]:
+                raise InvalidInput(
+                    f"the validator {stage.kind} changes the resources",
+                    where=stage.where,
+                    cure="list it under transformers",
+                )
+
+    # plugins
+
+    def _plugin_stages(self, field_name: str) -> Iterator[Stage]:
+        for plugin, where in self._plugins(field_name):
+            step = self._step(plugin)
+            yield Stage(
+                plugin.gvk.kind,
+                where,
+                lambda _, plugin=plugin, where=where: plugins.transform(plugin, self._scene(where)),  # type: ignore[misc]
+                name=step.name,
+                namespace=step.namespace,
+                configured_in=step.configured_in,
+            )
+
+    def _plugins(self, field_name: str) -> list[tuple[Resource, str]]:
+        """Return the plugins that a field configures by texts, files or bases, with the place of each."""
+        gathered = Accumulator()
+        files: list[tuple[str, int, str]] = []
+        inline: dict[Id, Resource] = {}
+        places: dict[int, str] = {}
+        for index, item in self._file.rows(field_name):
+            where = self._file.where(field_name, index)
+            if "\n" not in item and not item.lstrip().startswith("{"):
+                files.append((field_name, index, item))
+                continue
+            for document, manifest in objects_in(item, where):
+                made = Resource(manifest, Origin(self._file.file, document), source=Step(path=self._seen_file))
+                self._append(gathered, [made], inline, where)
+                places[id(made)] = where
+        self._add_resources(gathered, files)
+        return [(plugin, places.get(id(plugin), plugin.origin.file)) for plugin in gathered.resources]
+
+    def _scene(self, where: str) -> plugins.Scene:
+        session = self._session
+        return plugins.Scene(self._into.resources, session.scopes, session.schema, self._loader, session.steps, where)
+
+    @property
+    def _seen_file(self) -> str:
+        return join_origin(self._seen_from, self._file.file.rpartition("/")[2])
+
+    @staticmethod
+    def _step(plugin: Resource) -> Step:
+        source = plugin.source.path if plugin.source else ""
+        return Step("", source, plugin.gvk.kind, plugin.name, plugin.namespace)
+
+
+@contextmanager
+def _configured(stage: Stage) -> Iterator[None]:
+    """Say where a stage is configured, where it is refused."""
+    try:
+        yield
+    except InvalidInput as error:
+        where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
+        raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
+
+
+def _conform(document: Any, shape: Shape, path: str, text: bytes) -> Any:
+    try:
+        return conform(document, shape)
+    except Mismatch as error:
+        raise InvalidInput(error.what, where=place(path, text, error.path), cure=error.cure) from None
+
+
+def _cannot_absorb(made: Resource, count: int, where: str, subject: str) -> InvalidInput:
+    if count > 1:
+        return InvalidInput(f"{count} objects could be merged into", where=where, subject=subject)
+    if count:
+        return InvalidInput(
+            "the object exists already",
+            where=where,
+            subject=subject,
+            cure="use behavior merge or replace, or rename it",
+        )
+    return InvalidInput(
+        f"nothing to {made.behavior}: no base has this object",
+        where=where,
+        subject=subject,
+        cure="use behavior create, or correct the name",
+    )

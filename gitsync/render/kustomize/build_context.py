@@ -1,0 +1,72 @@
+"""Session: the state of one build that all its kustomizations share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gitsync.errors import InvalidInput
+from gitsync.render.build_cache import Steps
+from gitsync.render.errors import Noting
+from gitsync.render.kustomize.kustomization import Kustomization
+from gitsync.render.kustomize.loader import Loader
+from gitsync.render.patch.merge_keys import BUILT_IN, OpenApiSchema, Schema
+from gitsync.render.provenance.recorder import Recorder
+from gitsync.render.resources.scopes import Scopes
+from gitsync.render.yaml.reader import read_all
+
+FOLDERS: Final = 10_000
+"""How many folders one build may enter; few that name each other twice over make many."""
+
+
+class Session:
+    """The state of one build, shared by all its kustomizations."""
+
+    def __init__(self, kustomization: Kustomization, recorder: Recorder | None, noting: Noting, steps: Steps) -> None:
+        self.recorder = recorder
+        self.noting = noting
+        self.steps = steps
+        self.scopes = Scopes()
+        self.schema: Schema = BUILT_IN
+        self.warnings: list[str] = []
+        self.build_metadata = frozenset(kustomization.get("buildMetadata"))
+        if self.build_metadata:  # no memo knows where a resource comes from
+            self.steps.forget()
+        self.uses_built_in = False
+        """Whether something was looked up in the built-in schema, which then stays beneath one that comes later."""
+        self._has_schema = False
+        self._entered = 0
+
+    def enter(self, where: str) -> None:
+        """Count a base or a component that is built; refuse too many."""
+        self._entered += 1
+        if self._entered > FOLDERS:
+            raise InvalidInput(
+                f"the build enters more folders than the limit of {FOLDERS}",
+                where=where,
+                cure="name each base and component fewer times",
+            )
+
+    def use_schema(self, loader: Loader, kustomization: Kustomization) -> None:
+        """Take the schema of an ``openapi`` field; the first of a build holds."""
+        choice = kustomization.fields.get("openapi") or {}
+        path, version = choice.get("path"), choice.get("version")
+        where = kustomization.where("openapi")
+        text = loader.read(path, where) if path is not None else None
+        if self._has_schema or (path is None and not version):
+            return
+        self._has_schema = True
+        if text is None:
+            if version != "v1.21.2":
+                raise InvalidInput(
+                    f"the OpenAPI version {version} is not built in", where=where, cure="use v1.21.2, or a path"
+                )
+            return
+        if version:
+            raise InvalidInput("openapi names a version and a path", where=where, cure="keep one of them")
+        documents = read_all(text, path or "")
+        if not documents or not isinstance(documents[0], dict):
+            raise InvalidInput("the OpenAPI file is not a mapping", where=str(path), cure="name an OpenAPI v2 file")
+        schema = OpenApiSchema(documents[0], BUILT_IN if self.uses_built_in else None)
+        self.schema = schema
+        self.scopes.learn(schema.scopes())
+        self.steps.forget()

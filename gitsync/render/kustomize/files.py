@@ -1,0 +1,145 @@
+"""
+Files: the tree as a build may see it, and a record of every path the result depends on.
+
+A link is followed inside the tree and refused where it leads out of it. Paths are relative to the tree's root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.tree import Entry, Tree
+from gitsync.render.build_cache import Memo
+
+_MAX_LINKS: Final = 40
+T = TypeVar("T")
+
+
+class ParseCache:
+    """
+    Keep what was parsed from a file, by the id of its content and by what it was parsed for, and what builds made.
+
+    What it returns is shared: nobody may change it, and one build at a time may use it. It forgets the oldest entries
+    beyond its limit, and the builds of the folders that were not built for longest.
+    """
+
+    def __init__(self, limit: int = 20_000, folders: int = 64) -> None:
+        self._limit = limit
+        self._folders = folders
+        self._entries: dict[tuple[str, str], object] = {}
+        self._memos: dict[str, Memo] = {}
+
+    def get(self, blob_id: str, purpose: str, parse: Callable[[], T]) -> T:
+        """Return what is kept, or what ``parse`` returns."""
+        key = (blob_id, purpose)
+        if key not in self._entries:
+            if len(self._entries) >= self._limit:
+                del self._entries[next(iter(self._entries))]
+            self._entries[key] = parse()
+        return self._entries[key]  # type: ignore[return-value]
+
+    def memo(self, folder: str) -> Memo:
+        """Return what the last build of a folder made."""
+        memo = self._memos.pop(folder) if folder in self._memos else Memo()
+        self._memos[folder] = memo  # at the end
+        if len(self._memos) > self._folders:
+            del self._memos[next(iter(self._memos))]
+        return memo
+
+
+class Files:
+    """Read the files of a tree, following links, and remember each path that was looked at."""
+
+    def __init__(self, tree: Tree, cache: ParseCache | None = None) -> None:
+        self._tree = tree
+        self._cache = cache
+        self._entries: dict[str, Entry | None] = {}
+        self._listed: set[str] = set()
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """Every path that was looked at; one that ends in ``/`` stands for all below it."""
+        return frozenset((*self._entries, *self._listed))
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether parsed files are shared with other builds."""
+        return self._cache is not None
+
+    def resolve(self, folder: str, path: str, where: str = "") -> tuple[str, Entry | None]:
+        """
+        Return the real path of ``path``, seen from a real folder, and what stands there.
+
+        Raise InvalidInput for a path, or a link, that leads out of the tree.
+        """
+        if path.startswith("/"):
+            raise InvalidInput(
+                f"{path} is an absolute path, which lies outside the repository",
+                where=where,
+                cure="use a path relative to the file that names it",
+            )
+        real = folder.split("/") if folder else []
+        waiting = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+        links = 0
+        entry: Entry | None = Entry.FOLDER
+        while waiting:
+            part = waiting.pop()
+            if part == "..":
+                if not real:
+                    raise _outside(f"{path} (a symlink)" if links else path, where)
+                real.pop()
+                entry = Entry.FOLDER
+                continue
+            here = "/".join((*real, part))
+            entry = self._entry(here)
+            if entry is Entry.LINK:
+                links += 1
+                target = self._tree.read(here).decode("utf-8", "replace")
+                if target.startswith("/"):
+                    raise _outside(f"{path} (a symlink to {target})", where)
+                if links > _MAX_LINKS:
+                    raise InvalidInput(f"{path} leads through a loop of symlinks", where=where, cure="remove a link")
+                waiting += [step for step in reversed(target.split("/")) if step not in ("", ".")]
+                continue
+            real.append(part)
+            if entry is None or (waiting and entry is not Entry.FOLDER):
+                return "/".join((*real, *reversed(waiting))), None
+        return "/".join(real), entry
+
+    def _entry(self, path: str) -> Entry | None:
+        if path not in self._entries:
+            self._entries[path] = self._tree.entry(path)
+        return self._entries[path]
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file at a real path."""
+        return self._tree.read(path)
+
+    def parsed(self, path: str, purpose: str, parse: Callable[[], T]) -> T:
+        """Return what was parsed from the file at a real path, from the cache where there is one."""
+        if self._cache is None:
+            return parse()
+        return self._cache.get(self._tree.blob_id(path), purpose, parse)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Return the sorted names in a real folder; the result then depends on the whole folder."""
+        self._listed.add(f"{folder}/" if folder else "/")
+        return self._tree.names(folder)
+
+
+def _outside(path: str, where: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} leads outside the repository", where=where, cure="keep what is built inside the repository"
+    )
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a real path is the folder or stands in it."""
+    return not folder or path == folder or path.startswith(f"{folder}/")
+
+
+def join(folder: str, name: str) -> str:
+    """Return the path of a name in a folder."""
+    return f"{folder}/{name}" if folder else name

@@ -1,0 +1,286 @@
+"""Kustomization: the fields of a kustomization file, checked, with the place of each for errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import EmptyRender, InvalidInput
+from gitsync.objects.keys import REGEX_SELECTS
+from gitsync.render.errors import refuse
+from gitsync.render.patch.struct_schema import (
+    ANY,
+    FLAG,
+    NUMBER,
+    TEXT,
+    TEXT_MAP,
+    TEXTS,
+    ListOf,
+    MapOf,
+    Mismatch,
+    Shape,
+    Struct,
+    conform,
+)
+from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.reader import locations, read_all
+from gitsync.render.yaml.yaml11 import with_old_flags
+
+FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+API_GROUP: Final = "kustomize.config.k8s.io"
+_VERSIONS: Final = {"Kustomization": f"{API_GROUP}/v1beta1", "Component": f"{API_GROUP}/v1alpha1"}
+
+_GVK: Final[dict[str, Shape]] = {"group": TEXT, "version": TEXT, "kind": TEXT}
+_RESOURCE_ID: Final[dict[str, Shape]] = {**_GVK, "name": TEXT, "namespace": TEXT}
+SELECTOR: Final = Struct({**_RESOURCE_ID, "annotationSelector": TEXT, "labelSelector": TEXT})
+FIELD_SPEC: Final = Struct({**_GVK, "path": TEXT, "create": FLAG})
+GENERATOR_OPTIONS: Final = Struct(
+    {"labels": TEXT_MAP, "annotations": TEXT_MAP, "disableNameSuffixHash": FLAG, "immutable": FLAG}
+)
+_GENERATOR: Final[dict[str, Shape]] = {
+    "namespace": TEXT,
+    "name": TEXT,
+    "behavior": TEXT,
+    "literals": TEXTS,
+    "files": TEXTS,
+    "envs": TEXTS,
+    "env": TEXT,
+    "options": GENERATOR_OPTIONS,
+}
+CONFIG_MAP: Final = Struct(_GENERATOR)
+SECRET: Final = Struct({**_GENERATOR, "type": TEXT})
+PATCH: Final = Struct({"path": TEXT, "patch": TEXT, "target": SELECTOR, "options": MapOf(FLAG)})
+IMAGE: Final = Struct({"name": TEXT, "newName": TEXT, "newTag": TEXT, "digest": TEXT, "tagSuffix": TEXT})
+REPLICA: Final = Struct({"name": TEXT, "count": NUMBER})
+_FIELD_OPTIONS: Final = Struct({"delimiter": TEXT, "index": NUMBER, "encoding": TEXT, "create": FLAG})
+REPLACEMENT: Final = Struct(
+    {
+        "path": TEXT,
+        "source": Struct({**_RESOURCE_ID, "fieldPath": TEXT, "options": _FIELD_OPTIONS}),
+        "targets": ListOf(
+            Struct(
+                {
+                    "select": SELECTOR,
+                    "reject": ListOf(SELECTOR),
+                    "fieldPaths": TEXTS,
+                    "options": _FIELD_OPTIONS,
+                }
+            )
+        ),
+    }
+)
+LABEL: Final = Struct(
+    {"pairs": TEXT_MAP, "includeSelectors": FLAG, "includeTemplates": FLAG, "fields": ListOf(FIELD_SPEC)}
+)
+VAR: Final = Struct(
+    {
+        "name": TEXT,
+        "objref": Struct({**_RESOURCE_ID, "apiVersion": TEXT}),
+        "fieldref": Struct({"fieldPath": TEXT}),
+    }
+)
+SORT_OPTIONS: Final = Struct({"order": TEXT, "legacySortOptions": Struct({"orderFirst": TEXTS, "orderLast": TEXTS})})
+CONFIGURATION: Final = Struct(
+    {
+        **{
+            name: ListOf(FIELD_SPEC)
+            for name in (
+                "namePrefix",
+                "nameSuffix",
+                "namespace",
+                "commonLabels",
+                "labels",
+                "templateLabels",
+                "commonAnnotations",
+                "varReference",
+                "images",
+                "replicas",
+            )
+        },
+        "nameReference": ListOf(Struct({**_GVK, "fieldSpecs": ListOf(FIELD_SPEC)})),
+    }
+)
+
+FIELDS: Final[dict[str, Shape]] = {
+    "apiVersion": TEXT,
+    "kind": TEXT,
+    "metadata": Struct({"name": TEXT, "namespace": TEXT, "labels": TEXT_MAP, "annotations": TEXT_MAP}, is_open=True),
+    "openapi": TEXT_MAP,
+    "namePrefix": TEXT,
+    "nameSuffix": TEXT,
+    "namespace": TEXT,
+    "commonLabels": TEXT_MAP,
+    "labels": ListOf(LABEL),
+    "commonAnnotations": TEXT_MAP,
+    "patchesStrategicMerge": TEXTS,
+    "patchesJson6902": ListOf(PATCH),
+    "patches": ListOf(PATCH),
+    "images": ListOf(IMAGE),
+    "imageTags": ListOf(IMAGE),
+    "replacements": ListOf(REPLACEMENT),
+    "replicas": ListOf(REPLICA),
+    "vars": ListOf(VAR),
+    "sortOptions": SORT_OPTIONS,
+    "resources": TEXTS,
+    "components": TEXTS,
+    "crds": TEXTS,
+    "bases": TEXTS,
+    "configMapGenerator": ListOf(CONFIG_MAP),
+    "secretGenerator": ListOf(SECRET),
+    "helmGlobals": ANY,
+    "helmCharts": ANY,
+    "helmChartInflationGenerator": ANY,
+    "generatorOptions": GENERATOR_OPTIONS,
+    "configurations": TEXTS,
+    "generators": TEXTS,
+    "transformers": TEXTS,
+    "validators": TEXTS,
+    "buildMetadata": TEXTS,
+}
+"""Every field of a kustomization file."""
+
+_FILE: Final = Struct(FIELDS)
+
+REFUSED: Final = frozenset({"helmGlobals", "helmCharts", "helmChartInflationGenerator"})
+"""Fields that ask to run a program."""
+
+_DEPRECATED: Final = {
+    "bases": "resources",
+    "commonLabels": "labels",
+    "imageTags": "images",
+    "patchesJson6902": "patches",
+    "patchesStrategicMerge": "patches",
+    "vars": "replacements",
+}
+_LENIENT: Final = Limits(duplicates=True)
+BUILD_METADATA: Final = ("originAnnotations", "transformerAnnotations", "managedByLabel")
+
+
+class Kustomization(NamedTuple):
+    """
+    One kustomization file: its folder, its checked fields, and how to find the line of any of them.
+
+    A field that is absent or null is not in ``fields``.
+    """
+
+    file: str
+    folder: str
+    fields: dict[str, Any]
+    text: bytes
+    duplicate: str = ""
+    """What is said of a key that stands twice, which Kustomize accepts in this file alone."""
+
+    @property
+    def is_component(self) -> bool:
+        """Whether it is a Component, which joins its parent instead of standing alone."""
+        return self.fields.get("kind") == "Component"
+
+    @property
+    def selects_by_regex(self) -> bool:
+        """Whether an annotation says that the selects of its replacements are regular expressions."""
+        annotations = (self.fields.get("metadata") or {}).get("annotations") or {}
+        return bool(annotations.get(REGEX_SELECTS) == "true")
+
+    def get(self, field: str) -> Any:
+        """Return a list field, empty where absent."""
+        return self.fields.get(field) or ()
+
+    def rows(self, field: str) -> list[tuple[int, Any]]:
+        """Return the items of a list field with their positions."""
+        return list(enumerate(self.get(field)))
+
+    def where(self, *path: str | int) -> str:
+        """Return ``file:line`` of a field, or of what is nearest around it."""
+        return place(self.file, self.text, path)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One line for each deprecated field in use, and for keys that stand twice."""
+        duplicates = (self.duplicate,) if self.duplicate else ()
+        return duplicates + tuple(
+            f"{self.where(old)}: {old!r} is deprecated; use {new!r}"
+            for old, new in _DEPRECATED.items()
+            if old in self.fields
+        )
+
+
+def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) -> str:
+    """Return ``file:line`` of a path in a document, or of what is nearest around it."""
+    lines = _lines(text, document)
+    parts = tuple(path)
+    line = next((lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines), 0)
+    return f"{file}:{line}" if line else file
+
+
+@lru_cache(maxsize=64)
+def _lines(text: bytes, document: int) -> dict[tuple[str | int, ...], int]:
+    """Return the lines of all fields; a file of thousands of entries is asked for each of them."""
+    try:
+        return locations(text, document)
+    except (InvalidInput, IndexError):
+        return {}
+
+
+def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
+    """Return the checked kustomization; raise InvalidInput with ``file:line`` for what is wrong in it."""
+    documents, duplicate = _documents(file, text)
+    if not documents:
+        raise EmptyRender("the kustomization is empty", where=file, cure="name at least one resource")
+    if not isinstance(documents[0], dict):
+        raise InvalidInput("a kustomization must be a mapping", where=f"{file}:1")
+    fields: dict[str, Any] = {}
+    faults: list[InvalidInput] = []
+    for key, value in with_old_flags(documents[0], text).items():
+        try:
+            fields |= conform({key: value}, _FILE)
+        except Mismatch as error:
+            faults.append(InvalidInput(error.what, where=place(file, text, error.path), cure=error.cure))
+    refuse(faults)
+    found = Kustomization(file, folder, fields, text, duplicate)
+    _check(found)
+    return found
+
+
+def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
+    """Return the documents, and what is said where a key stands twice."""
+    try:
+        return read_all(text, file), ""
+    except InvalidInput as error:
+        try:
+            return read_all(text, file, limits=_LENIENT), f"{error.where}: {error.what}; the last one counts"
+        except InvalidInput:
+            raise error from None
+
+
+def _check(found: Kustomization) -> None:
+    fields = found.fields
+    kind = fields.setdefault("kind", "Kustomization")
+    if kind not in _VERSIONS:
+        raise InvalidInput(
+            f"kind {kind!r} is neither Kustomization nor Component",
+            where=found.where("kind"),
+            cure="correct the kind",
+        )
+    version = fields.setdefault("apiVersion", _VERSIONS[kind])
+    if version != _VERSIONS[kind]:
+        raise InvalidInput(
+            f"apiVersion {version!r} is not known for kind {kind}",
+            where=found.where("apiVersion"),
+            cure=f"write {_VERSIONS[kind]}",
+        )
+    if fields.keys() <= {"apiVersion", "kind"}:
+        raise EmptyRender("the kustomization is empty", where=found.file, cure="name at least one resource")
+    for field in sorted(REFUSED & fields.keys()):
+        raise InvalidInput(
+            f"{field} is not supported: helmCharts and the like run a program",
+            where=found.where(field),
+            cure="render the chart to a file and list it in resources",
+        )
+    for index, option in enumerate(fields.get("buildMetadata") or ()):
+        if option not in BUILD_METADATA:
+            raise InvalidInput(
+                f"unknown option {option!r} in buildMetadata",
+                where=found.where("buildMetadata", index),
+                cure=f"known are {', '.join(BUILD_METADATA)}",
+            )

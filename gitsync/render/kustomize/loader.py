@@ -1,0 +1,184 @@
+"""Loader: what one kustomization folder may load, and how its files become resources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.tree import Entry
+from gitsync.render.errors import refuse
+from gitsync.render.kustomize.files import Files, is_below, join
+from gitsync.render.kustomize.internal_annotations import past
+from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
+from gitsync.render.resources.resource import Known, Origin, Resource
+from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.reader import read_all
+
+_REMOTE: Final = r"(?i)[a-z0-9+.-]+://|[a-z0-9]+::|[^/]+@[^/]+:"
+_STYLED: Final = Limits(styles=True)
+_MAYBE_REMOTE: Final = r"(?i)[a-z0-9-]+(\.[a-z0-9-]+)+[:/]|.*//|.*\?ref="
+
+
+class Loader:
+    """Load files and folders for one kustomization; ``chain`` lists the folders that led here."""
+
+    def __init__(self, files: Files, folder: str, chain: tuple[str, ...] = (), *, is_restricted: bool = True) -> None:
+        self.files = files
+        self.folder = folder
+        self.chain = (*chain, folder)
+        self._is_restricted = is_restricted
+
+    def kustomization(self) -> Kustomization | None:
+        """Return the folder's kustomization, or None where it has none; two are refused."""
+        found = [
+            (name, path)
+            for name in FILE_NAMES
+            for path, entry in (self.files.resolve(self.folder, name),)
+            if entry is Entry.FILE and is_below(path, self.folder if self._is_restricted else "")
+        ]
+        if not found:
+            return None
+        if len(found) > 1:
+            raise InvalidInput(
+                f"the folder has {' and '.join(name for name, _ in found)}",
+                where=self.folder or ".",
+                cure="keep one of them",
+            )
+        name, path = found[0]
+        file = join(self.folder, name)
+        return self.files.parsed(
+            path,
+            f"kustomization {file}",
+            lambda: read_kustomization(file, self.folder, self.files.read(path)),
+        )
+
+    def entry(self, path: str, where: str) -> tuple[str, Entry]:
+        """Return the real path and what stands there; refuse what is absent, remote or a submodule."""
+        if ":" in path and re.match(_REMOTE, path):
+            raise _remote(path, where)
+        real, entry = self.files.resolve(self.folder, path, where)
+        if entry is None and re.match(_MAYBE_REMOTE, path):
+            raise _remote(path, where)
+        if entry is None:
+            raise InvalidInput(
+                f"{path} does not exist (looked for {real})", where=where, cure="correct the path or add it"
+            )
+        if entry is Entry.SUBMODULE:
+            raise InvalidInput(
+                f"{path} is a Git submodule, and submodules are not read", where=where, cure="copy what is needed"
+            )
+        return real, entry
+
+    def file(self, path: str, where: str) -> str:
+        """Return the real path of a file that this kustomization may read."""
+        return self.own(*self.entry(path, where), path, where)
+
+    def own(self, real: str, entry: Entry, path: str, where: str) -> str:
+        """Return a real path; refuse what is no file, or a file that this kustomization may not read."""
+        if entry is not Entry.FILE:
+            raise InvalidInput(f"{path} is a folder, but a file is needed", where=where, cure="name a file in it")
+        if self._is_restricted and not is_below(real, self.folder):
+            raise InvalidInput(
+                f"{path}: the file {real} is not in or below the folder {self.folder or '.'}",
+                where=where,
+                cure="move the file, or make its folder a base with a kustomization of its own",
+            )
+        return real
+
+    def read(self, path: str, where: str) -> bytes:
+        """Return the bytes of a file that this kustomization may read."""
+        return self.files.read(self.file(path, where))
+
+    def enter(self, path: str, where: str) -> Loader:
+        """Return the loader of another folder; refuse to enter one that is being built already."""
+        real, entry = self.entry(path, where)
+        if entry is not Entry.FOLDER:
+            raise InvalidInput(f"{path} is a file, but a folder is needed", where=where)
+        for visited in self.chain:
+            if is_below(visited, real):
+                chain = " -> ".join(one or "." for one in (*self.chain, real))
+                raise InvalidInput(
+                    f"cycle: {path} leads back to a folder that is being built ({chain})",
+                    where=where,
+                    cure="remove the reference",
+                )
+        return Loader(self.files, real, self.chain, is_restricted=self._is_restricted)
+
+    def resources(self, path: str) -> list[Resource]:
+        """Return the resources of the file at a real path, one for each object in it."""
+        if not self.files.is_cached:
+            made = [Resource(manifest, Origin(path, index)) for index, manifest in self._objects(path)]
+            for resource in made:
+                resource.previous, resource.prefixes, resource.suffixes = past(resource.manifest, path)
+            return made
+        known = self.files.parsed(
+            path,
+            f"objects {path}",
+            lambda: [(Known(one, *past(one, path)), Origin(path, index)) for index, one in self._objects(path)],
+        )
+        return [Resource(one.manifest, origin, one) for one, origin in known]
+
+    def _objects(self, path: str) -> list[tuple[int, Manifest]]:
+        return objects_in(self.files.read(path), path)
+
+
+def _remote(path: str, where: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} is remote, and remote content is not allowed",
+        where=where,
+        cure="copy it into the repository and name the copy",
+    )
+
+
+def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
+    """
+    Return the objects of a text with the index of the document each stands in; lists are taken apart.
+
+    Raise InvalidInput with ``file:line`` for objects without a kind or a name.
+    """
+    documents = read_all(text, file, limits=_STYLED)
+    found: list[tuple[int, Manifest]] = []
+    waiting: list[tuple[int, tuple[str | int, ...], Any]] = [
+        (index, (), document) for index, document in enumerate(documents)
+    ]
+    faults: list[InvalidInput] = []
+    for index, path, document in waiting:  # the items of a List join the end
+        fault = _fault(document)
+        if fault:
+            what, cure, inside = fault
+            source = text if isinstance(text, bytes) else text.encode()
+            faults.append(InvalidInput(what, where=place(file, source, (*path, *inside), index), cure=cure))
+            continue
+        if not _is_list(document):
+            found.append((index, document))
+            continue
+        items = document.get("items")
+        if items is not None and not isinstance(items, list):
+            raise InvalidInput(
+                f"items of a {document['kind']} must be a list",
+                where=place(file, text if isinstance(text, bytes) else text.encode(), (*path, "items"), index),
+            )
+        waiting += [(index, (*path, "items", position), item) for position, item in enumerate(items or ()) if item]
+    refuse(faults)
+    return found
+
+
+def _is_list(document: Manifest) -> bool:
+    return "items" in document and str(document["kind"]).endswith("List")
+
+
+def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
+    """Return what is wrong with an object, its cure, and the path to it."""
+    if not isinstance(document, dict):
+        return "a document must be a Kubernetes object", "write a mapping with apiVersion, kind and metadata", ()
+    kind = document.get("kind")
+    if not kind or not isinstance(kind, str):
+        return "the object has no kind", "add a kind", ()
+    if not _is_list(document):
+        meta = document.get("metadata")
+        if not isinstance(meta, dict) or meta.get("name") in (None, "") or isinstance(meta["name"], dict | list):
+            return f"the {kind} has no metadata.name", "add a name; generateName is not supported", ("metadata",)
+    return None

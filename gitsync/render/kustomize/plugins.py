@@ -1,0 +1,340 @@
+"""
+Built-in transformers and generators that a file, or a text, configures; external ones are refused.
+
+Every kind is a row: the shape of its configuration, and what it does to the resources.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.build_cache import Steps
+from gitsync.render.kustomize import generators, replacements, transformers
+from gitsync.render.kustomize.config import spec_from
+from gitsync.render.kustomize.kustomization import (
+    CONFIG_MAP,
+    FIELD_SPEC,
+    IMAGE,
+    PATCH,
+    REPLACEMENT,
+    REPLICA,
+    SECRET,
+    SELECTOR,
+)
+from gitsync.render.kustomize.loader import Loader
+from gitsync.render.patch.merge_keys import Schema
+from gitsync.render.patch.patches import Patcher, read_patch
+from gitsync.render.patch.struct_schema import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
+from gitsync.render.resources.field_path import slots
+from gitsync.render.resources.field_spec import FieldSpec, split_path
+from gitsync.render.resources.name_index import Names
+from gitsync.render.resources.resource import Resource
+from gitsync.render.resources.scopes import Scopes
+from gitsync.render.resources.selectors import select
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalars import resolve
+from gitsync.render.yaml.yaml11 import read_flagged
+
+_FUNCTION: Final = ("config.kubernetes.io/function", "config.k8s.io/function")
+_SPECS: Final[dict[str, Shape]] = {"fieldSpecs": ListOf(FIELD_SPEC)}
+
+
+class Scene(NamedTuple):
+    """What a transformer works on."""
+
+    resources: list[Resource]
+    scopes: Scopes
+    schema: Schema
+    loader: Loader
+    steps: Steps
+    where: str
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file that the configuration names."""
+        return self.loader.read(path, self.where)
+
+
+def _field_specs(config: Mapping[str, Any]) -> tuple[FieldSpec, ...]:
+    return tuple(spec_from(one) for one in config.get("fieldSpecs") or ())
+
+
+def _annotations(config: Mapping[str, Any], scene: Scene) -> None:
+    transformers.set_entries(scene.resources, config.get("annotations") or {}, _field_specs(config))
+
+
+def _labels(config: Mapping[str, Any], scene: Scene) -> None:
+    transformers.set_entries(scene.resources, config.get("labels") or {}, _field_specs(config))
+
+
+def _namespace(config: Mapping[str, Any], scene: Scene) -> None:
+    namespace = (config.get("metadata") or {}).get("namespace")
+    subjects = config.get("setRoleBindingSubjects") or "defaultOnly"
+    if subjects not in ("defaultOnly", "allServiceAccounts", "none"):
+        raise InvalidInput(
+            f"setRoleBindingSubjects {subjects!r} is not known", cure="use defaultOnly, allServiceAccounts or none"
+        )
+    if namespace:
+        transformers.set_namespace(
+            scene.resources,
+            namespace,
+            _field_specs(config),
+            scene.scopes,
+            only_unset=bool(config.get("unsetOnly")),
+            subjects=subjects,
+        )
+        transformers.refuse_twins(scene.resources, namespace, scene.scopes)
+
+
+def _affix(member: str) -> Callable[[Mapping[str, Any], Scene], None]:
+    def transform(config: Mapping[str, Any], scene: Scene) -> None:
+        if config.get("fieldSpecs") is None:
+            raise InvalidInput("fieldSpecs is missing", cure="add - path: metadata/name")
+        affix = config.get(member)
+        if affix:
+            transformers.add_affix(
+                scene.resources, affix, _field_specs(config), scene.scopes, is_prefix=member == "prefix"
+            )
+
+    return transform
+
+
+def _affixes(config: Mapping[str, Any], scene: Scene) -> None:
+    for member in ("prefix", "suffix"):
+        _affix(member)(config, scene)
+
+
+def _replicas(config: Mapping[str, Any], scene: Scene) -> None:
+    replica = config.get("replica") or {}
+    transformers.set_replicas(
+        scene.resources,
+        replica.get("name") or "",
+        replica.get("count") or 0,
+        _field_specs(config),
+        scene.scopes,
+        scene.steps,
+    )
+
+
+def _images(config: Mapping[str, Any], scene: Scene) -> None:
+    transformers.set_images(scene.resources, [(config.get("imageTag") or {}, _field_specs(config))])
+
+
+def _patch(config: Mapping[str, Any], scene: Scene) -> None:
+    _apply_patches([config], scene)
+
+
+def _json_patch(config: Mapping[str, Any], scene: Scene) -> None:
+    if not (config.get("target") or {}).get("name"):
+        raise InvalidInput("the target has no name", cure="name the target")
+    _apply_patches([{"path": config.get("path"), "patch": config.get("jsonOp"), "target": config["target"]}], scene)
+
+
+def _merge_patches(config: Mapping[str, Any], scene: Scene) -> None:
+    entries = [{"patch" if "\n" in path else "path": path} for path in config.get("paths") or ()]
+    if config.get("patches"):
+        entries.append({"patch": config["patches"]})
+    if not entries:
+        raise InvalidInput("neither paths nor patches are set", cure="add one of them")
+    _apply_patches(entries, scene, is_legacy=True)
+
+
+def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene, *, is_legacy: bool = False) -> None:
+    patcher = Patcher(scene.resources, scene.scopes, scene.schema, scene.steps)
+    for entry in entries:
+        path, inline = entry.get("path"), (entry.get("patch") or "").strip()
+        if bool(path) is bool(inline):
+            what = "path and patch are both set" if path else "neither path nor patch is set"
+            raise InvalidInput(what, cure="set one of them")
+        text: bytes | str = scene.read(path) if path else inline
+        patch = read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy)
+        patcher.apply(patch, scene.resources)
+
+
+def _replacements(config: Mapping[str, Any], scene: Scene) -> None:
+    names = Names(scene.scopes)
+    for item in config.get("replacements") or ():
+        for one in read_replacement(item, scene.read, scene.where):
+            replacements.replace(scene.resources, one, scene.scopes, scene.steps, names)
+
+
+def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> list[Mapping[str, Any]]:
+    """Return the replacements of an item, which may name a file with one or more of them."""
+    path = item.get("path")
+    if not path:
+        return [item]
+    if item.get("source") is not None or item.get("targets"):
+        raise InvalidInput("a replacement has a path and a source", where=where, cure="keep one of them")
+    found: list[Mapping[str, Any]] = []
+    documents = read_flagged(read(path), path)
+    if not documents:
+        raise InvalidInput("the file holds no replacement", where=path, cure="add a source and targets")
+    for document in documents:
+        shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
+        checked = conform(document, shape, is_open=True)
+        found += checked if isinstance(checked, list) else [checked]
+    return found
+
+
+_TARGET: Final = Struct({"selector": SELECTOR, "fieldPath": TEXT, "filePathPosition": NUMBER}, is_open=True)
+
+
+def _add_value(config: Mapping[str, Any], scene: Scene) -> None:
+    value = (config.get("value") or "").strip() or posixpath.basename(scene.loader.folder)
+    targets = list(config.get("targets") or ())
+    if config.get("targetFilePath"):
+        for document in read_all(scene.read(config["targetFilePath"]), config["targetFilePath"])[:1]:
+            shape = Struct({"targets": ListOf(_TARGET)}, is_open=True)
+            targets += conform(document, shape).get("targets") or ()
+    if not targets:
+        raise InvalidInput("there is no target", cure="add targets")
+    for target in targets:
+        selector, path = target.get("selector"), target.get("fieldPath")
+        if not path:
+            raise InvalidInput("a target has no fieldPath", cure="add one")
+        chosen = scene.resources if selector is None else select(scene.resources, selector, scene.scopes)
+        for resource in chosen:
+            if path == "metadata/namespace":
+                transformers.put_namespace(resource, value, (), scene.scopes)
+            else:
+                for slot in slots(resource.editable, split_path(path), str):
+                    present = slot.holder[slot.key]
+                    if isinstance(present, dict | list):
+                        raise InvalidInput(f"{path} is not a plain value", cure="correct fieldPath")
+                    text = _in_path(text_of(present), value, target.get("filePathPosition") or 0)
+                    slot.holder[slot.key] = resolve(text) if slot.is_new else text
+                resource.check_names()
+
+
+def _in_path(path: str, value: str, position: int) -> str:
+    """Return a file path with a part inserted at a position from 1; position 0 replaces the whole."""
+    if position <= 0 or not path:
+        return value
+    parts = path.strip("/").split("/") if path.strip("/") else []
+    parts.insert(min(position - 1, len(parts)), value)
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
+
+
+def _add_hashes(config: Mapping[str, Any], scene: Scene) -> None:
+    transformers.add_hashes(scene.resources, scene.scopes, scene.steps)
+
+
+class _Transformer(NamedTuple):
+    shape: dict[str, Shape]
+    act: Callable[[Mapping[str, Any], Scene], None]
+
+
+_TRANSFORMERS: Final[dict[str, _Transformer]] = {
+    "AnnotationsTransformer": _Transformer({"annotations": TEXT_MAP, **_SPECS}, _annotations),
+    "HashTransformer": _Transformer({}, _add_hashes),
+    "ImageTagTransformer": _Transformer({"imageTag": IMAGE, **_SPECS}, _images),
+    "LabelTransformer": _Transformer({"labels": TEXT_MAP, **_SPECS}, _labels),
+    "NamespaceTransformer": _Transformer(
+        {
+            "metadata": Struct({"namespace": TEXT}, is_open=True),
+            "unsetOnly": FLAG,
+            "setRoleBindingSubjects": TEXT,
+            **_SPECS,
+        },
+        _namespace,
+    ),
+    "PatchJson6902Transformer": _Transformer({"target": SELECTOR, "path": TEXT, "jsonOp": TEXT}, _json_patch),
+    "PatchStrategicMergeTransformer": _Transformer({"paths": TEXTS, "patches": TEXT}, _merge_patches),
+    "PatchTransformer": _Transformer(dict(PATCH.members), _patch),
+    "PrefixSuffixTransformer": _Transformer({"prefix": TEXT, "suffix": TEXT, **_SPECS}, _affixes),
+    "PrefixTransformer": _Transformer({"prefix": TEXT, **_SPECS}, _affix("prefix")),
+    "ReplacementTransformer": _Transformer({"replacements": ListOf(REPLACEMENT)}, _replacements),
+    "ReplicaCountTransformer": _Transformer({"replica": REPLICA, **_SPECS}, _replicas),
+    "SuffixTransformer": _Transformer({"suffix": TEXT, **_SPECS}, _affix("suffix")),
+    "ValueAddTransformer": _Transformer(
+        {"value": TEXT, "targets": ListOf(_TARGET), "targetFilePath": TEXT}, _add_value
+    ),
+}
+
+
+_GENERATORS: Final = frozenset({"ConfigMapGenerator", "IAMPolicyGenerator", "SecretGenerator"})
+KINDS: Final = _GENERATORS | _TRANSFORMERS.keys()
+"""Every built-in kind."""
+
+
+def transform(plugin: Resource, scene: Scene) -> None:
+    """Run the transformer that a resource configures; raise InvalidInput where it is not a built-in one."""
+    kind = _builtin_kind(plugin, scene.where)
+    row = _TRANSFORMERS.get(kind)
+    if row is None:
+        raise InvalidInput(
+            f"{kind} is not a built-in transformer", where=scene.where, cure=f"use {', '.join(_TRANSFORMERS)}"
+        )
+    try:
+        row.act(conform(plugin.manifest, Struct(row.shape, is_open=True)), scene)
+    except InvalidInput as error:
+        where = scene.where if not error.where or error.where == scene.where else f"{scene.where}: {error.where}"
+        raise InvalidInput(f"{kind}: {error.what}", where=where, subject=error.subject, cure=error.cure) from None
+
+
+def generate(plugin: Resource, scene: Scene) -> Resource:
+    """Return what the generator that a resource configures makes."""
+    kind = _builtin_kind(plugin, scene.where)
+    try:
+        if kind == "IAMPolicyGenerator":
+            return Resource(_iam_policy(plugin.manifest), plugin.origin)
+        shapes = {"ConfigMapGenerator": CONFIG_MAP, "SecretGenerator": SECRET}
+        if kind not in shapes:
+            raise InvalidInput(f"{kind} is not a built-in generator", cure="use ConfigMapGenerator or SecretGenerator")
+        arguments = conform(plugin.manifest, Struct(shapes[kind].members, is_open=True))
+        arguments = {
+            **arguments,
+            "name": arguments.get("name") or plugin.name,
+            "namespace": arguments.get("namespace") or plugin.namespace,
+        }
+        make = generators.config_map if kind == "ConfigMapGenerator" else generators.secret
+        options = arguments.get("options") or {}
+        return Resource(
+            make(arguments, scene.read),
+            plugin.origin,
+            behavior=arguments.get("behavior") or "create",
+            needs_hash=not options.get("disableNameSuffixHash"),
+        )
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{kind}: {error.what}", where=error.where or scene.where, subject=error.subject, cure=error.cure
+        ) from None
+
+
+def _builtin_kind(plugin: Resource, where: str) -> str:
+    annotations = plugin.labels("annotations")
+    if any(name in annotations for name in _FUNCTION):
+        raise InvalidInput(
+            f"{plugin.gvk.kind} {plugin.name} runs a function, and running programs is not supported",
+            where=where,
+            cure="use a built-in transformer, or commit what the function makes",
+        )
+    if text_of(plugin.manifest.get("apiVersion")) != "builtin":
+        raise InvalidInput(
+            f"{plugin.gvk.kind} {plugin.name} is an external plugin, and running programs is not supported",
+            where=where,
+            cure="use a built-in one (apiVersion: builtin), or commit what the plugin makes",
+        )
+    return plugin.gvk.kind
+
+
+_NAMED: Final = Struct({"name": TEXT, "namespace": TEXT, "projectId": TEXT}, is_open=True)
+
+
+def _iam_policy(manifest: Manifest) -> Manifest:
+    """Return the ServiceAccount that stands for an account of Google Cloud."""
+    config = conform(
+        manifest, Struct({"cloud": TEXT, "kubernetesService": _NAMED, "serviceAccount": _NAMED}, is_open=True)
+    )
+    if config.get("cloud") != "gke":
+        raise InvalidInput(f"the cloud {config.get('cloud')!r} is not known", cure="use gke")
+    service, account = config.get("kubernetesService") or {}, config.get("serviceAccount") or {}
+    email = f"{account.get('name', '')}@{account.get('projectId', '')}.iam.gserviceaccount.com"
+    meta: dict[str, Any] = {"annotations": {"iam.gke.io/gcp-service-account": email}, "name": service.get("name", "")}
+    if service.get("namespace"):
+        meta["namespace"] = service["namespace"]
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}

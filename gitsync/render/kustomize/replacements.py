@@ -1,0 +1,202 @@
+"""Replacements: copy the value of a field of one resource into fields of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.build_cache import Steps, told
+from gitsync.render.resources.field_path import Slot, lookup, slots, split
+from gitsync.render.resources.name_index import Names
+from gitsync.render.resources.resource import Resource, copy_value, refuse_large
+from gitsync.render.resources.scopes import Scopes
+from gitsync.render.resources.selectors import check_labels, has_labels, is_selected, matches_id
+from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalars import resolve
+
+_NAME: Final = "metadata.name"
+_ID_MEMBERS: Final = ("group", "version", "kind", "name", "namespace")
+
+
+def replace(
+    resources: Sequence[Resource],
+    replacement: Mapping[str, Any],
+    scopes: Scopes,
+    steps: Steps,
+    names: Names,
+    *,
+    by_regex: bool = False,
+) -> None:
+    """
+    Apply one replacement; raise InvalidInput where source or target cannot be found.
+
+    With ``by_regex``, the members of ``select`` and ``reject`` are regular expressions, as in newer Kustomize.
+    """
+    source, targets = replacement.get("source"), replacement.get("targets")
+    if source is None or targets is None:
+        raise InvalidInput("a replacement needs a source and targets", cure="add what is missing")
+    value = _source_value(names.among(resources, source), source, scopes)
+    for target in targets:
+        if target.get("select") is None:
+            raise InvalidInput("a target of a replacement has no select", cure="say which resources it means")
+        check_labels(target["select"])
+        among = resources if by_regex else names.among(resources, target["select"])
+        act = partial(_put_all, value=value, target=target, scopes=scopes, by_regex=by_regex)
+        steps.run(("replacement", told(value), told(target), by_regex), among, act)
+        if any(_may_rename(split(path)) for path in target.get("fieldPaths") or (_NAME,)):
+            names.forget()
+
+
+def _may_rename(path: Sequence[str]) -> bool:
+    return path[0] in ("metadata", "*") and (len(path) == 1 or path[1] in ("name", "*"))
+
+
+def _put_all(
+    resources: Sequence[Resource], value: Any, target: Mapping[str, Any], scopes: Scopes, by_regex: bool
+) -> None:
+    for resource in resources:
+        if _is_target(resource, target, scopes, by_regex):
+            for path in target.get("fieldPaths") or (_NAME,):
+                _put(resource, path, value, target.get("options") or {})
+
+
+def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
+    found = [resource for resource in resources if any(is_selected(one, source) for one in scopes.all_ids(resource))]
+    if len(found) != 1:
+        wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
+        what = f"{len(found)} resources match" if found else "no resource matches"
+        raise InvalidInput(f"{what} the source of a replacement ({wanted})", cure="name exactly one")
+    path = source.get("fieldPath") or _NAME
+    subject = f"{found[0].gvk.kind} {found[0].name}"
+    try:
+        value = lookup(found[0].manifest, split(path))
+    except InvalidInput as error:
+        raise InvalidInput(f"the source field {path}: {error.what}", subject=subject, cure=error.cure) from None
+    if value is None or value == {} or value == []:
+        raise InvalidInput(
+            f"the source field {path} of a replacement is missing", subject=subject, cure="correct fieldPath"
+        )
+    refuse_large(value)
+    return _part(value, source.get("options") or {})
+
+
+def _part(value: Any, options: Mapping[str, Any]) -> Any:
+    """Return the part of a source value that its options pick."""
+    delimiter = options.get("delimiter")
+    if not delimiter:
+        return value
+    if isinstance(value, dict | list):
+        raise _not_plain()
+    parts = text_of(value).split(delimiter)
+    index = options.get("index") or 0
+    if not 0 <= index < len(parts):
+        raise InvalidInput(
+            f"options.index {index} is outside the {len(parts)} parts of {text_of(value)}", cure="correct index"
+        )
+    return parts[index]
+
+
+def _not_plain() -> InvalidInput:
+    return InvalidInput(
+        "the delimiter option works on plain values only", cure="remove the option or choose a plain field"
+    )
+
+
+def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes, by_regex: bool) -> bool:
+    matches = matches_id if by_regex else is_selected
+    select = target["select"]
+    if not has_labels(resource, select):
+        return False
+    rejects = target.get("reject") or ()
+    for reject in rejects:
+        if (reject.get("labelSelector") or reject.get("annotationSelector")) and has_labels(resource, reject):
+            return False
+    ids = scopes.all_ids(resource)
+    for reject in rejects:
+        if any(reject.get(name) for name in _ID_MEMBERS) and any(matches(one, reject) for one in ids):
+            return False
+    return any(matches(one, select) for one in ids)
+
+
+def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) -> None:
+    is_collection = isinstance(value, dict | list)
+    create = (type(value) if is_collection else str) if options.get("create") else None
+    manifest = resource.editable
+    verb = "find or create" if create else "find"
+    failed = f"unable to {verb} the field {path} of a replacement's target"
+    subject = f"{resource.gvk.kind} {resource.name}"
+    try:
+        found = slots(manifest, split(path), create)
+    except InvalidInput as error:
+        if not is_collection and _put_inside(manifest, split(path), text_of(value)):
+            return
+        raise InvalidInput(
+            f"{failed}: {error.what}", where=resource.origin.file, subject=subject, cure=error.cure
+        ) from None
+    if not found:
+        raise InvalidInput(
+            failed, where=resource.origin.file, subject=subject, cure="correct fieldPaths, or set options.create"
+        )
+    for slot in found:
+        slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
+    resource.check_names()
+    if split(path) in (("metadata",), ("metadata", "annotations")):
+        resource.forget_past()
+
+
+def _put_inside(manifest: Manifest, path: Sequence[str], value: str) -> bool:
+    """Replace a value inside a text that is YAML or JSON itself; return whether there was one."""
+    for end in range(1, len(path)):
+        try:
+            found = slots(manifest, path[:end])
+        except InvalidInput:
+            return False
+        if len(found) == 1 and isinstance(found[0].holder[found[0].key], str):
+            holder, key, _ = found[0]
+            from gitsync.render.yaml.structured_text import with_value  # late: it loads PyYAML
+
+            changed = with_value(holder[key], path[end:], value)
+            if changed is not None:
+                holder[key] = changed
+            return changed is not None
+    return False
+
+
+def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, path: str) -> Any:
+    """Return the new value of a field; a plain one keeps the type it had."""
+    present = slot.holder[slot.key]
+    delimiter = options.get("delimiter")
+    text = text_of(value)
+    if delimiter:
+        if isinstance(present, dict | list):
+            raise _not_plain()
+        text = _inserted(text_of(present).split(delimiter), text, options.get("index") or 0, delimiter)
+    if isinstance(present, dict | list):
+        return text if delimiter else copy_value(value)
+    if isinstance(value, dict | list):
+        text = ""
+    if slot.is_new:
+        return resolve(text)
+    if isinstance(present, str):
+        return text
+    typed = resolve(text)
+    if type(typed) is not type(present) and not (isinstance(typed, int) and isinstance(present, float)):
+        raise InvalidInput(
+            f"the field {path} holds {text_of(present) or 'null'}, which cannot become {text!r}",
+            subject=subject,
+            cure="quote the value in the target, so that it is a text",
+        )
+    return typed
+
+
+def _inserted(parts: list[str], text: str, index: int, delimiter: str) -> str:
+    if index < 0:
+        parts.insert(0, text)
+    elif index >= len(parts):
+        parts.append(text)
+    else:
+        parts[index] = text
+    return delimiter.join(parts)

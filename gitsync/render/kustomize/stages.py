@@ -1,0 +1,195 @@
+"""Stages: the transformers that a kustomization file asks for, in the order Kustomize runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.render.build_cache import Act, told
+from gitsync.render.kustomize import plugins, replacements, transformers
+from gitsync.render.kustomize.build_context import Session
+from gitsync.render.kustomize.config import TransformerConfig, spec_from
+from gitsync.render.kustomize.files import join
+from gitsync.render.kustomize.kustomization import Kustomization
+from gitsync.render.kustomize.loader import Loader
+from gitsync.render.patch.patches import Patch, Patcher, read_patch
+from gitsync.render.provenance.recorder import Told
+from gitsync.render.resources.field_spec import FieldSpec, merge_specs
+from gitsync.render.resources.name_index import Names
+from gitsync.render.resources.resource import Gvk, Resource
+
+METADATA_LABELS: Final = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
+
+
+class Stage(NamedTuple):
+    """One transformer with the place of its configuration."""
+
+    kind: str
+    where: str
+    act: Act
+    key: Hashable = None
+    """All that it is told, where it treats each resource by itself; None for one that looks at all of them."""
+    check: Callable[[], None] | None = None
+    """What all resources must meet afterwards."""
+    name: str = ""
+    namespace: str = ""
+    configured_in: str = ""
+    times: int = 1
+    """How often ``buildMetadata`` names it."""
+    apart: str = ""
+    """Where set, a memo keeps it apart from what is not so named: it changes often, and then concerns few resources."""
+    told: Told | None = None
+    """What says field by field what is set, where something does."""
+
+
+class Stages:
+    """Read what a kustomization's transformers need, and make a stage of each."""
+
+    def __init__(
+        self,
+        file: Kustomization,
+        loader: Loader,
+        resources: list[Resource],
+        config: TransformerConfig,
+        session: Session,
+    ) -> None:
+        self._file = file
+        self._loader = loader
+        self._resources = resources
+        self._config = config
+        self._session = session
+        self._by_name = Names(session.scopes)
+        self._patcher = Patcher(resources, session.scopes, session.schema, session.steps)
+
+    def all(self) -> list[Stage]:
+        """Return the transformers in the order of Kustomize; their files have been read."""
+        return [
+            *self._legacy_merges(),
+            *self._patches("patches", "PatchTransformer"),
+            *self._names(),
+            *self._labels(),
+            *self._patches("patchesJson6902", "PatchJson6902Transformer"),
+            *self._replicas(),
+            *self._images(),
+            *self._replacements(),
+        ]
+
+    def _legacy_merges(self) -> Iterator[Stage]:
+        for index, item in self._file.rows("patchesStrategicMerge"):
+            where = self._file.where("patchesStrategicMerge", index)
+            with self._session.noting:
+                text, name = (item, where) if "\n" in item else self._read(item, where)
+                patch = read_patch(text, name, {}, where, is_legacy=True)
+                yield self._patch_stage("PatchStrategicMergeTransformer", patch, times=0 if index else 1)
+
+    def _patches(self, field: str, kind: str) -> Iterator[Stage]:
+        for index, item in self._file.rows(field):
+            with self._session.noting:
+                yield self._patch_stage(kind, self._patch(item, self._file.where(field, index)))
+
+    def _patch(self, item: Mapping[str, Any], where: str) -> Patch:
+        path, inline = item.get("path"), (item.get("patch") or "").strip()
+        if bool(path) is bool(inline):
+            raise InvalidInput(
+                "the patch has path and patch" if path else "the patch has neither path nor patch",
+                where=where,
+                cure="keep one of them" if path else "add one of them",
+            )
+        text, name = self._read(path, where) if path else (inline, where)
+        return read_patch(text, name, item, where)
+
+    def _read(self, path: str, where: str) -> tuple[bytes, str]:
+        return self._loader.read(path, where), join(self._file.folder, path)
+
+    def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
+        key = ("patch", patch.key) if patch.target is not None else None
+        return Stage(
+            kind, patch.where, partial(self._patcher.apply, patch), key, times=times, apart="patches", told=patch.told
+        )
+
+    def _names(self) -> Iterator[Stage]:
+        fields, config, scopes = self._file.fields, self._config, self._session.scopes
+        if fields.get("namespace"):
+            namespace = fields["namespace"]
+            act = partial(transformers.set_namespace, namespace=namespace, specs=config.namespace, scopes=scopes)
+            check = partial(transformers.refuse_twins, self._resources, namespace, scopes)
+            key = ("namespace", told(namespace), config.namespace)
+            yield Stage("NamespaceTransformer", self._file.where("namespace"), act, key, check)
+        for field, kind, specs in (
+            ("namePrefix", "PrefixTransformer", config.name_prefix),
+            ("nameSuffix", "SuffixTransformer", config.name_suffix),
+        ):
+            if fields.get(field):
+                is_prefix = field == "namePrefix"
+                act = partial(
+                    transformers.add_affix, affix=fields[field], specs=specs, scopes=scopes, is_prefix=is_prefix
+                )
+                yield Stage(kind, self._file.where(field), act, (field, told(fields[field]), specs))
+
+    def _labels(self) -> Iterator[Stage]:
+        rows = self._file.rows("labels")
+        for index, label in rows:
+            specs = _label_specs(label, self._config)
+            stage = self._entries(
+                "LabelTransformer", self._file.where("labels", index), label.get("pairs") or {}, specs
+            )
+            # Kustomize goes over commonLabels too where there are labels
+            is_last = index == len(rows) - 1 and not self._file.fields.get("commonLabels")
+            yield stage._replace(times=2) if is_last else stage
+        for field, kind, specs in (
+            ("commonLabels", "LabelTransformer", self._config.common_labels),
+            ("commonAnnotations", "AnnotationsTransformer", self._config.common_annotations),
+        ):
+            if self._file.fields.get(field):
+                yield self._entries(kind, self._file.where(field), self._file.fields[field], specs)
+
+    @staticmethod
+    def _entries(kind: str, where: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...]) -> Stage:
+        act = partial(transformers.set_entries, entries=entries, specs=specs)
+        return Stage(kind, where, act, ("entries", told(entries), specs))
+
+    def _replicas(self) -> Iterator[Stage]:
+        for index, replica in self._file.rows("replicas"):
+            act = partial(
+                self._scale,
+                name=replica.get("name") or "",
+                count=replica.get("count") or 0,
+                specs=self._config.replicas,
+                scopes=self._session.scopes,
+                steps=self._session.steps,
+            )
+            yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
+
+    def _scale(self, resources: Sequence[Resource], name: str, **told: Any) -> None:
+        transformers.set_replicas(self._by_name.among(resources, {"name": name}), name, **told)
+
+    def _images(self) -> Iterator[Stage]:
+        images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
+        if images:
+            act = partial(transformers.set_images, images=images)
+            key = ("images", told([image for image, _ in images]), self._config.images)
+            where = self._file.where("images")
+            yield Stage("ImageTagTransformer", where, act, key, times=len(images), apart="images")
+
+    def _replacements(self) -> Iterator[Stage]:
+        for index, item in self._file.rows("replacements"):
+            where = self._file.where("replacements", index)
+            with self._session.noting:
+                found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
+                yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
+
+    def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
+        session, by_regex = self._session, self._file.selects_by_regex
+        for one in found:
+            replacements.replace(resources, one, session.scopes, session.steps, self._by_name, by_regex=by_regex)
+
+
+def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:
+    specs = merge_specs(tuple(spec_from(one) for one in label.get("fields") or ()), config.labels)
+    if label.get("includeSelectors"):
+        specs = merge_specs(specs, config.common_labels)
+    elif label.get("includeTemplates"):
+        specs = merge_specs(specs, config.template_labels)
+    return merge_specs(specs, (METADATA_LABELS,))

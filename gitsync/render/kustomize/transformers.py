@@ -1,0 +1,322 @@
+"""The transformers of a kustomization file that set single fields: namespace, names, labels, replicas, images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.build_cache import Steps, told
+from gitsync.render.kustomize.generators import name_hash
+from gitsync.render.kustomize.internal_annotations import wants_hash
+from gitsync.render.resources.field_spec import FieldSpec, visit
+from gitsync.render.resources.resource import Gvk, Resource, gvk_of
+from gitsync.render.resources.scopes import Scopes
+from gitsync.render.resources.selectors import compile_pattern
+from gitsync.render.yaml.scalar_types import styled, text_of
+from gitsync.render.yaml.scalars import resolve
+
+_BINDINGS: Final = ("RoleBinding", "ClusterRoleBinding")
+_KEEP_NAME: Final = (
+    Gvk("", "", "CustomResourceDefinition"),
+    Gvk("apiregistration.k8s.io", "", "APIService"),
+    Gvk("", "", "Namespace"),
+)
+_NAMESPACE: Final = FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
+_TAG: Final = r"(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?"
+_PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
+"""Names that are matched in linear time by any engine, though each dot in them stands for any character."""
+
+
+def set_namespace(
+    resources: Iterable[Resource],
+    namespace: str,
+    specs: Sequence[FieldSpec],
+    scopes: Scopes,
+    *,
+    only_unset: bool = False,
+    subjects: str = "defaultOnly",
+) -> None:
+    """Put the resources into a namespace, with the fields that name their own namespace."""
+    for resource in resources:
+        scopes.remember(resource)
+        put_namespace(resource, namespace, specs, scopes, only_unset=only_unset, subjects=subjects)
+
+
+def refuse_twins(resources: Sequence[Resource], namespace: str, scopes: Scopes) -> None:
+    """Refuse resources that have become the same in their namespace."""
+    ids = scopes.ids_of(resources)
+    if len(set(ids)) == len(ids):
+        return
+    seen: dict[object, Resource] = {}
+    for one, resource in zip(ids, resources, strict=True):
+        other = seen.setdefault(one, resource)
+        if other is not resource:
+            raise InvalidInput(
+                f"the namespace {namespace} would hold it twice",
+                where=resource.origin.file,
+                subject=str(one),
+                cure=f"rename one of them; the other is in {other.origin.file}",
+            )
+
+
+def put_namespace(
+    resource: Resource,
+    namespace: str,
+    specs: Sequence[FieldSpec],
+    scopes: Scopes,
+    *,
+    only_unset: bool = False,
+    subjects: str = "none",
+) -> None:
+    """Put one resource into a namespace, with its fields that name it."""
+    gvk = resource.gvk
+    manifest = resource.editable
+
+    def put(holder: Any, key: Any) -> None:
+        value = holder[key]
+        if isinstance(value, dict | list):
+            raise InvalidInput(
+                f"the namespace cannot be written to {key}, which is not a plain value",
+                where=resource.origin.file,
+                subject=str(scopes.id_of(resource)),
+                cure="correct the field spec of the namespace transformer",
+            )
+        if not only_unset or not text_of(value):
+            holder[key] = namespace
+
+    if not scopes.is_cluster_scoped(gvk):
+        visit(manifest, _NAMESPACE, put, str)
+    is_binding = gvk.kind in _BINDINGS
+    if is_binding:
+        for subject in _subjects(manifest, subjects):
+            subject.setdefault("namespace", "")
+            put(subject, "namespace")
+    for spec in specs:
+        if spec.path == "metadata/namespace" or (is_binding and spec.path == "subjects/namespace"):
+            continue
+        if spec.path == "metadata/name" and (gvk.group, gvk.version) != ("", "v1"):
+            continue
+        if spec.gvk.selects(gvk):
+            visit(manifest, spec, put, str)
+
+
+def _subjects(manifest: Manifest, which: str) -> Iterator[dict[str, Any]]:
+    found = manifest.get("subjects")
+    for subject in found if isinstance(found, list) and which != "none" else ():
+        if isinstance(subject, dict) and (
+            subject.get("kind") == "ServiceAccount"
+            if which == "allServiceAccounts"
+            else subject.get("name") == "default"
+        ):
+            yield subject
+
+
+def add_affix(
+    resources: Iterable[Resource], affix: str, specs: Sequence[FieldSpec], scopes: Scopes, *, is_prefix: bool
+) -> None:
+    """Put a prefix or a suffix to the names; kinds whose name means something else keep it."""
+    put = _affix(affix, is_prefix)
+    by_gvk: dict[Gvk, list[FieldSpec]] = {}
+    for resource in resources:
+        original = scopes.original_id(resource).gvk
+        if original not in by_gvk:
+            is_kept = any(gvk.selects(original) for gvk in _KEEP_NAME)
+            by_gvk[original] = [] if is_kept else [spec for spec in specs if spec.gvk.selects(original)]
+        for spec in by_gvk[original]:
+            if spec.path == "metadata/name":
+                scopes.remember(resource)
+                if is_prefix:
+                    resource.prefixes += (affix,)
+                else:
+                    resource.suffixes += (affix,)
+            with _placed(resource):
+                visit(resource.editable, spec, put, str)
+
+
+def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
+    def put(holder: Any, key: Any) -> None:
+        _refuse_collection(holder, key)
+        name = text_of(holder[key])
+        holder[key] = affix + name if is_prefix else name + affix
+
+    return put
+
+
+def _refuse_collection(holder: Any, key: Any) -> None:
+    if isinstance(holder[key], dict | list):
+        raise InvalidInput(f"{key} is not a plain value", cure="correct the field, or the path that leads to it")
+
+
+def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
+    """Set labels or annotations in all the fields that hold them."""
+    unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
+
+    def put(holder: Any, key: Any) -> None:
+        if holder[key] is not None and not isinstance(holder[key], dict):
+            raise InvalidInput(f"{key} must be a mapping, so nothing can be added to it", cure="correct the field")
+        if holder[key] is not None:
+            for name in unusual.keys() - holder[key].keys():
+                raise InvalidInput(
+                    f"{name!r} cannot become a key of {key}: without quotes YAML reads it as {unusual[name]!r}",
+                    cure="choose a key that is a text in any case",
+                )
+            holder[key].update(entries)
+
+    by_gvk: dict[Gvk, list[FieldSpec]] = {}
+    for resource in resources:
+        gvk = resource.gvk
+        if gvk not in by_gvk:
+            by_gvk[gvk] = [spec for spec in specs if spec.gvk.selects(gvk)]
+        if by_gvk[gvk]:
+            manifest = resource.editable
+            with _placed(resource):
+                for spec in by_gvk[gvk]:
+                    visit(manifest, spec, put, dict)
+
+
+@contextmanager
+def _placed(resource: Resource) -> Iterator[None]:
+    """Say which file the resource is in, where something in it is refused."""
+    try:
+        yield
+    except InvalidInput as error:
+        if error.where:
+            raise
+        subject = error.subject or f"{resource.gvk.kind} {resource.name}"
+        raise InvalidInput(error.what, where=resource.origin.file, subject=subject, cure=error.cure) from None
+
+
+def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: Steps) -> None:
+    """Give generated resources the names that stand for their content."""
+
+    def add(generated: Iterable[Resource]) -> None:
+        for resource in generated:
+            scopes.remember(resource)
+            resource.set_meta("name", f"{resource.name}-{name_hash(resource.manifest)}")
+
+    steps.run("hash", [resource for resource in resources if resource.needs_hash or wants_hash(resource.manifest)], add)
+
+
+def set_replicas(
+    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes, steps: Steps
+) -> None:
+    """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
+
+    def put(holder: Any, key: Any) -> None:
+        _refuse_collection(holder, key)
+        holder[key] = styled(count, holder[key])
+
+    def fitting(resource: Resource) -> list[FieldSpec]:
+        kinds = [one.gvk for one in scopes.all_ids(resource) if one.name == name]
+        return [spec for spec in specs if any(spec.gvk.selects(gvk) for gvk in kinds)]
+
+    def put_all(found: Iterable[Resource]) -> None:
+        for resource in found:
+            for spec in fitting(resource):
+                if spec.gvk.selects(resource.gvk):
+                    with _placed(resource):
+                        visit(resource.editable, spec, put, int)
+
+    found = [resource for resource in resources if fitting(resource)]
+    steps.run(("replicas", told([name, count]), tuple(specs)), found, put_all)
+    if not found:
+        kinds = ", ".join(spec.gvk.kind or "any kind" for spec in specs)
+        raise InvalidInput(
+            f"no resource with the name {name} has replicas (looked for {kinds})", cure="correct the name"
+        )
+
+
+def set_images(resources: Iterable[Resource], images: Sequence[tuple[Mapping[str, str], Sequence[FieldSpec]]]) -> None:
+    """Change name, tag or digest of the images of containers, in any kind, and in the fields of the specs."""
+    matchers = [_image_matcher(image.get("name") or "") for image, _ in images]
+    rules = [(_image_setter(image, matches), specs) for (image, specs), matches in zip(images, matchers, strict=True)]
+    for resource in resources:
+        with _placed(resource):
+            # Before a manifest is copied, it is worth a look whether anything in it will change.
+            if not resource.shared or _has_image(resource.manifest, rules, matchers):
+                _put_images(resource.editable, rules)
+
+
+_ImageRule: TypeAlias = tuple[Callable[[Any, Any], None], Sequence[FieldSpec]]
+
+
+def _has_image(manifest: Manifest, rules: Iterable[_ImageRule], matchers: Iterable[Callable[[str], bool]]) -> bool:
+    """Return whether any rule changes the manifest, or refuses it."""
+    found: list[Any] = []
+
+    def note(holder: Any, key: Any) -> None:
+        found.append(holder[key])
+
+    _put_images(manifest, [(note, specs) for _, specs in rules])
+    return any(isinstance(one, dict | list) or any(matches(text_of(one)) for matches in matchers) for one in found)
+
+
+def _put_images(manifest: Manifest, rules: Iterable[_ImageRule]) -> None:
+    gvk = gvk_of(manifest)
+    holders = [] if gvk.kind == "CustomResourceDefinition" else list(_container_images(manifest))
+    for put, specs in rules:
+        for holder in holders:
+            put(holder, "image")
+        for spec in specs:
+            if spec.gvk.selects(gvk):
+                visit(manifest, spec, put)
+
+
+def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Yield each container with an image, wherever ``containers`` or ``initContainers`` stand."""
+    waiting: list[Any] = [manifest]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            for key, value in node.items():
+                if isinstance(value, dict):
+                    waiting.append(value)
+                elif isinstance(value, list):
+                    waiting.append(value)
+                    if key in ("containers", "initContainers"):
+                        yield from (item for item in value if isinstance(item, dict) and "image" in item)
+        else:
+            waiting += [item for item in node if isinstance(item, dict | list)]
+
+
+def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> Callable[[Any, Any], None]:
+    def put(holder: Any, key: Any) -> None:
+        _refuse_collection(holder, key)
+        value = text_of(holder[key])
+        if holder[key] is None or not matches(value):
+            return
+        name, tag, digest = split_image(value)
+        name = image.get("newName") or name
+        if image.get("newTag") or image.get("digest"):
+            tag, digest = image.get("newTag") or "", image.get("digest") or ""
+        elif image.get("tagSuffix"):
+            tag, digest = tag + image["tagSuffix"], ""
+        holder[key] = name + (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
+
+    return put
+
+
+def _image_matcher(name: str) -> Callable[[str], bool]:
+    """Return whether an image has a name, which may be a regular expression, and any tag or digest."""
+    if _PLAIN_IMAGE.fullmatch(name):
+        plain = re.compile(name + _TAG)
+        return lambda value: plain.fullmatch(value) is not None
+    expression = compile_pattern(f"^{name}{_TAG}$")
+    return lambda value: expression.search(value) is not None
+
+
+def split_image(image: str) -> tuple[str, str, str]:
+    """Return name, tag and digest of an image reference; a port in the registry is part of the name."""
+    start = max(image.find("/"), 0)
+    at, colon = image.find("@", start), image.find(":", start)
+    if at >= 0 and (colon < 0 or at < colon):
+        return image[:at], "", image[at + 1 :]
+    if colon < 0:
+        return image, "", ""
+    if at >= 0:
+        return image[:colon], image[colon + 1 : at], image[at + 1 :]
+    return image[:colon], image[colon + 1 :], ""

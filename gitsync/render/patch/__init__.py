@@ -1,0 +1,1 @@
+"""Patches of a build: strategic merge, JSON patch, and the schemas that strategic merges follow."""

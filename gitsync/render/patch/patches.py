@@ -1,0 +1,197 @@
+"""Patches: read strategic merge and JSON patches, find what they mean, and apply them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.build_cache import Steps, told
+from gitsync.render.kustomize.internal_annotations import may_change_kind, may_rename
+from gitsync.render.kustomize.loader import objects_in
+from gitsync.render.patch import json_patch, strategic_merge
+from gitsync.render.patch.merge_keys import Schema
+from gitsync.render.provenance.recorder import Text, Told
+from gitsync.render.resources.resource import Id, Resource, gvk_of
+from gitsync.render.resources.scopes import Scopes
+from gitsync.render.resources.selectors import select
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.scalar_types import text_of
+
+
+class Patch(NamedTuple):
+    """What one entry of ``patches`` holds: merge patches, or the operations of one JSON patch."""
+
+    merges: tuple[Manifest, ...]
+    operations: tuple[dict[str, Any], ...]
+    target: Mapping[str, Any] | None
+    may_rename: bool
+    may_change_kind: bool
+    where: str
+    key: Hashable
+    """What it says, for a memo."""
+    is_legacy: bool = False
+    texts: tuple[tuple[Text, Manifest], ...] = ()
+    """The merge patches with the file each stands in, where it is a file."""
+
+    @property
+    def told(self) -> Told:
+        """What the patch says, for provenance."""
+        return Told(self.where, self.texts)
+
+
+def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
+    """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
+    documents = read_all(text, file)
+    # Kustomize reads only the first document of a JSON patch
+    operations = json_patch.read_operations(text, documents[0], file) if documents else None
+    if operations is None and not all(isinstance(document, dict) for document in documents):
+        raise InvalidInput(
+            "the patch is neither a strategic merge patch nor a JSON patch",
+            where=where,
+            cure="write an object with apiVersion, kind and metadata.name, or a list of operations",
+        )
+    if text and not documents:
+        raise InvalidInput("the patch is empty", where=where, cure="write a patch, or remove the entry")
+    objects = [] if operations is not None else objects_in(text, file)
+    merges = tuple(manifest for _, manifest in objects)
+    target = entry.get("target")
+    if target is None and not merges:
+        raise InvalidInput("the patch has no target", where=where, cure="add a target")
+    if target is not None and len(merges) > 1:
+        raise InvalidInput(
+            "one entry of patches holds several strategic merge patches, which cannot share a target",
+            where=where,
+            cure="remove the target, or give each patch an entry of its own",
+        )
+    options = entry.get("options") or {}
+    return Patch(
+        merges,
+        tuple(operations or ()),
+        target,
+        bool(options.get("allowNameChange")) or any(map(may_rename, merges)),
+        bool(options.get("allowKindChange")) or any(map(may_change_kind, merges)),
+        where,
+        (text, told(target), told(options), is_legacy),
+        is_legacy,
+        tuple((Text(file, text, document), manifest) for document, manifest in objects)
+        if isinstance(text, bytes)
+        else (),
+    )
+
+
+class Patcher:
+    """Apply patches to the resources of one kustomization, finding targets by index."""
+
+    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema, steps: Steps) -> None:
+        self._resources = resources
+        self._scopes = scopes
+        self._schema = schema
+        self._steps = steps
+        self._by_id: dict[Id, list[Resource]] | None = None
+
+    def apply(self, patch: Patch, resources: Sequence[Resource]) -> None:
+        """
+        Apply one patch to those it means; raise InvalidInput, with its place, where it does not fit.
+
+        Those that it names are looked for among all resources, those that it selects among the given ones.
+        """
+        try:
+            if patch.target is None:
+                for position, merge in enumerate(patch.merges):
+                    act = partial(self._merge_all, merge=merge, patch=patch)
+                    self._steps.run((patch.key, position), [self._named(merge)], act)
+                    if patch.may_rename or patch.may_change_kind:
+                        self._by_id = None
+                return
+            for merge in patch.merges:
+                self._merge_all(select(resources, patch.target, self._scopes), merge, patch)
+            if not patch.merges:
+                for target in select(resources, patch.target, self._scopes):
+                    self._scopes.remember(target)
+                    self.operate(target, patch.operations)
+        except InvalidInput as error:
+            raise InvalidInput(
+                error.what, where=error.where or patch.where, subject=error.subject, cure=error.cure
+            ) from None
+
+    def operate(self, target: Resource, operations: Sequence[dict[str, Any]]) -> None:
+        """Apply the operations of a JSON patch to one resource."""
+        if target.previous or target.behavior:  # Kustomize then has notes of its own in the annotations
+            meta = target.editable.get("metadata")
+            if isinstance(meta, dict) and meta.get("annotations") is None:
+                meta["annotations"] = {}
+        subject = str(self._scopes.id_of(target))
+        try:
+            target.put(json_patch.apply(target.editable, operations))
+            target.check_names()
+            if json_patch.replaces_annotations(operations):
+                target.forget_origin()
+                meta = target.editable.get("metadata")
+                if meta and not isinstance(meta.get("annotations", {}), dict):
+                    meta["annotations"] = {}  # where Kustomize writes its notes again
+        except InvalidInput as error:
+            raise InvalidInput(error.what, subject=subject, cure=error.cure) from None
+
+    def _named(self, merge: Manifest) -> Resource:
+        """Return the one resource that has, or had, the id that a merge patch names."""
+        if self._by_id is None:
+            self._by_id = {}
+            for resource in self._resources:
+                for one in dict.fromkeys(self._scopes.all_ids(resource)):
+                    self._by_id.setdefault(one, []).append(resource)
+        meta = merge.get("metadata") or {}
+        gvk = gvk_of(merge)
+        wanted = Id(gvk, self._scopes.effective(gvk, text_of(meta.get("namespace"))), text_of(meta.get("name")))
+        found = [one for one in self._by_id.get(wanted) or () if one.manifest]
+        if len(found) != 1:
+            what = f"{len(found)} resources match" if found else "no resource matches"
+            raise InvalidInput(
+                f"{what} the patch for {gvk} {wanted.name}",
+                subject=str(wanted),
+                cure="correct apiVersion, kind, name and namespace, or give the patch a target",
+            )
+        return found[0]
+
+    def _merge_all(self, targets: Sequence[Resource], merge: Manifest, patch: Patch) -> None:
+        for target in targets:
+            self._merge(target, merge, patch)
+
+    def _merge(self, target: Resource, merge: Manifest, patch: Patch) -> None:
+        if not target.manifest:
+            return
+        name, namespace, kind = target.name, target.namespace, text_of(target.manifest.get("kind"))
+        if patch.may_rename or patch.may_change_kind:
+            self._scopes.remember(target)
+        if patch.target is not None or patch.is_legacy:
+            merge = _retargeted(merge, target.manifest)
+        try:
+            merged = strategic_merge.merge(target.editable, merge, self._schema)
+        except InvalidInput as error:
+            raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
+        target.put(merged or {})
+        if merged is None:
+            return
+        if strategic_merge.replaces_annotations(merge):
+            target.forget_past()
+        if not patch.may_change_kind:
+            merged["kind"] = kind
+        if not patch.may_rename:
+            target.set_meta("name", name)
+        target.set_meta("namespace", namespace)
+
+
+def _retargeted(merge: Manifest, manifest: Manifest) -> Manifest:
+    """Return a patch for another object: of its version, and with labels and annotations as texts."""
+    meta = dict(merge.get("metadata") or {})
+    for member in ("labels", "annotations"):
+        values = meta.pop(member, None)
+        if values and isinstance(values, dict):
+            meta[member] = {key: "null" if value is None else text_of(value) for key, value in values.items()}
+    changed = {**merge, "metadata": meta}
+    changed.pop("apiVersion", None)
+    if manifest.get("apiVersion") is not None:
+        changed["apiVersion"] = manifest["apiVersion"]
+    return changed

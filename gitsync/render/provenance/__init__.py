@@ -1,0 +1,1 @@
+"""Where each field of a rendered object was set: recording, tracing, and locating lines."""

@@ -1,0 +1,1 @@
+"""The resource model of a build: resources, names, selectors, scopes, field paths."""

@@ -1,0 +1,182 @@
+"""Field paths of replacements: ``spec.containers.[name=web].image``, with indexes and ``*`` for every item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.render.resources.field_spec import split_path
+from gitsync.render.resources.selectors import compile_pattern
+from gitsync.render.yaml.scalar_types import text_of
+
+_MISSING: Final = object()
+
+
+class Slot(NamedTuple):
+    """A place in a manifest that can be read and written."""
+
+    holder: Any
+    key: Any
+    is_new: bool = False
+
+
+@lru_cache(maxsize=4096)
+def split(path: str) -> tuple[str, ...]:
+    r"""Return the parts of a path; what stands in brackets is one part, and ``\.`` is a literal dot."""
+    parts: list[str] = []
+    for piece in split_path(path, "."):
+        if parts and parts[-1].startswith("[") and not parts[-1].endswith("]"):
+            parts[-1] += f".{piece}"
+            if parts[-1].endswith("]") and "=" not in parts[-1]:
+                parts[-1] = parts[-1][1:-1]
+        else:
+            parts.append(piece)
+    return tuple(parts)
+
+
+def lookup(value: Any, path: Sequence[str], default: Any = None) -> Any:
+    """Return the value at a path, which may hold indexes, ``-`` for the last item, and ``[key=value]``."""
+    for part in (part.strip() for part in path):
+        if not part:
+            continue
+        if value is None:
+            return default
+        if part.isdigit() or part == "-":
+            if not isinstance(value, list):
+                raise InvalidInput(f"{part} is an index, but {_shape(value)} has none", cure="correct the path")
+            index = len(value) - 1 if part == "-" else int(part)
+            if not 0 <= index < len(value):
+                return default
+            value = value[index]
+        elif _is_match(part):
+            if not isinstance(value, list):
+                raise InvalidInput(f"{part} selects an item, but {_shape(value)} has none", cure="correct the path")
+            key, wanted = _key_value(part)
+            value = next((item for item in value if _has(item, key, wanted)), _MISSING)
+            if value is _MISSING:
+                return default
+        else:
+            if not isinstance(value, dict):
+                raise InvalidInput(f"{part} is not in {_shape(value)}", cure="correct the path")
+            if part not in value:
+                return default
+            value = value[part]
+    return value
+
+
+def _has(item: Any, key: str, wanted: str) -> bool:
+    if not key:
+        return not isinstance(item, dict | list) and text_of(item) == wanted
+    return isinstance(item, dict) and key in item and text_of(item[key]) == wanted
+
+
+def slots(root: Any, path: Sequence[str], create: Callable[[], Any] | None = None) -> list[Slot]:
+    """
+    Return every place that a path leads to; with ``create``, missing parts are made and end in its value.
+
+    ``*`` leads to every item of a list, and ``[key=value]`` to those whose value matches the expression.
+    """
+    return list(_walk(Slot({"": root}, ""), tuple(path), create))
+
+
+def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
+    if not path:
+        yield slot
+        return
+    node = slot.holder[slot.key]
+    part, rest = path[0], path[1:]
+    if part.isdigit():
+        yield from _index(node, int(part), rest, create)
+    elif _is_match(part):
+        yield from _matching(node, part, rest, create)
+    elif not part:
+        if isinstance(node, dict | list):
+            raise InvalidInput(f"an empty part of the path leads to {_shape(node)}", cure="correct the path")
+        yield from _walk(slot, rest, create)
+    elif part == "*":
+        for position in range(len(_items(node, part))):
+            yield from _walk(Slot(node, position), rest, create)
+    elif node is None and create is None:
+        return
+    elif not isinstance(node, dict):
+        raise InvalidInput(f"{part} is not in {_shape(node)}", cure="correct the path")
+    else:
+        is_new = part not in node
+        if is_new:
+            if create is None:
+                return
+            node[part] = _fresh(rest, create)
+        yield from _walk(Slot(node, part, is_new), rest, create)
+
+
+def _index(node: Any, index: int, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
+    items = _items(node, str(index))
+    is_new = index == len(items) and create is not None
+    if is_new and create is not None:
+        items.append(_fresh(rest, create))
+    if index >= len(items):
+        raise InvalidInput(f"the path names item {index}, but the list has {len(items)}", cure="correct the path")
+    yield from _walk(Slot(items, index, is_new), rest, create)
+
+
+def _matching(node: Any, part: str, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
+    key, wanted = _key_value(part)
+    items = _items(node, part)
+    found = list(_matches(items, key, wanted, rest, create))
+    if not found and create is not None:
+        items.append({key: wanted} if key else wanted)
+        found = list(_matches(items, key, wanted, rest, create))
+    yield from found
+
+
+def _matches(
+    items: list[Any], key: str, wanted: str, rest: tuple[str, ...], create: Callable[[], Any] | None
+) -> Iterator[Slot]:
+    expression = _expression(wanted)
+    for position, item in enumerate(items):
+        if not key:
+            if not isinstance(item, dict | list) and expression(text_of(item)):
+                yield Slot(items, position)
+        elif isinstance(item, dict) and key in item and expression(text_of(item[key])):
+            yield from _walk(Slot(items, position), rest, create)
+
+
+@lru_cache(maxsize=4096)
+def _expression(wanted: str) -> Callable[[str], bool]:
+    """Return whether a text contains what an expression matches, as Kustomize does."""
+    if wanted.replace("-", "").replace("_", "").replace("/", "").isalnum():
+        return lambda text: wanted in text
+    expression = compile_pattern(wanted)
+    return lambda text: expression.search(text) is not None
+
+
+def _items(node: Any, part: str) -> list[Any]:
+    if node is None:
+        return []
+    if not isinstance(node, list):
+        raise InvalidInput(f"{part} selects an item, but {_shape(node)} has none", cure="correct the path")
+    return node
+
+
+def _is_match(part: str) -> bool:
+    return part.startswith("[") and part.endswith("]")
+
+
+def _key_value(part: str) -> tuple[str, str]:
+    key, equals, value = part[1:-1].partition("=")
+    if not equals:
+        raise InvalidInput(f"{part} is not of the form [key=value]", cure="correct the path")
+    return key, value
+
+
+def _fresh(rest: tuple[str, ...], create: Callable[[], Any]) -> Any:
+    """Return what a missing part becomes, judged by the part that follows it."""
+    if not any(rest):
+        return create()
+    return [] if _is_match(rest[0]) or rest[0].isdigit() else {}
+
+
+def _shape(value: Any) -> str:
+    return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a plain value"

@@ -1,0 +1,264 @@
+"""Resource: a manifest on its way through a build, with the names it had before."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.yaml.scalar_types import text_of
+
+NOT_NAMESPACED: Final = "_non_namespaceable_"
+"""The effective namespace of cluster-scoped kinds, as Kustomize writes it."""
+DEFAULT_NAMESPACE: Final = "default"
+_LARGEST_COPY: Final = 1 << 17
+_TEXT_UNIT: Final = 64
+
+
+class Gvk(NamedTuple):
+    """Group, version and kind; as a selector, an empty member matches anything."""
+
+    group: str
+    version: str
+    kind: str
+
+    def selects(self, other: Gvk) -> bool:
+        """Return whether every member that is set here equals the other's."""
+        return (
+            (not self.kind or self.kind == other.kind)
+            and (not self.group or self.group == other.group)
+            and (not self.version or self.version == other.version)
+        )
+
+    def __str__(self) -> str:
+        return ".".join((self.kind or "[noKind]", self.version or "[noVer]", self.group or "[noGrp]"))
+
+
+class Id(NamedTuple):
+    """What identifies a resource within a build; equal ids may not meet."""
+
+    gvk: Gvk
+    namespace: str
+    """The effective namespace: ``default`` where none is set, NOT_NAMESPACED for cluster-scoped kinds."""
+    name: str
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace not in (NOT_NAMESPACED, DEFAULT_NAMESPACE) else ""
+        return f"{self.gvk.kind} {place}{self.name}"
+
+
+class Origin(NamedTuple):
+    """Where a document stands: a file of the tree and the index of the document in it."""
+
+    file: str
+    document: int
+
+
+class Step(NamedTuple):
+    """A file an object was read from, or a generator or transformer and the file that configures it."""
+
+    path: str = ""
+    configured_in: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+def gvk_of(manifest: Manifest) -> Gvk:
+    """Return the group, version and kind of a manifest; absent members are empty."""
+    version, kind = manifest.get("apiVersion"), manifest.get("kind")
+    if type(version) is type(kind) is str:  # nearly all
+        return _gvk(version, kind)
+    return _gvk(text_of(version), text_of(kind))
+
+
+@lru_cache(maxsize=4096)
+def _gvk(api_version: str, kind: str) -> Gvk:
+    group, slash, version = api_version.partition("/")
+    return Gvk(group, version, kind) if slash else Gvk("", api_version, kind)
+
+
+def copy_value(value: Any) -> Any:
+    """Return a copy that shares no collection with the value."""
+    if isinstance(value, dict):
+        return {key: copy_value(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_value(item) if isinstance(item, dict | list) else item for item in value]
+    return value
+
+
+def refuse_large(value: Any) -> None:
+    """Raise InvalidInput where a value is too large to be copied, which copies of copies soon are."""
+    waiting, weight = [value], 0
+    while waiting:
+        item = waiting.pop()
+        weight += 1 + (len(item) // _TEXT_UNIT if isinstance(item, str) else 0)
+        if weight > _LARGEST_COPY:
+            raise InvalidInput("the value is too large to be copied", cure="copy less, and not into itself")
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+
+
+class Previous(NamedTuple):
+    """A name that a resource had before a transformer changed it."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class Known:
+    """
+    A resource as it was at one point of a build: nothing of it ever changes, so builds share it.
+
+    Two resources with the same one have become what they are in the same way.
+    """
+
+    __slots__ = ("face", "id", "manifest", "prefixes", "previous", "suffixes")
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        previous: tuple[Previous, ...] = (),
+        prefixes: tuple[str, ...] = (),
+        suffixes: tuple[str, ...] = (),
+    ) -> None:
+        self.manifest = manifest
+        self.previous = previous
+        self.prefixes = prefixes
+        self.suffixes = suffixes
+        self.id: Id | None = None
+        """Its id, once somebody asked, where only the built-in kinds are cluster-scoped."""
+        self.face: Any = None
+        """How references see it, likewise."""
+
+
+class Resource:
+    """
+    One manifest of a build and what the build knows of it.
+
+    The manifest may be shared with other builds until ``editable`` is asked for.
+    """
+
+    __slots__ = (
+        *("manifest", "origin", "shared", "known", "previous", "prefixes", "suffixes"),
+        *("behavior", "needs_hash", "variables", "edits", "source", "steps"),
+    )
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        origin: Origin,
+        known: Known | None = None,
+        *,
+        behavior: str = "",
+        needs_hash: bool = False,
+        source: Step | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self.origin = origin
+        self.shared = known is not None
+        self.known = known
+        """What it is, where that may be the same as in another build; whatever changes it forgets this."""
+        self.previous: tuple[Previous, ...] = known.previous if known else ()
+        self.prefixes: tuple[str, ...] = known.prefixes if known else ()
+        self.suffixes: tuple[str, ...] = known.suffixes if known else ()
+        self.behavior = behavior
+        self.needs_hash = needs_hash
+        self.variables: tuple[str, ...] = ()
+        self.edits = 0
+        self.source = source
+        """Where ``buildMetadata`` says it comes from."""
+        self.steps: tuple[Step, ...] = ()
+        """The transformers it went through, for ``buildMetadata``."""
+
+    def become(self, known: Known) -> None:
+        """Take over what another build made of it."""
+        self.known, self.shared = known, True
+        self.manifest, self.previous = known.manifest, known.previous
+        self.prefixes, self.suffixes = known.prefixes, known.suffixes
+
+    def freeze(self) -> Known:
+        """Return what the resource is now, for other builds; from now on they share it."""
+        if self.known is None:
+            self.shared = True
+            self.known = Known(self.manifest, self.previous, self.prefixes, self.suffixes)
+        return self.known
+
+    def put(self, manifest: Manifest) -> None:
+        """Take another manifest, that is nobody else's."""
+        self.manifest, self.shared, self.known = manifest, False, None
+        self.edits += 1
+
+    @property
+    def editable(self) -> Manifest:
+        """The manifest, private to this resource and free to change in place."""
+        if self.shared:
+            self.manifest = copy_value(self.manifest)
+            self.shared = False
+        self.known = None
+        self.edits += 1
+        return self.manifest
+
+    @property
+    def gvk(self) -> Gvk:
+        """Group, version and kind as they are now."""
+        return gvk_of(self.manifest)
+
+    @property
+    def name(self) -> str:
+        """The name as it is now."""
+        return text_of((self.manifest.get("metadata") or {}).get("name"))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace as it is now, empty where none is set."""
+        return text_of((self.manifest.get("metadata") or {}).get("namespace"))
+
+    def remember(self, now: Id) -> None:
+        """Add an id to the previous ones, because a transformer is about to change it."""
+        self.previous += (Previous(now.gvk.kind, now.namespace, now.name),)
+        self.known = None
+
+    def note(self, step: Step, times: int = 1) -> None:
+        """Add a step it went through; the first one is where it comes from, if nothing else is."""
+        if self.source is None and times:
+            self.source, times = step, times - 1
+        self.steps += (step,) * times
+
+    def forget_origin(self) -> None:
+        """Forget where it comes from, as Kustomize does where its annotations are replaced."""
+        self.source, self.steps = None, ()
+
+    def forget_past(self) -> None:
+        """Forget all that Kustomize keeps in annotations."""
+        self.forget_origin()
+        self.previous, self.prefixes, self.suffixes = (), (), ()
+        self.behavior, self.needs_hash, self.known = "", False, None
+
+    def check_names(self) -> None:
+        """Raise InvalidInput where a patch or the like has left no place for a name."""
+        meta = self.manifest.get("metadata")
+        if meta is not None and not isinstance(meta, dict):
+            raise InvalidInput("metadata is no longer a mapping", cure="correct what changes it")
+        for key in ("name", "namespace"):
+            if meta and isinstance(meta.get(key), dict | list):
+                raise InvalidInput(f"metadata.{key} is no longer a text", cure="correct what changes it")
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Set a member of metadata; an empty value removes it."""
+        manifest = self.editable
+        meta = manifest.get("metadata")
+        if not isinstance(meta, dict):
+            meta = manifest["metadata"] = {}
+        if value:
+            meta[key] = value
+        else:
+            meta.pop(key, None)
+
+    def labels(self, member: str = "labels") -> dict[str, str]:
+        """Return the labels (or annotations) with their values as text."""
+        values = (self.manifest.get("metadata") or {}).get(member)
+        if not isinstance(values, dict):
+            return {}
+        return {key: "null" if value is None else text_of(value) for key, value in values.items()}

@@ -1,0 +1,1 @@
+"""YAML as Kustomize and Kubernetes read and write it: composing, scalars, source locations, output."""

@@ -1,0 +1,35 @@
+"""
+Refuse ConfigMaps in which readers of YAML 1.1 and 1.2 see different values.
+
+Kustomize reads ``debug: no`` as a string, ``kubectl apply`` as false, which a ConfigMap cannot hold. Somebody who
+wrote it meant one of them; a cluster must not get a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.render.yaml.scalars import OldFlag
+
+
+def refuse_ambiguous(manifests: Iterable[Manifest], passed: Iterable[Manifest] = ()) -> None:
+    """
+    Raise InvalidInput for a ConfigMap with ``yes``, ``no``, ``on``, ``off``, ``y`` or ``n`` without quotes.
+
+    The very objects that have passed before are not looked at again.
+    """
+    done = set(map(id, passed))
+    for manifest in manifests:
+        data = manifest.get("data")
+        if manifest.get("kind") != "ConfigMap" or id(manifest) in done or not isinstance(data, dict):
+            continue
+        found = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, OldFlag)]
+        if found:
+            raise InvalidInput(
+                f"{', '.join(found)}: a string for some readers of YAML, true or false for others",
+                subject=str(ref_of(manifest)),
+                cure="quote it",
+            )

@@ -1,0 +1,112 @@
+"""
+Read YAML as Kustomize 5.5 does, within limits, and say where something stands.
+
+Documents are split before they are parsed, as Kustomize splits them, so anchors end with their document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.render.yaml.fast_document import UNREAD, Path, block_lines, read_block
+from gitsync.render.yaml.limits import LIMITS, Limits
+
+_SEPARATOR: Final = re.compile(r"\n---(.*)\n")
+_LENIENT: Final = Limits(duplicates=True)
+_EMPTY: Final[tuple[Any, ...]] = (None, {}, [])
+
+
+def read_all(text: bytes | str, name: str = "", *, limits: Limits = LIMITS) -> list[Any]:
+    """
+    Return the documents of a YAML or JSON text as plain values that JSON can hold.
+
+    Documents that are empty, null, ``{}`` or ``[]`` are dropped. Raise InvalidInput, with ``name:line``, for
+    whatever cannot be read: the text is refused as a whole.
+    """
+    pieces = _pieces(_decode(text, name, limits), name)
+    documents = (_value(piece, name, first_line, limits) for first_line, piece in pieces)
+    return [document for document in documents if document not in _EMPTY]
+
+
+def locate(text: bytes | str, document: int, path: Sequence[str | int]) -> int:
+    """Return the line, from 1, of a value, or of the nearest value around it that the text spells out."""
+    lines = locations(text, document)
+    parts = tuple(path)
+    return next(lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines)
+
+
+@lru_cache(maxsize=4)  # the places of one document are asked for one after the other
+def locations(text: bytes | str, document: int) -> dict[Path, int]:
+    """
+    Return the line, from 1, of each value of a document that ``read_all`` returned, by its path.
+
+    A member of a mapping stands where its key does. What an alias or a merge key brings in has no line.
+    The result is shared: nobody may change it.
+    """
+    first_line, piece = _kept(text)[document]
+    lines = block_lines(piece)
+    if lines is None:
+        from gitsync.render.yaml.locations import places  # late: it loads PyYAML, which few manifests need
+
+        lines = {place.path: place.line for place in places(piece)}
+    return {path: line + first_line for path, line in lines.items()}
+
+
+@lru_cache(maxsize=4)  # and so are those of one file
+def _kept(text: bytes | str) -> tuple[tuple[int, str], ...]:
+    pieces = _pieces(_decode(text, "", LIMITS), "")
+    return tuple((line, piece) for line, piece in pieces if _value(piece, "", line, _LENIENT) not in _EMPTY)
+
+
+def _value(piece: str, name: str, first_line: int, limits: Limits) -> Any:
+    """Return the value of one document."""
+    value = read_block(piece, limits)
+    if value is not UNREAD:
+        return value
+    from gitsync.render.yaml.composer import compose  # late: it loads PyYAML, which few manifests need
+
+    return compose(piece, name, first_line, limits)
+
+
+def _decode(text: bytes | str, name: str, limits: Limits) -> str:
+    if len(text) > limits.bytes:
+        raise InvalidInput(
+            f"the file has {len(text)} bytes, more than the limit of {limits.bytes}", where=name, cure="split it"
+        )
+    if isinstance(text, bytes):
+        if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise InvalidInput("the encoding is UTF-16", where=f"{name}:1", cure="save the file as UTF-8")
+        return _from_utf8(text, name)
+    return text
+
+
+def _from_utf8(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise InvalidInput(what, where=f"{name}:{line}", cure="save the file as UTF-8") from error
+
+
+def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
+    """Yield each document's text with the number of its first line."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    start, line = 0, 1
+    for separator in _SEPARATOR.finditer(text):
+        piece = text[start : separator.start() + 1]
+        separator_line = line + piece.count("\n")
+        after = separator[1].strip()
+        if after and not after.startswith("#"):
+            raise InvalidInput(
+                f"'---{separator[1]}' does not separate documents",
+                where=f"{name}:{separator_line}",
+                cure="write '---' on a line of its own",
+            )
+        yield line, piece
+        start, line = separator.end(), separator_line + 1
+    yield line, text[start:]

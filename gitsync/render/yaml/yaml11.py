@@ -1,0 +1,59 @@
+"""
+Old flags: ``yes``, ``no``, ``on``, ``off``, ``y`` and ``n`` without quotes, in files that configure a build.
+
+Kustomize reads the kustomization file, JSON patches, files of replacements and of transformer configurations by the
+rules of YAML 1.1, where these words are flags, and as keys ``true`` or ``false``. Resources are read by newer rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.scalars import OldFlag
+
+_WORDS: Final[dict[str, bool]] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
+}
+
+
+def read_flagged(text: bytes, file: str) -> list[Any]:
+    """Return the first document of a text, if it has any, with these words as flags."""
+    return [with_old_flags(document, text) for document in read_all(text, file)[:1]]
+
+
+def with_old_flags(value: Any, text: bytes) -> Any:
+    """Return the value of a text that was read by newer rules, with these words as flags."""
+    if not _has_old_flag(value):
+        return value
+    import yaml  # late: few files have such words
+
+    loader = yaml.CBaseLoader(text)
+    return _flagged(value, loader.get_node()) if loader.check_node() else value
+
+
+def _has_old_flag(value: Any) -> bool:
+    """Return whether such a word stands in a value, or as a key, which does not tell whether it was in quotes."""
+    if isinstance(value, dict):
+        return not _WORDS.keys().isdisjoint(value) or any(map(_has_old_flag, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_old_flag, value))
+    return isinstance(value, OldFlag)
+
+
+def _flagged(value: Any, node: Any) -> Any:
+    if node.id == "scalar":
+        return _WORDS.get(value, value) if isinstance(value, str) and not node.style else value
+    if node.id == "sequence" and isinstance(value, list) and len(node.value) == len(value):
+        return [_flagged(item, inner) for item, inner in zip(value, node.value, strict=True)]
+    if node.id != "mapping" or not isinstance(value, dict):
+        return value
+    found = dict(value)
+    for key_node, inner in node.value:
+        key = key_node.value
+        if key in value:
+            del found[key]
+            name = str(_WORDS[key]).lower() if key in _WORDS and not key_node.style else key
+            found[name] = _flagged(value[key], inner)
+    return found

@@ -1,0 +1,179 @@
+"""The seams inside the sandbox: what its controllers may ask of the server, and what a kind contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.registry.status import Cause
+
+EventHandler = Callable[[str, Manifest, Manifest | None], None]
+"""Called after a commit with ADDED, MODIFIED or DELETED, the object as it is now, and as it was before."""
+
+
+class Api(Protocol):
+    """
+    Let a controller of the sandbox read and write as a client would, in process and without HTTP.
+
+    Writes go through the same pipeline as requests (defaults, validation, ownership, watch events). All calls
+    are made from the server's own thread. ``kind`` and ``group`` name a resource; objects returned are
+    read-only. Refusals raise ApiError.
+    """
+
+    def get(self, group: str, kind: str, namespace: str, name: str) -> Manifest | None:
+        """Return one object, or None."""
+        ...
+
+    def list(
+        self, group: str, kind: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> Iterable[Manifest]:
+        """Return the objects of a kind, of all namespaces when none is named; ``labels`` must all be equal."""
+        ...
+
+    def owned_by(self, uid: str) -> Iterable[Manifest]:
+        """Return the objects of every kind that have an ownerReference to this uid, by an index."""
+        ...
+
+    def create(self, manifest: Manifest, *, manager: str) -> Manifest:
+        """Create an object as field manager ``manager``."""
+        ...
+
+    def update(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """
+        Replace an object, or one subresource; a resourceVersion in it is a precondition.
+
+        ``status``, ``scale``; ``finalize`` takes ``spec.finalizers`` of a Namespace; ``binding`` takes ``spec`` and
+        ``status`` of a Pod as the scheduler's bind does, so nobody owns what it sets.
+        """
+        ...
+
+    def patch(
+        self,
+        group: str,
+        kind: str,
+        namespace: str,
+        name: str,
+        patch: Manifest,
+        *,
+        manager: str,
+        subresource: str = "",
+    ) -> Manifest:
+        """Merge-patch (RFC 7386) an object or a subresource of it."""
+        ...
+
+    def delete(
+        self,
+        group: str,
+        kind: str,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object if it has this uid (any when empty); absent is no error."""
+        ...
+
+    def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
+        """Server-side apply with force, as field manager ``manager``."""
+        ...
+
+    def everything(self, namespace: str = "") -> Iterable[Manifest]:
+        """Return the objects of every kind, or those inside one namespace."""
+        ...
+
+    def resource(self, group: str, kind: str) -> tuple[str, bool] | None:
+        """Return the plural name of a kind and whether it is namespaced; None when no such kind is served."""
+        ...
+
+    def subscribe(self, handler: EventHandler) -> None:
+        """Call the handler after each commit, in order."""
+        ...
+
+
+class Timers(Protocol):
+    """The sandbox's clock: it can be set and sped up."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch by the sandbox's clock."""
+        ...
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
+        """Run the action on the server's thread after so many sandbox seconds; return a function that cancels it."""
+        ...
+
+
+class Environment(Protocol):
+    """What preparing a write may ask for: allocation and randomness live in the server, not in the rules."""
+
+    def now(self) -> str:
+        """Return the time as RFC 3339 with seconds and ``Z``."""
+        ...
+
+    def allocate_ip(self, wanted: str = "") -> str:
+        """Return a free Service address, or the wanted one; raise ApiError when it is taken or out of range."""
+        ...
+
+    def allocate_port(self, wanted: int = 0) -> int:
+        """Return a free node port (30000-32767), or the wanted one; raise ApiError when it is taken."""
+        ...
+
+    def random_suffix(self, length: int = 5) -> str:
+        """Return random characters as Kubernetes uses them in generated names."""
+        ...
+
+    def new_uid(self) -> str:
+        """Return a fresh uid."""
+        ...
+
+    def get(self, group: str, kind: str, namespace: str, name: str) -> Manifest | None:
+        """Read another object, for rules that depend on one."""
+        ...
+
+
+class Strategy(Protocol):
+    """
+    What one kind at one version contributes to the write pipeline; the pipeline does all that is common.
+
+    Common, and not the strategy's: metadata rules, generation, ownership, resourceVersion, preconditions.
+    """
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the kind has a status subresource, so a write to the main resource keeps the stored status."""
+        ...
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether the pipeline counts generations."""
+        ...
+
+    def default(self, obj: Manifest) -> Manifest:
+        """Return the object with canonical values and defaults; idempotent; ``obj`` is not changed."""
+        ...
+
+    def unknown_fields(self, obj: Manifest) -> list[str]:
+        """Return the paths of members that the schema does not declare, spelled as ``spec.foo``."""
+        ...
+
+    def prune(self, obj: Manifest) -> Manifest:
+        """Return the object without the members that ``unknown_fields`` names."""
+        ...
+
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+        """Return what is to be stored: allocations, members a client may not set; ``old`` is None on create."""
+        ...
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        """Return what is wrong, immutable fields included, in the order the API server reports it."""
+        ...
+
+
+class Admission(Protocol):
+    """Admission plugins and webhooks, called between defaults and validation."""
+
+    def admit(self, operation: str, obj: Manifest | None, old: Manifest | None, request: Mapping[str, Any]) -> Manifest:
+        """Return the object, perhaps changed; raise ApiError to refuse. ``request`` has user, resource, dryRun."""
+        ...

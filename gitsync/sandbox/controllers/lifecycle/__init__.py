@@ -1,0 +1,1 @@
+"""Garbage collection, namespace deletion, quotas, disruption budgets, role aggregation, autoscaling."""

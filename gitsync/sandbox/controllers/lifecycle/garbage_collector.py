@@ -1,0 +1,167 @@
+"""Garbage collection: delete what no owner keeps, and let owners go in the order that was asked for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from gitsync.objects.manifest import Manifest, group_of, uid_of
+from gitsync.sandbox.controllers.base import Context, Controller
+from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, kind_of
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+_REMEMBERED = 500
+_SOURCE = Source("garbage-collector-controller")
+
+
+class GarbageCollector(Controller):
+    """
+    Follow ownerReferences by uid.
+
+    A key is (uid, "") of an object to look at. An object without a living owner is deleted; a dangling reference
+    beside a living owner is removed; an owner deleted in the foreground waits for those who block it.
+    """
+
+    name = "garbage"
+    watches = frozenset({("*", "*")})
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._places: dict[str, tuple[str, str, str, str]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()  # owners known to be gone, even when their kind is too
+
+    def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        """Mark what has owners, what is going, and the dependents and owners of what went."""
+        uid = uid_of(obj)
+        owners = obj["metadata"].get("ownerReferences") or ()
+        if event == "DELETED":
+            self._places.pop(uid, None)
+            self._bereave(uid)
+            for owner in owners:
+                if owner["uid"] in self._places:
+                    self.mark((owner["uid"], ""))
+            return
+        finalizers = obj["metadata"].get("finalizers") or ()
+        if owners or (is_deleting(obj) and (ORPHAN in finalizers or FOREGROUND in finalizers)):
+            changed = old is None or _bonds(obj) != _bonds(old)
+            if changed:
+                self._look_at(obj)
+
+    def _bereave(self, uid: str) -> None:
+        """Look at the dependents of an owner that is gone."""
+        dependents = self._dependents(uid)
+        if dependents:
+            self._gone[uid] = None
+            if len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
+        for dependent in dependents:
+            self._look_at(dependent)
+
+    def _dependents(self, uid: str) -> list[Manifest]:
+        return sorted(self.api.owned_by(uid), key=lambda each: (each["kind"], key_of(each)))
+
+    def _look_at(self, obj: Manifest) -> None:
+        self._places[uid_of(obj)] = (*kind_of(obj), *key_of(obj))
+        self.mark((uid_of(obj), ""))
+
+    def reconcile(self, key: Key) -> None:
+        """Decide about one object."""
+        place = self._places.get(key[0])
+        obj = self.api.get(*place) if place else None
+        if obj is None or uid_of(obj) != key[0]:
+            self._places.pop(key[0], None)
+            return
+        finalizers = obj["metadata"].get("finalizers") or ()
+        if is_deleting(obj):
+            if ORPHAN in finalizers:
+                self._orphan_dependents(obj)
+            elif FOREGROUND in finalizers:
+                self._delete_dependents(obj)
+        elif obj["metadata"].get("ownerReferences"):
+            self._judge(obj)
+        else:
+            del self._places[key[0]]
+
+    def _orphan_dependents(self, owner: Manifest) -> None:
+        uid = uid_of(owner)
+        for dependent in self._dependents(uid):
+            references = dependent["metadata"]["ownerReferences"]
+            self._write_owners(dependent, [each for each in references if each["uid"] != uid])
+        self._remove_finalizer(owner, ORPHAN)
+
+    def _delete_dependents(self, owner: Manifest) -> None:
+        """Delete the dependents of an owner that goes in the foreground; let it go when none of them blocks."""
+        dependents = self._dependents(uid_of(owner))
+        blocking = [each for each in dependents if _blocks(each, owner)]
+        if not blocking:
+            self._remove_finalizer(owner, FOREGROUND)
+        for dependent in dependents:
+            if not is_deleting(dependent):
+                self._look_at(dependent)
+
+    def _judge(self, obj: Manifest) -> None:
+        """Delete an object whose owners are gone or going; drop the references of those beside a living one."""
+        solid: list[Manifest] = []
+        waiting: list[Manifest] = []
+        for reference in obj["metadata"]["ownerReferences"]:
+            owner = self._owner(obj, reference)
+            if owner is None:
+                continue
+            finalizers = (owner or {}).get("metadata", {}).get("finalizers") or ()
+            going = bool(owner) and is_deleting(owner) and FOREGROUND in finalizers
+            (waiting if going else solid).append(reference)
+        if solid:
+            if len(solid) < len(obj["metadata"]["ownerReferences"]):
+                self._write_owners(obj, solid)
+            return
+        self._delete(obj, foreground=bool(waiting) and any(self.api.owned_by(uid_of(obj))))
+
+    def _owner(self, obj: Manifest, reference: Manifest) -> Manifest | None:
+        """
+        Return the owner that a reference means, None when it is gone.
+
+        An empty manifest stands for one that nobody can look up: of an unknown kind, or of a namespaced kind named
+        by a cluster-scoped object. Such an owner counts as living.
+        """
+        group, namespace = group_of(reference["apiVersion"]), obj["metadata"].get("namespace") or ""
+        resource = self.api.resource(group, reference["kind"])
+        if resource is None:
+            return None if reference["uid"] in self._gone else {}
+        namespaced = resource[1]
+        if namespaced and not namespace:
+            name = f"{reference['apiVersion']}/{reference['kind']}, name: {reference['name']}, uid: {reference['uid']}"
+            text = f'ownerRef [{name}] does not exist in namespace ""'
+            self.context.recorder.warning(obj, "OwnerRefInvalidNamespace", text, _SOURCE)
+            return {}
+        owner = self.api.get(group, reference["kind"], namespace if namespaced else "", reference["name"])
+        return owner if owner is not None and uid_of(owner) == reference["uid"] else None
+
+    def _delete(self, obj: Manifest, *, foreground: bool) -> None:
+        finalizers = obj["metadata"].get("finalizers") or ()
+        policy = "Background"
+        if ORPHAN in finalizers:
+            policy = "Orphan"
+        elif foreground or FOREGROUND in finalizers:
+            policy = "Foreground"
+        self.api.delete(*kind_of(obj), *key_of(obj), uid=uid_of(obj), propagation=policy)
+
+    def _write_owners(self, obj: Manifest, references: list[Manifest]) -> None:
+        patch = {"metadata": {"ownerReferences": references or None, "uid": uid_of(obj)}}
+        self.api.patch(*kind_of(obj), *key_of(obj), patch, manager=MANAGER)
+
+    def _remove_finalizer(self, obj: Manifest, finalizer: str) -> None:
+        kept = [each for each in obj["metadata"]["finalizers"] if each != finalizer]
+        patch = {"metadata": {"finalizers": kept or None, "uid": uid_of(obj)}}
+        self.api.patch(*kind_of(obj), *key_of(obj), patch, manager=MANAGER)
+
+
+def _bonds(obj: Manifest) -> tuple[object, ...]:
+    meta = obj["metadata"]
+    return meta.get("ownerReferences"), meta.get("finalizers"), "deletionTimestamp" in meta
+
+
+def _blocks(dependent: Manifest, owner: Manifest) -> bool:
+    """Return whether the dependent holds up the deletion of the owner."""
+    references = dependent["metadata"].get("ownerReferences") or ()
+    return any(each["uid"] == uid_of(owner) and each.get("blockOwnerDeletion") for each in references)

@@ -1,0 +1,42 @@
+"""ClusterRole aggregation: the rules of a role that is put together from others by their labels."""
+
+from __future__ import annotations
+
+from gitsync.objects.manifest import Manifest, at, labels_of
+from gitsync.sandbox.controllers.base import Controller
+from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of, matches
+
+_GROUP = "rbac.authorization.k8s.io"
+_MANAGER = "clusterrole-aggregation-controller"
+
+
+class ClusterRoles(Controller):
+    """Apply the rules of all selected roles to each aggregated one."""
+
+    name = "clusterrole-aggregation"
+    watches = frozenset({(_GROUP, "ClusterRole")})
+
+    def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        """Mark every aggregated role: any of them may select this one."""
+        for role in self.api.list(_GROUP, "ClusterRole"):
+            if role.get("aggregationRule"):
+                self.mark(key_of(role))
+
+    def reconcile(self, key: Key) -> None:
+        """Write the rules, each once, in the order of the roles' names."""
+        role = self.api.get(_GROUP, "ClusterRole", *key)
+        if role is None or is_deleting(role):
+            return
+        selectors = at(role, "aggregationRule", "clusterRoleSelectors") or ()
+        rules: list[Manifest] = []
+        for part in sorted(self.api.list(_GROUP, "ClusterRole"), key=key_of):
+            if part["metadata"]["name"] != key[1] and any(matches(each, labels_of(part)) for each in selectors):
+                rules += [rule for rule in part.get("rules") or () if rule not in rules]
+        if selectors and rules != (role.get("rules") or []):
+            applied = {
+                "apiVersion": f"{_GROUP}/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": key[1]},
+                "rules": rules,
+            }
+            self.api.apply(applied, manager=_MANAGER)

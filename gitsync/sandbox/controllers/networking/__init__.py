@@ -1,0 +1,1 @@
+"""Simulated Services: addresses and endpoints."""

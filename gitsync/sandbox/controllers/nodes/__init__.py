@@ -1,0 +1,1 @@
+"""Simulated nodes: scheduler, kubelet, containers and their logs."""

@@ -1,0 +1,229 @@
+"""Kubelet: run the pods that are assigned to a node, without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.sandbox.controllers import pods
+from gitsync.sandbox.controllers.base import Context, Controller
+from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.lifecycle.owner_references import missing_environment, missing_volume
+from gitsync.sandbox.controllers.networking.addresses import Addresses
+from gitsync.sandbox.controllers.nodes.containers import Container, Move, Pace, config_error, next_move, perform
+from gitsync.sandbox.controllers.nodes.pod_status import all_stopped, current, with_containers
+from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of
+
+_MANAGER = "kubelet"
+_EARLY = 1e-3
+
+
+@dataclass(slots=True)
+class _Plan:
+    """When the containers of one pod move, by name; the empty name stands for the end of the pod."""
+
+    uid: str
+    due: dict[str, tuple[Move, int, float]] = field(default_factory=dict)
+
+
+class Kubelet(Controller):
+    """Move pods through their phases in the time that images and names ask for, and remove deleted ones."""
+
+    name = "kubelet"
+    watches = frozenset({("", "Pod"), ("", "ConfigMap"), ("", "Secret")})
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._plans: dict[Key, _Plan] = {}
+        self._blocked: dict[str, set[Key]] = {}
+        self._addresses = Addresses()
+
+    def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        """Mark the pod, or the pods that wait for a ConfigMap or Secret of this namespace."""
+        if obj["kind"] == "Pod":
+            self._addresses.observe(event, obj)
+            self.mark(key_of(obj))
+            return
+        for key in self._blocked.get(obj["metadata"]["namespace"], ()):
+            self.mark(key)
+
+    def reconcile(self, key: Key) -> None:
+        """Admit a new pod, stop a deleted one, and plan the next moves of the containers."""
+        pod = self.api.get("", "Pod", *key)
+        self._blocked.get(key[0], set()).discard(key)
+        plan = self._plans.get(key)
+        if plan is not None and (pod is None or plan.uid != uid_of(pod)):
+            del self._plans[key]
+        if pod is None:
+            return
+        if not at(pod, "spec", "nodeName"):
+            if is_deleting(pod) and not pods.is_finished(pod):
+                self._report(pod, {**pod["status"], "phase": "Failed"})  # only a finalizer holds it, and waits for this
+            return
+        plan = self._plans.setdefault(key, _Plan(uid_of(pod)))
+        if is_deleting(pod):
+            self._stop(key, plan, pod)
+        elif not pods.is_finished(pod):
+            if not at(pod, "status", "startTime"):
+                pod = self._admit(pod)
+            pod = self._move(pod, plan)
+            if not pods.is_finished(pod):
+                self._plan_moves(key, plan, pod)
+
+    def _admit(self, pod: Manifest) -> Manifest:
+        """Report a pod for the first time."""
+        host = self._host_ip(pod)
+        status = {
+            **(pod.get("status") or {}),
+            "hostIP": host,
+            "hostIPs": [{"ip": host}],
+            "startTime": self.context.now(),
+        }
+        return self._report(pod, with_containers({**pod, "status": status}, {}, self.context.now()))
+
+    def _host_ip(self, pod: Manifest) -> str:
+        node = self.api.get("", "Node", "", pod["spec"]["nodeName"])
+        addresses = at(node, "status", "addresses") or ()
+        return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
+
+    def _report(self, pod: Manifest, status: Manifest) -> Manifest:
+        if status == pod.get("status"):
+            return pod
+        return self.api.update({**pod, "status": status}, manager=_MANAGER, subresource="status")
+
+    def _plan_moves(self, key: Key, plan: _Plan, pod: Manifest) -> None:
+        """Note when each container moves next; a move that was planned before keeps its time."""
+        reason = missing_volume(self.api, pod)
+        if reason is not None and not at(pod, "status", "podIP"):
+            self._block(key)
+            self.context.recorder.warning(pod, "FailedMount", reason, self._source(pod))
+            plan.due.clear()
+            return
+        now = self.context.timers.now()
+        due: dict[str, tuple[Move, int, float]] = {}
+        for container in current(pod):
+            move = next_move(container, self._pace())
+            if move is None or self._waits_for_config(key, container):
+                continue
+            planned = plan.due.get(container.name)
+            signature = _signature(container, move)
+            due[container.name] = planned if planned and planned[:2] == signature else (*signature, now + move[1])
+        plan.due = due
+        if due:
+            self.mark_after(key, min(when for *_, when in due.values()) - now)
+
+    def _pace(self) -> Pace:
+        behaviour = self.context.behaviour
+        return Pace(behaviour.start_delay, behaviour.run_time, behaviour.slow_delay)
+
+    def _waits_for_config(self, key: Key, container: Container) -> bool:
+        """Return whether the container was refused for a missing ConfigMap or Secret that is still missing."""
+        if at(container.status, "state", "waiting", "reason") != "CreateContainerConfigError":
+            return False
+        if missing_environment(self.api, key[0], container.spec) is None:
+            return False
+        self._block(key)
+        return True
+
+    def _block(self, key: Key) -> None:
+        self._blocked.setdefault(key[0], set()).add(key)
+
+    def _stop(self, key: Key, plan: _Plan, pod: Manifest) -> None:
+        """Stop the containers of a deleted pod, and remove it when they had their time."""
+        if pods.is_finished(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
+            return  # only finalizers hold it
+        now = self.context.timers.now()
+        if "" not in plan.due:
+            grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+            plan.due = {"": (Move.END, 0, now + min(float(grace), self.context.behaviour.stop_delay))}
+            for container in current(pod):
+                if "running" in container.status["state"]:
+                    source = self._source(pod, container)
+                    self.context.recorder.normal(pod, "Killing", f"Stopping container {container.name}", source)
+        left = plan.due[""][2] - now
+        if left > _EARLY:
+            self.mark_after(key, left)
+            return
+        if "finalizers" in pod["metadata"]:
+            self._report(pod, all_stopped(pod, self.context.now()))
+        self.api.delete("", "Pod", *key, uid=plan.uid, grace_seconds=0)
+
+    def _move(self, pod: Manifest, plan: _Plan) -> Manifest:
+        """Perform the moves that are due, and return the pod as it is then."""
+        now = self.context.timers.now() + _EARLY
+        changed: dict[str, Manifest] = {}
+        told: list[tuple[Container, Move]] = []
+        for container in current(pod):
+            planned, next_one = plan.due.get(container.name), next_move(container, self._pace())
+            if (
+                planned is None
+                or planned[2] > now
+                or next_one is None
+                or planned[:2] != _signature(container, next_one)
+            ):
+                continue
+            move = planned[0]
+            del plan.due[container.name]
+            error = None
+            if move is Move.START:
+                error = missing_environment(self.api, pod["metadata"]["namespace"], container.spec)
+            if error is not None:
+                changed[container.name] = config_error(container, error)
+            else:
+                changed[container.name] = perform(container, move, self.context.now())
+            told.append((container, move))
+        if not changed:
+            return pod
+        status = {**pod["status"], **self._network(pod)}
+        status = with_containers({**pod, "status": status}, changed, self.context.now())
+        pod = self._report(pod, status)
+        for container, move in told:
+            self._tell(pod, container, move, changed[container.name])
+        return pod
+
+    def _network(self, pod: Manifest) -> Manifest:
+        if at(pod, "status", "podIP"):
+            return {}
+        if pod["spec"].get("hostNetwork"):
+            address = pod["status"]["hostIP"]
+        else:
+            address = self._addresses.allocate(uid_of(pod))
+        return {"podIP": address, "podIPs": [{"ip": address}]}
+
+    def _source(self, pod: Manifest, container: Container | None = None) -> Source:
+        path = ""
+        if container is not None:
+            init = any(each["name"] == container.name for each in pod["spec"].get("initContainers") or ())
+            path = f"spec.{'initContainers' if init else 'containers'}{{{container.name}}}"
+        return Source("kubelet", pod["spec"]["nodeName"], path)
+
+    def _tell(self, pod: Manifest, container: Container, move: Move, status: Manifest) -> None:
+        """Record what the kubelet says about a move."""
+        recorder, source, image = self.context.recorder, self._source(pod, container), container.spec["image"]
+        blocked = at(status, "state", "waiting", "reason")
+        if move in (Move.READY, Move.END):
+            return
+        if blocked == "ErrImagePull":
+            reason = at(status, "state", "waiting", "message")
+            recorder.normal(pod, "Pulling", f'Pulling image "{image}"', source)
+            recorder.warning(pod, "Failed", f'Failed to pull image "{image}": {reason}', source)
+            recorder.warning(pod, "Failed", "Error: ErrImagePull", source)
+        elif blocked == "ImagePullBackOff":
+            recorder.normal(pod, "BackOff", f'Back-off pulling image "{image}"', source)
+            recorder.warning(pod, "Failed", "Error: ImagePullBackOff", source)
+        elif blocked == "CreateContainerConfigError":
+            recorder.warning(pod, "Failed", f"Error: {at(status, 'state', 'waiting', 'message')}", source)
+        else:
+            recorder.normal(pod, "Pulled", f'Container image "{image}" already present on machine', source)
+            recorder.normal(pod, "Created", f"Created container: {container.name}", source)
+            recorder.normal(pod, "Started", f"Started container {container.name}", source)
+            if blocked == "CrashLoopBackOff":
+                meta = pod["metadata"]
+                name = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
+                text = f"Back-off restarting failed container {container.name} in pod {name}"
+                recorder.warning(pod, "BackOff", text, source)
+
+
+def _signature(container: Container, move: tuple[Move, float]) -> tuple[Move, int]:
+    """Return what tells one move of a container from the next of the same sort."""
+    return move[0], container.status["restartCount"]

@@ -1,0 +1,138 @@
+"""The status of a pod as a kubelet reports it, from the statuses of its containers. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox.controllers.nodes.containers import Container, stopped, waiting
+from gitsync.sandbox.controllers.nodes.image_behaviour import fate_of
+from gitsync.sandbox.controllers.object_meta import condition_of
+
+
+def is_sidecar(spec: Manifest) -> bool:
+    """Return whether an init container goes on beside the others."""
+    return bool(spec.get("restartPolicy") == "Always")
+
+
+def init_containers(pod: Manifest) -> list[Container]:
+    """Return the init containers of a pod with their statuses."""
+    policy = pod["spec"].get("restartPolicy", "Always")
+    known = {each["name"]: each for each in at(pod, "status", "initContainerStatuses") or ()}
+    return [
+        Container(
+            spec,
+            known.get(spec["name"]) or waiting(spec, "PodInitializing"),
+            fate_of(spec, ends=not is_sidecar(spec)),
+            "Always" if is_sidecar(spec) else "OnFailure" if policy == "Always" else policy,
+            pod,
+        )
+        for spec in pod["spec"].get("initContainers") or ()
+    ]
+
+
+def main_containers(pod: Manifest) -> list[Container]:
+    """Return the containers of a pod with their statuses."""
+    policy = pod["spec"].get("restartPolicy", "Always")
+    known = {each["name"]: each for each in at(pod, "status", "containerStatuses") or ()}
+    reason = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
+    return [
+        Container(
+            spec,
+            known.get(spec["name"]) or waiting(spec, reason),
+            fate_of(spec, ends=policy != "Always"),
+            policy,
+            pod,
+        )
+        for spec in pod["spec"]["containers"]
+    ]
+
+
+def is_initialized(container: Container) -> bool:
+    """Return whether the pod may go on past this init container."""
+    return container.status["started"] if is_sidecar(container.spec) else container.exit_code == 0
+
+
+def current(pod: Manifest) -> list[Container]:
+    """Return the containers that may move now: one init container at a time, then all others; sidecars always."""
+    init = init_containers(pod)
+    for index, container in enumerate(init):
+        if not is_initialized(container):
+            return [each for each in init[:index] if is_sidecar(each.spec)] + [container]
+    return [each for each in init if is_sidecar(each.spec)] + main_containers(pod)
+
+
+def with_containers(pod: Manifest, changed: dict[str, Manifest], now: str) -> Manifest:
+    """Return the pod's status with these container statuses, and all that follows from them."""
+    init = [changed.get(each.name, each.status) for each in init_containers(pod)]
+    main = [changed.get(each.name, each.status) for each in main_containers(pod)]
+    status = {**(pod.get("status") or {}), "containerStatuses": main}
+    if init:
+        status["initContainerStatuses"] = init
+    status["observedGeneration"] = pod["metadata"].get("generation", 1)
+    draft = {**pod, "status": status}
+    status["phase"] = _phase(draft)
+    status["conditions"] = _conditions(draft, now)
+    return status
+
+
+def all_stopped(pod: Manifest, now: str) -> Manifest:
+    """Return the status of a pod that was told to stop."""
+    containers = [*init_containers(pod), *main_containers(pod)]
+    return with_containers(pod, {each.name: stopped(each, now) for each in containers}, now)
+
+
+def _phase(pod: Manifest) -> str:
+    known: str = at(pod, "status", "phase") or "Pending"
+    if known in ("Succeeded", "Failed"):
+        return known
+    init, main = init_containers(pod), main_containers(pod)
+    if any(each.is_over and each.exit_code for each in init):
+        return "Failed"
+    if not all(is_initialized(each) for each in init) and not all(each.is_over for each in main):
+        return "Pending"
+    if all(each.exit_code is not None and (each.is_over or "deletionTimestamp" in pod["metadata"]) for each in main):
+        return "Failed" if any(each.exit_code for each in main) else "Succeeded"
+    return "Running" if all(each.has_started_once for each in main) else "Pending"
+
+
+def _conditions(pod: Manifest, now: str) -> list[Manifest]:
+    status = pod["status"]
+    finished = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(status["phase"], "")
+    init = [each.name for each in init_containers(pod) if not is_initialized(each)]
+    unready = [each.name for each in main_containers(pod) if not each.status["ready"]]
+    unready += [each.name for each in init_containers(pod) if is_sidecar(each.spec) and not each.status["ready"]]
+    ready = _readiness(unready, finished)
+    return [
+        _condition(pod, "PodReadyToStartContainers", bool(status.get("podIP")) and not finished, "", "", now),
+        _condition(
+            pod, "Initialized", not init, *_because(init, finished, "ContainersNotInitialized", "incomplete"), now
+        ),
+        _condition(pod, "Ready", not unready, *ready, now),
+        _condition(pod, "ContainersReady", not unready, *ready, now),
+        _condition(pod, "PodScheduled", True, "", "", now),
+    ]
+
+
+def _readiness(unready: Sequence[str], finished: str) -> tuple[str, str]:
+    return _because(unready, finished, "ContainersNotReady", "unready")
+
+
+def _because(names: Sequence[str], finished: str, reason: str, word: str) -> tuple[str, str]:
+    if finished:
+        return finished, ""
+    return (reason, f"containers with {word} status: [{' '.join(names)}]") if names else ("", "")
+
+
+def _condition(pod: Manifest, kind: str, holds: bool, reason: str, message: str, now: str) -> Manifest:
+    value = "True" if holds else "False"
+    known = condition_of(pod, kind)
+    since = known["lastTransitionTime"] if known.get("status") == value else None
+    told = {"reason": reason, "message": message}
+    return {
+        "type": kind,
+        "status": value,
+        "lastProbeTime": None,
+        "lastTransitionTime": since or now,
+        **{key: text for key, text in told.items() if text},
+    }

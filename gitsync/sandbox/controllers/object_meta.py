@@ -1,0 +1,108 @@
+"""Reading helpers for the metadata, owners, selectors, conditions and times of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from gitsync.objects.manifest import Manifest, at, group_of, metadata_of, uid_of
+from gitsync.sandbox.controllers.client import Api
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace (empty for a cluster-scoped object) and name."""
+
+MANAGER = "kube-controller-manager"
+
+
+def timestamp(seconds: float) -> str:
+    """Return seconds since the epoch as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(text: str | None) -> float:
+    """Return an RFC 3339 time as seconds since the epoch; 0 where absent."""
+    if not text:
+        return 0.0
+    return datetime.fromisoformat(text).timestamp()
+
+
+def key_of(obj: Manifest) -> Key:
+    """Return the key of an object."""
+    meta = metadata_of(obj)
+    return meta.get("namespace") or "", meta["name"]
+
+
+def kind_of(obj: Manifest) -> tuple[str, str]:
+    """Return the group and kind of an object."""
+    return group_of(obj["apiVersion"]), obj["kind"]
+
+
+def is_deleting(obj: Manifest) -> bool:
+    """Return whether the object is being deleted."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def controller_ref(obj: Manifest) -> Manifest | None:
+    """Return the ownerReference of the object's controller."""
+    for reference in metadata_of(obj).get("ownerReferences") or ():
+        if reference.get("controller"):
+            return dict(reference)
+    return None
+
+
+def controller_key(obj: Manifest, kind: str) -> Key | None:
+    """Return the key of the object's controller if that is of this kind."""
+    reference = controller_ref(obj)
+    if reference is None or reference["kind"] != kind:
+        return None
+    return obj["metadata"].get("namespace") or "", reference["name"]
+
+
+def owner_reference(owner: Manifest) -> Manifest:
+    """Return the ownerReference by which an object says that ``owner`` controls it."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def controlled(api: Api, owner: Manifest, kind: str) -> list[Manifest]:
+    """Return the objects of a kind that ``owner`` controls, oldest first."""
+    uid = uid_of(owner)
+    found = [obj for obj in api.owned_by(uid) if obj["kind"] == kind and (controller_ref(obj) or {}).get("uid") == uid]
+    return sorted(found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]))
+
+
+def matches(selector: Manifest | None, labels: dict[str, str]) -> bool:
+    """Return whether a LabelSelector selects these labels; an absent one selects nothing, an empty one all."""
+    if selector is None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_holds(rule, labels) for rule in selector.get("matchExpressions") or ())
+
+
+def _holds(rule: Manifest, labels: dict[str, str]) -> bool:
+    value, values = labels.get(rule["key"]), rule.get("values") or ()
+    operator = rule["operator"]
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    return bool((value is not None) == (operator == "Exists"))
+
+
+def condition_of(obj: Manifest, kind: str) -> Manifest:
+    """Return the condition of a type, or an empty dict."""
+    conditions: Iterable[Manifest] = at(obj, "status", "conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == kind), {})
+
+
+def without_empty(members: Manifest) -> Manifest:
+    """Return the members that are not zero, empty or absent: Kubernetes leaves those out."""
+    return {key: value for key, value in members.items() if value}

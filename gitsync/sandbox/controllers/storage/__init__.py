@@ -1,0 +1,1 @@
+"""Simulated volume binding and provisioning."""

@@ -1,0 +1,1 @@
+"""Simulated controllers of Deployments, StatefulSets, DaemonSets and Jobs."""

@@ -1,0 +1,314 @@
+"""Deployments: a ReplicaSet per template, and the way from the old one to the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from gitsync.objects.keys import LAST_APPLIED
+from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
+from gitsync.sandbox.controllers import pods
+from gitsync.sandbox.controllers.adoption import adopt
+from gitsync.sandbox.controllers.base import Controller
+from gitsync.sandbox.controllers.events import Source
+from gitsync.sandbox.controllers.object_meta import (
+    MANAGER,
+    Key,
+    condition_of,
+    controlled,
+    is_deleting,
+    key_of,
+    owner_reference,
+)
+from gitsync.sandbox.controllers.workloads import deployment_status as statuses
+from gitsync.sandbox.controllers.workloads import rollout
+
+_SOURCE = Source("deployment-controller")
+_NOT_COPIED = frozenset(
+    {
+        LAST_APPLIED,
+        rollout.REVISION,
+        rollout.REVISION_HISTORY,
+        rollout.DESIRED,
+        rollout.MAXIMUM,
+        "deprecated.deployment.rollback.to",
+    }
+)
+
+
+class Deployments(Controller):
+    """Create, scale and clean up the ReplicaSets of a Deployment, and report."""
+
+    name = "deployment"
+    watches = frozenset({("apps", "Deployment"), ("apps", "ReplicaSet")})
+
+    def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
+        """Mark the Deployment, or the one that controls the ReplicaSet."""
+        if obj["kind"] == "Deployment":
+            self.mark(key_of(obj))
+        else:
+            self.mark_owners(obj, "apps", "Deployment")
+
+    def reconcile(self, key: Key) -> None:
+        """Take the next step of the rollout and write the status."""
+        deployment = self.api.get("apps", "Deployment", *key)
+        if deployment is None:
+            return
+        adopt(self.api, self.context.strays, deployment, "apps", "ReplicaSet")
+        if is_deleting(deployment):
+            old, new = self._replica_sets(deployment)
+            self._write(deployment, statuses.failure(self._counts(deployment, old, new), old, new))
+            return
+        deployment = self._note_pause(deployment)
+        old, new = self._replica_sets(deployment)
+        if deployment["spec"].get("paused") or self._was_scaled(deployment, [*old, *([new] if new else [])]):
+            self._scale(deployment, old, new)
+            if deployment["spec"].get("paused"):
+                self._clean_up(deployment, old)
+            old, new = self._replica_sets(deployment)
+            self._write(deployment, self._counts(deployment, old, new))
+            return
+        self._roll_out(deployment, old, new)
+
+    def _replica_sets(self, deployment: Manifest) -> tuple[list[Manifest], Manifest | None]:
+        """Return the old ReplicaSets and the one of the present template, if it exists."""
+        owned = controlled(self.api, deployment, "ReplicaSet")
+        new = next((each for each in owned if rollout.same_template(each, deployment)), None)
+        return [each for each in owned if each is not new], new
+
+    def _note_pause(self, deployment: Manifest) -> Manifest:
+        """Write Progressing Unknown when the Deployment is paused, and again when it goes on."""
+        if not statuses.has_deadline(deployment):
+            return deployment
+        paused = deployment["spec"].get("paused", False)
+        reason = condition_of(deployment, "Progressing").get("reason")
+        if reason == statuses.TIMED_OUT or paused == (reason == statuses.PAUSED):
+            return deployment
+        why, text = (statuses.PAUSED, "paused") if paused else (statuses.RESUMED, "resumed")
+        noted = statuses.condition("Progressing", "Unknown", why, f"Deployment is {text}", self.context.now())
+        status = deployment.get("status") or {}
+        conditions = statuses.with_condition(status.get("conditions") or (), noted)
+        return self._update({**deployment, "status": {**status, "conditions": conditions}})
+
+    @staticmethod
+    def _was_scaled(deployment: Manifest, replica_sets: Sequence[Manifest]) -> bool:
+        """Return whether ``spec.replicas`` changed since the active ReplicaSets were sized."""
+        desired = str(deployment["spec"]["replicas"])
+        active = [each for each in replica_sets if each["spec"]["replicas"]]
+        return any(annotations_of(each).get(rollout.DESIRED, desired) != desired for each in active)
+
+    def _scale(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
+        """Bring the ReplicaSets to ``spec.replicas`` without a step of the rollout."""
+        total = deployment["spec"]["replicas"]
+        active = [each for each in [*old, *([new] if new else [])] if each["spec"]["replicas"]]
+        single = _single(active, old, new)
+        if single is not None:
+            self._resize(deployment, single, total)
+        elif new is not None and _is_saturated(deployment, new):
+            for each in old:
+                self._resize(deployment, each, 0)
+        elif rollout.is_rolling(deployment):
+            for name, number in rollout.proportions(deployment, active).items():
+                self._resize(deployment, next(each for each in active if each["metadata"]["name"] == name), number)
+
+    def _roll_out(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
+        """Take one step from the old ReplicaSets to the new one, up or down, and report."""
+        if not rollout.is_rolling(deployment) and self._stop_old(deployment, old):
+            self._report(deployment, old, new)
+            return
+        deployment, new = self._new_replica_set(deployment, old, new)
+        number = rollout.new_replicas(deployment, [*old, new], new["spec"]["replicas"])
+        if new["spec"]["replicas"] > deployment["spec"]["replicas"]:
+            number = deployment["spec"]["replicas"]
+        if number != new["spec"]["replicas"]:
+            new = self._resize(deployment, new, number)
+        elif rollout.is_rolling(deployment):
+            smaller = rollout.old_replicas(deployment, old, new)
+            old = [
+                self._resize(deployment, each, smaller[each["metadata"]["name"]])
+                if each["metadata"]["name"] in smaller
+                else each
+                for each in old
+            ]
+        if statuses.is_complete(deployment, deployment.get("status") or {}):
+            old = self._clean_up(deployment, old)
+        self._report(deployment, old, new)
+
+    def _stop_old(self, deployment: Manifest, old: list[Manifest]) -> bool:
+        """Scale the old ReplicaSets to 0 (Recreate); return whether any of their pods still runs."""
+        scaled = False
+        for index, each in enumerate(old):
+            if each["spec"]["replicas"]:
+                old[index] = self._resize(deployment, each, 0)
+                scaled = True
+        running = any(not pods.is_finished(pod) for each in old for pod in controlled(self.api, each, "Pod"))
+        return scaled or running
+
+    def _report(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> None:
+        timers = self.context.timers
+        status = self._counts(deployment, old, new)
+        status = statuses.progress(deployment, status, new, timers.now(), self.context.now())
+        written = self._write(deployment, statuses.failure(status, old, new))
+        deadline = statuses.deadline_in(written, timers.now())
+        if deadline is not None:
+            self.mark_after(key_of(deployment), max(0.0, deadline) + 0.01)
+
+    def _counts(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> Manifest:
+        return statuses.counts(deployment, old, new, self.context.now())
+
+    def _write(self, deployment: Manifest, status: Manifest) -> Manifest:
+        if deployment.get("status") == status:
+            return deployment
+        return self._update({**deployment, "status": status})
+
+    def _update(self, deployment: Manifest) -> Manifest:
+        return self.api.update(deployment, manager=MANAGER, subresource="status")
+
+    def _new_replica_set(
+        self, deployment: Manifest, old: list[Manifest], new: Manifest | None
+    ) -> tuple[Manifest, Manifest]:
+        """Create the ReplicaSet of the present template or bring its revision up to date; note it in the Deployment."""
+        revision = str(max([rollout.revision_of(each) for each in old], default=0) + 1)
+        progressing: Manifest | None = None
+        if new is None:
+            new = self._create(deployment, old, revision)
+            name = new["metadata"]["name"]
+            text = f'Created new replica set "{name}"'
+            progressing = statuses.condition("Progressing", "True", statuses.NEW_CREATED, text, self.context.now())
+        else:
+            new = self._annotate(deployment, new, revision)
+            if not condition_of(deployment, "Progressing"):
+                text = f'Found new replica set "{new["metadata"]["name"]}"'
+                progressing = statuses.condition("Progressing", "True", statuses.NEW_FOUND, text, self.context.now())
+        return self._note(deployment, new, progressing), new
+
+    def _note(self, deployment: Manifest, new: Manifest, progressing: Manifest | None) -> Manifest:
+        """Write the revision annotation and the condition, in one write of the status."""
+        noted = deployment
+        revision = annotations_of(new)[rollout.REVISION]
+        if annotations_of(deployment).get(rollout.REVISION) != revision:
+            annotations = {**annotations_of(deployment), rollout.REVISION: revision}
+            noted = {**noted, "metadata": {**noted["metadata"], "annotations": annotations}}
+        if progressing is not None and statuses.has_deadline(deployment):
+            status = deployment.get("status") or {}
+            conditions = statuses.with_condition(status.get("conditions") or (), progressing)
+            noted = {**noted, "status": {**status, "conditions": conditions}}
+        return noted if noted is deployment else self._update(noted)
+
+    def _create(self, deployment: Manifest, old: list[Manifest], revision: str) -> Manifest:
+        template = rollout.template_of(deployment)
+        text = orjson.dumps(template, option=orjson.OPT_SORT_KEYS)
+        name_hash = pods.template_hash(text)
+        labels = {**labels_of(template), rollout.HASH_LABEL: name_hash}
+        selector = deployment["spec"]["selector"]
+        meta = deployment["metadata"]
+        spec = {
+            "replicas": rollout.new_replicas(deployment, old, 0),
+            "minReadySeconds": deployment["spec"].get("minReadySeconds"),
+            "selector": {
+                **selector,
+                "matchLabels": {**(selector.get("matchLabels") or {}), rollout.HASH_LABEL: name_hash},
+            },
+            "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
+        }
+        replica_set = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {
+                "name": f"{meta['name']}-{name_hash}",
+                "namespace": meta["namespace"],
+                "labels": labels,
+                "annotations": self._annotations(deployment, {}, revision),
+                "ownerReferences": [owner_reference(deployment)],
+            },
+            "spec": {key: value for key, value in spec.items() if value is not None},
+        }
+        created = self.api.create(replica_set, manager=MANAGER)
+        if spec["replicas"]:
+            self._tell(deployment, created, 0, spec["replicas"])
+        return created
+
+    def _annotations(self, deployment: Manifest, known: Manifest, revision: str) -> dict[str, str]:
+        """Return the annotations of the new ReplicaSet: the Deployment's, the revision, and its measures."""
+        copied = {key: value for key, value in annotations_of(deployment).items() if key not in _NOT_COPIED}
+        total = deployment["spec"]["replicas"]
+        annotations = {
+            **known,
+            **copied,
+            rollout.REVISION: revision,
+            rollout.DESIRED: str(total),
+            rollout.MAXIMUM: str(total + rollout.max_surge(deployment)),
+        }
+        before = known.get(rollout.REVISION)
+        if before and before != revision:
+            history = known.get(rollout.REVISION_HISTORY, "")
+            annotations[rollout.REVISION_HISTORY] = f"{history},{before}" if history else before
+        return annotations
+
+    def _annotate(self, deployment: Manifest, new: Manifest, revision: str) -> Manifest:
+        known = annotations_of(new)
+        if rollout.revision_of(new) > int(revision):
+            revision = known[rollout.REVISION]
+        annotations = self._annotations(deployment, known, revision)
+        min_ready = deployment["spec"].get("minReadySeconds")
+        if annotations == known and new["spec"].get("minReadySeconds") == min_ready:
+            return new
+        meta = {**new["metadata"], "annotations": annotations}
+        spec = {**new["spec"], "minReadySeconds": min_ready}
+        spec = {key: value for key, value in spec.items() if value is not None}
+        return self.api.update({**new, "metadata": meta, "spec": spec}, manager=MANAGER)
+
+    def _resize(self, deployment: Manifest, replica_set: Manifest, number: int) -> Manifest:
+        """Write ``spec.replicas`` and the measures of a ReplicaSet, and tell it as an event."""
+        total = deployment["spec"]["replicas"]
+        annotations = {
+            **annotations_of(replica_set),
+            rollout.DESIRED: str(total),
+            rollout.MAXIMUM: str(total + rollout.max_surge(deployment)),
+        }
+        before = replica_set["spec"]["replicas"]
+        if number == before and annotations == annotations_of(replica_set):
+            return replica_set
+        meta = {**replica_set["metadata"], "annotations": annotations}
+        spec = {**replica_set["spec"], "replicas": number}
+        resized = self.api.update({**replica_set, "metadata": meta, "spec": spec}, manager=MANAGER)
+        if number != before:
+            self._tell(deployment, resized, before, number)
+        return resized
+
+    def _tell(self, deployment: Manifest, replica_set: Manifest, before: int, after: int) -> None:
+        direction = "up" if after > before else "down"
+        text = f"Scaled {direction} replica set {replica_set['metadata']['name']} from {before} to {after}"
+        self.context.recorder.normal(deployment, "ScalingReplicaSet", text, _SOURCE)
+
+    def _clean_up(self, deployment: Manifest, old: list[Manifest]) -> list[Manifest]:
+        """Delete the oldest of the empty ReplicaSets beyond ``revisionHistoryLimit``; return those that stay."""
+        limit = deployment["spec"].get("revisionHistoryLimit", 10)
+        empty = [
+            each
+            for each in old
+            if not each["spec"]["replicas"] and not at(each, "status", "replicas") and not is_deleting(each)
+        ]
+        surplus = sorted(empty, key=rollout.revision_of)[: max(0, len(empty) - limit)]
+        for each in surplus:
+            meta = each["metadata"]
+            self.api.delete("apps", "ReplicaSet", meta["namespace"], meta["name"], uid=meta["uid"])
+        return [each for each in old if each not in surplus]
+
+
+def _single(active: list[Manifest], old: list[Manifest], new: Manifest | None) -> Manifest | None:
+    """Return the one ReplicaSet to size: the only active one, or the latest when none is; None when several are."""
+    if active:
+        return active[0] if len(active) == 1 else None
+    return new or (old[-1] if old else None)
+
+
+def _is_saturated(deployment: Manifest, replica_set: Manifest) -> bool:
+    """Return whether the ReplicaSet has all the pods that the Deployment wants, available."""
+    total = deployment["spec"]["replicas"]
+    return bool(
+        replica_set["spec"]["replicas"] == total
+        and annotations_of(replica_set).get(rollout.DESIRED) == str(total)
+        and rollout.counted([replica_set], "availableReplicas") == total
+    )

@@ -1,0 +1,162 @@
+"""The CEL rules of a schema (``x-kubernetes-validations``), run on a value and on what it was before."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.sandbox.crd.structural import Node, child_of
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import OMITTED, duplicate, forbidden, invalid, required
+from gitsync.sandbox.validation.cel import CompileError, EvaluationError, Program, compile_expression
+
+_TRANSITION = re.compile(r"\boldSelf\b")
+_STEP = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
+_ONLY_NOW = ("self",)
+_BOTH = ("self", "oldSelf")
+_MAYBE = ("self", "oldSelf_given", "oldSelf_value")
+_KEYWORDS = frozenset(
+    {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
+    | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
+)
+_ABSENT = object()
+
+Rule = Mapping[str, Any]
+
+
+def validate_rules(node: Node, value: Any, old: Any, path: str) -> list[Cause]:
+    """
+    Return the causes of rules that do not hold, from the outside in.
+
+    ``old`` is None on a create. A rule about a change runs only where the old value is known.
+    """
+    causes: list[Cause] = []
+    _walk(node, value, _ABSENT if old is None else old, path, causes)
+    return causes
+
+
+def _walk(node: Node, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+    if not node.has_rules or value is None:
+        return
+    if node.rules:
+        now = to_cel(node, value)
+        before = _ABSENT if old is _ABSENT else to_cel(node, old)
+        for rule in node.rules:
+            cause = _check(rule, node, now, before, value, path)
+            if cause is not None:
+                causes.append(cause)
+    if isinstance(value, dict):
+        for name, item in value.items():
+            child = child_of(node, name)
+            if child is not None:
+                before = old[name] if isinstance(old, dict) and name in old else _ABSENT
+                where = f"{path}.{name}" if path else name
+                _walk(child, item, before, where if name in node.properties else f"{path}[{name}]", causes)
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            _walk(node.items, item, _same_item(node, item, old), f"{path}[{index}]", causes)
+
+
+def _same_item(node: Node, item: Any, old: Any) -> Any:
+    """Return the old item of a keyed list; items of other lists are not followed."""
+    if node.raw.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return _ABSENT
+    keys = node.raw.get("x-kubernetes-list-map-keys") or ()
+    wanted = [item.get(key) for key in keys]
+    return next((before for before in old if [before.get(key) for key in keys] == wanted), _ABSENT)
+
+
+def compiled(rule: Rule) -> Program:
+    """Return the program of a rule; raise CompileError."""
+    return _compile(rule["rule"].strip(), bool(rule.get("optionalOldSelf")))
+
+
+def _compile(expression: str, optional: bool) -> Program:
+    if not _TRANSITION.search(expression):
+        return compile_expression(expression, _ONLY_NOW)
+    if not optional:
+        return compile_expression(expression, _BOTH)
+    old = "oldSelf_given ? optional.of(oldSelf_value) : optional.none()"
+    return compile_expression(f"cel.bind(oldSelf, {old}, {expression})", _MAYBE)
+
+
+def _check(rule: Rule, node: Node, now: Any, before: Any, value: Any, path: str) -> Cause | None:
+    optional = bool(rule.get("optionalOldSelf"))
+    if before is _ABSENT and not optional and _TRANSITION.search(rule["rule"]):
+        return None
+    data = _data(now, before)
+    try:
+        if compiled(rule).evaluate(data) is True:
+            return None
+    except (CompileError, EvaluationError) as error:
+        return invalid(path, node.type, f"{error} evaluating rule: {_described(rule)}")
+    return _refused(rule, node, _detail(rule, data, optional), value, path)
+
+
+def _data(now: Any, before: Any) -> dict[str, Any]:
+    given = before is not _ABSENT
+    old = before if given else None
+    return {"self": now, "oldSelf": old, "oldSelf_given": given, "oldSelf_value": old}
+
+
+def _described(rule: Rule) -> str:
+    return str(rule.get("message") or rule["rule"]).strip()
+
+
+def _detail(rule: Rule, data: Mapping[str, Any], optional: bool) -> str:
+    expression = rule.get("messageExpression")
+    if expression:
+        try:
+            text = _compile(expression.strip(), optional).evaluate(data)
+        except (CompileError, EvaluationError):
+            text = ""
+        if isinstance(text, str) and text.strip() and "\n" not in text.strip():
+            return text.strip()
+    return str(rule["message"]).strip() if rule.get("message") else f"failed rule: {rule['rule'].strip()}"
+
+
+def _refused(rule: Rule, node: Node, detail: str, value: Any, path: str) -> Cause:
+    field = _below(path, rule.get("fieldPath") or "")
+    shown = OMITTED if isinstance(value, (dict, list)) else value
+    match rule.get("reason"):
+        case "FieldValueForbidden":
+            return forbidden(field, detail)
+        case "FieldValueRequired":
+            return required(field, detail)
+        case "FieldValueDuplicate":
+            return duplicate(field, "" if shown is OMITTED else shown)
+        case _:
+            return invalid(field, shown, detail)
+
+
+def _below(path: str, relative: str) -> str:
+    """Return the path of a member given as ``.a.b`` or ``.a['b']``."""
+    relative = _STEP.sub(lambda found: f"[{found[1]}]", relative.strip())
+    return f"{path}{relative}" if path else relative.removeprefix(".")
+
+
+def to_cel(node: Node, value: Any) -> Any:
+    """Return a value as rules see it: bytes decoded, member names that CEL cannot spell escaped."""
+    if isinstance(value, dict):
+        out = {}
+        for name, item in value.items():
+            child = child_of(node, name)
+            key = escaped(name) if name in node.properties else name
+            out[key] = to_cel(child, item) if child is not None else item
+        return out
+    if isinstance(value, list) and node.items is not None:
+        return [to_cel(node.items, item) for item in value]
+    if isinstance(value, str) and node.raw.get("format") == "byte":
+        return base64.b64decode(value)
+    return value
+
+
+def escaped(name: str) -> str:
+    """Return a member's name as rules spell it."""
+    if name in _KEYWORDS:
+        return f"__{name}__"
+    for plain, spelled in (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")):
+        name = name.replace(plain, spelled)
+    return name

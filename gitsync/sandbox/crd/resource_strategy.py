@@ -1,0 +1,130 @@
+"""The strategy of a custom resource at one version of its definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.crd.cel_rules import validate_rules
+from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
+from gitsync.sandbox.crd.validator import validate_lists, validate_value
+from gitsync.sandbox.registry.status import ApiError, Cause
+from gitsync.sandbox.validation.metadata import validate_metadata
+from gitsync.sandbox.validation.names import dns_subdomain
+
+_META_MEMBERS = ("apiVersion", "kind", "metadata")
+_TEXT_MAPS = ("labels", "annotations")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """Strategy made from a definition; values are taken as they are but for pruning and defaults."""
+
+    kind: str
+    version: str
+    root: Node
+    namespaced: bool
+    has_status: bool
+    has_generation: bool = True
+
+    def default(self, obj: Manifest) -> Manifest:
+        """Return the object with its defaults; 400 when its metadata is not of the right types."""
+        out: Manifest = dict(with_defaults(self.root, obj))
+        try:
+            out["metadata"] = _metadata(obj)
+        except TypeError as error:
+            text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
+            raise ApiError(400, "BadRequest", text) from None
+        return out
+
+    def unknown_fields(self, obj: Manifest) -> list[str]:
+        """Return the paths of members that the schema does not declare."""
+        return unknown_fields(self.root, obj)
+
+    def prune(self, obj: Manifest) -> Manifest:
+        """Return the object without the members that the schema does not declare."""
+        pruned: Manifest = prune(self.root, obj)
+        return pruned
+
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+        """Return what is stored: through ``status`` nothing but the status, else everything but it."""
+        if not self.has_status:
+            return new
+        if subresource == "status" and old is not None:
+            return _with_status({**old, "metadata": _keep_metadata(new, old)}, new)
+        return _with_status(new, old or {})
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        """Return what is wrong by the metadata's rules, the schema, and then the rules written in CEL."""
+        causes = validate_metadata(new, self.namespaced, dns_subdomain if old is None else None)
+        causes += validate_value(self.root, new, "")
+        causes += validate_lists(self.root, new, "")
+        if causes or not self.root.has_rules:
+            return causes
+        return validate_rules(self.root, new, old, "")
+
+
+def _with_status(obj: Manifest, source: Manifest) -> Manifest:
+    out = {key: value for key, value in obj.items() if key != "status"}
+    if "status" in source:
+        out["status"] = source["status"]
+    return out
+
+
+def _keep_metadata(new: Manifest, old: Manifest) -> dict[str, Any]:
+    metadata = dict(old["metadata"])
+    metadata.pop("managedFields", None)
+    if new["metadata"].get("managedFields"):
+        metadata["managedFields"] = new["metadata"]["managedFields"]
+    return metadata
+
+
+def _metadata(obj: Manifest) -> dict[str, Any]:
+    """Return the metadata without nulls and empty maps; raise TypeError with the server's words."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if value is not None}
+    for name in _TEXT_MAPS:
+        values = metadata.get(name)
+        if values is None:
+            continue
+        if not isinstance(values, dict):
+            raise _wrong_type(values, name, "map[string]string")
+        for value in values.values():
+            if not isinstance(value, str) and value is not None:
+                raise _wrong_type(value, name, "string")
+        if None in values.values():
+            metadata[name] = {key: "" if value is None else value for key, value in values.items()}
+        if not values:
+            del metadata[name]
+    for name in ("finalizers", "ownerReferences"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+    return metadata
+
+
+def _wrong_type(value: Any, member: str, wanted: str) -> TypeError:
+    found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    return TypeError(f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{member} of type {wanted}")
+
+
+def version_of(crd: Manifest, version: str) -> dict[str, Any]:
+    """Return one version of a definition; raise KeyError when it has no such version."""
+    for candidate in crd["spec"]["versions"]:
+        if candidate["name"] == version:
+            found: dict[str, Any] = candidate
+            return found
+    raise KeyError(version)
+
+
+def strategy(crd: Manifest, version: str) -> CustomResource:
+    """Return the strategy of one version of a definition; raise KeyError when it has no such version."""
+    found = version_of(crd, version)
+    schema = (found.get("schema") or {}).get("openAPIV3Schema") or {}
+    return CustomResource(
+        kind=crd["spec"]["names"]["kind"],
+        version=version,
+        root=compile_schema(schema),
+        namespaced=crd["spec"]["scope"] == "Namespaced",
+        has_status="status" in (found.get("subresources") or {}),
+    )

@@ -1,0 +1,242 @@
+"""Check values against a schema, in the words of the API server."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import re2
+
+from gitsync.sandbox.crd.formats import fits
+from gitsync.sandbox.crd.structural import Node, child_of, compile_schema
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import (
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
+
+_META_MEMBERS = ("apiVersion", "kind", "metadata")
+_KINDS: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+def validate_value(node: Node, value: Any, path: str) -> list[Cause]:
+    """Return what is wrong with a value at a path; the root's path is empty."""
+    causes: list[Cause] = []
+    _value(node, value, path, causes)
+    return causes
+
+
+def _value(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+    if value is None and node.nullable:
+        return
+    _type(node, value, path, causes)
+    raw = node.raw
+    for member in ("allOf", "anyOf", "oneOf", "not"):
+        if member in raw and not (node.int_or_string and _is_int_or_string(raw)):
+            _combination(member, raw, value, path, causes)
+    if isinstance(value, str):
+        _string(raw, value, path, causes)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        _number(raw, value, path, causes)
+    elif isinstance(value, list):
+        _list(node, value, path, causes)
+    if "enum" in raw and value not in raw["enum"]:
+        choices = [item if isinstance(item, str) else orjson.dumps(item).decode() for item in raw["enum"]]
+        listed = ", ".join(orjson.dumps(choice).decode() for choice in choices)
+        shown = not_supported(path, value, ())
+        causes.append(Cause(shown.reason, shown.message + listed, path))
+    if isinstance(value, dict):
+        _object(node, value, path, causes)
+
+
+def _is_int_or_string(raw: Mapping[str, Any]) -> bool:
+    """Return whether the combination only repeats what ``x-kubernetes-int-or-string`` says."""
+    kinds = [{"type": "integer"}, {"type": "string"}]
+    return raw.get("anyOf") == kinds or any(part.get("anyOf") == kinds for part in raw.get("allOf", ()))
+
+
+def _type(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+    found = _KINDS[type(value)]
+    wanted: tuple[str, ...]
+    if node.int_or_string:
+        wanted = ("integer", "string")
+    elif node.type:
+        wanted = (node.type,)
+    else:
+        return
+    if found in wanted or (found == "integer" and node.type == "number"):
+        return
+    if found == "number" and node.type == "integer" and float(value).is_integer():
+        return
+    causes.append(type_invalid(path, found, f"{_in_body(path)} must be of type {','.join(wanted)}: {_quoted(found)}"))
+
+
+def _in_body(path: str) -> str:
+    return f"{path} in body"
+
+
+def _quoted(text: str) -> str:
+    return orjson.dumps(text).decode()
+
+
+def _string(raw: Mapping[str, Any], value: str, path: str, causes: list[Cause]) -> None:
+    if "maxLength" in raw and len(value) > raw["maxLength"]:
+        causes.append(too_long(path, raw["maxLength"]))
+    if "minLength" in raw and len(value) < raw["minLength"]:
+        text = f"{_in_body(path)} should be at least {raw['minLength']} chars long"
+        causes.append(invalid(path, value, text))
+    if raw.get("pattern") and not matches_pattern(raw["pattern"], value):
+        causes.append(invalid(path, value, f"{_in_body(path)} should match '{raw['pattern']}'"))
+    if raw.get("format") and not fits(value, raw["format"]):
+        causes.append(type_invalid(path, value, f"{_in_body(path)} must be of type {raw['format']}: {_quoted(value)}"))
+
+
+def matches_pattern(pattern: str, value: str) -> bool:
+    """Return whether the pattern is found in the value."""
+    return _regex(pattern).search(value) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def _regex(pattern: str) -> Any:
+    return re2.compile(pattern)
+
+
+def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[Cause]) -> None:
+    least, most = raw.get("minimum"), raw.get("maximum")
+    if most is not None:
+        exclusive = raw.get("exclusiveMaximum", False)
+        if value > most or (exclusive and value == most):
+            text = f"should be less than {most}" if exclusive else f"should be less than or equal to {most}"
+            causes.append(invalid(path, value, f"{_in_body(path)} {text}"))
+    if least is not None:
+        exclusive = raw.get("exclusiveMinimum", False)
+        if value < least or (exclusive and value == least):
+            text = f"should be greater than {least}" if exclusive else f"should be greater than or equal to {least}"
+            causes.append(invalid(path, value, f"{_in_body(path)} {text}"))
+    factor = raw.get("multipleOf")
+    if factor and Decimal(str(value)) % Decimal(str(factor)):
+        causes.append(invalid(path, value, f"{_in_body(path)} should be a multiple of {factor}"))
+    size = raw.get("format")
+    if size in ("int32", "int64") and isinstance(value, int):
+        bits = 31 if size == "int32" else 63
+        if not -(1 << bits) <= value < 1 << bits:
+            causes.append(invalid(path, value, f"Checked value must be of type integer with format {size} in body"))
+
+
+def _list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:
+    raw = node.raw
+    if "maxItems" in raw and len(value) > raw["maxItems"]:
+        causes.append(too_many(path, len(value), raw["maxItems"]))
+    if "minItems" in raw and len(value) < raw["minItems"]:
+        text = f"{_in_body(path)} should have at least {raw['minItems']} items"
+        causes.append(invalid(path, len(value), text))
+    if raw.get("uniqueItems") and len({orjson.dumps(item) for item in value}) < len(value):
+        causes.append(invalid(path, "", f"{_in_body(path)} shouldn't contain duplicates"))
+    if node.items is not None:
+        for index, item in enumerate(value):
+            _value(node.items, item, f"{path}[{index}]", causes)
+
+
+def _object(node: Node, value: dict[str, Any], path: str, causes: list[Cause]) -> None:
+    raw = node.raw
+    if "maxProperties" in raw and len(value) > raw["maxProperties"]:
+        causes.append(too_many(path, len(value), raw["maxProperties"]))
+    if "minProperties" in raw and len(value) < raw["minProperties"]:
+        text = f"{_in_body(path)} should have at least {raw['minProperties']} properties"
+        causes.append(invalid(path, len(value), text))
+    for name in raw.get("required") or ():
+        if name not in value:
+            causes.append(required(f"{path}.{name}" if path else name))
+    if node.embedded and path:
+        missing = [name for name in ("apiVersion", "kind") if not value.get(name)]
+        causes.extend(required(f"{path}.{name}", "must not be empty") for name in missing)
+    for name, item in value.items():
+        child = child_of(node, name)
+        if child is None or (node.embedded and name in _META_MEMBERS):
+            continue
+        _value(child, item, f"{path}.{name}" if path else name, causes)
+
+
+def _combination(member: str, raw: Mapping[str, Any], value: Any, path: str, causes: list[Cause]) -> None:
+    """Check allOf, anyOf, oneOf and not: their own complaint has no field."""
+    given = raw[member]
+    parts = [given] if member == "not" else given
+    results = [_part(part, value, path) for part in parts]
+    good = sum(not result for result in results)
+    shown = _quoted(path)
+    text = ""
+    if member == "allOf" and good < len(parts):
+        text = f"{shown} must validate all the schemas (allOf)" + (". None validated" if not good else "")
+    elif member == "anyOf" and parts and not good:
+        text = f"{shown} must validate at least one schema (anyOf)"
+    elif member == "oneOf" and good != 1:
+        count = "none valid" if not good else f"{good} valid alternatives"
+        text = f"{shown} must validate one and only one schema (oneOf). Found {count}"
+    elif member == "not" and good:
+        text = f"{shown} must not validate the schema (not)"
+    if not text:
+        return
+    causes.append(invalid("<nil>", "", text))
+    if member in ("allOf", "anyOf", "oneOf") and not good and results:
+        causes.extend(sorted(results, key=len)[0])
+
+
+def _part(part: Mapping[str, Any], value: Any, path: str) -> list[Cause]:
+    return validate_value(_part_node(orjson.dumps(part, option=orjson.OPT_SORT_KEYS)), value, path)
+
+
+@functools.lru_cache(maxsize=1024)
+def _part_node(raw: bytes) -> Node:
+    return compile_schema(orjson.loads(raw), root=False)
+
+
+def validate_lists(node: Node, value: Any, path: str) -> list[Cause]:
+    """Return the duplicates in lists that are sets or maps."""
+    causes: list[Cause] = []
+    if isinstance(value, dict):
+        for name, item in value.items():
+            child = child_of(node, name)
+            if child is not None:
+                causes += validate_lists(child, item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        causes += _duplicates(node.raw, value, path)
+        if node.items is not None:
+            for index, item in enumerate(value):
+                causes += validate_lists(node.items, item, f"{path}[{index}]")
+    return causes
+
+
+def _duplicates(raw: Mapping[str, Any], value: list[Any], path: str) -> list[Cause]:
+    kind = raw.get("x-kubernetes-list-type")
+    if kind not in ("set", "map"):
+        return []
+    keys = raw.get("x-kubernetes-list-map-keys") or ()
+    seen: set[bytes] = set()
+    causes = []
+    for index, item in enumerate(value):
+        key = (
+            {name: item.get(name) for name in keys if name in item}
+            if kind == "map" and isinstance(item, dict)
+            else item
+        )
+        text = orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
+        if text in seen:
+            causes.append(duplicate(f"{path}[{index}]", key))
+        seen.add(text)
+    return causes

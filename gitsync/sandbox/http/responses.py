@@ -1,0 +1,115 @@
+"""Views: one object or a list as JSON, YAML, metadata only, or a Table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import yaml
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.http.listing import Page, item_json
+from gitsync.sandbox.http.negotiation import YAML, Accepted
+from gitsync.sandbox.http.transport.messages import JSON, Response
+from gitsync.sandbox.printers.table import Printer
+from gitsync.sandbox.registry.conversion import convert
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.storage.store import Stored
+
+META = "meta.k8s.io"
+
+
+def object_response(value: Manifest, accept: Accepted, status: int, pretty: bool = False) -> Response:
+    """Return any object in the media type the client accepts."""
+    if accept.media == YAML:
+        return Response(status, _yaml(value), YAML)
+    return Response(status, _dumps(value, pretty), JSON)
+
+
+def shaped(obj: Manifest, accept: Accepted, printer: Callable[[], Printer], include: str) -> Manifest:
+    """Return one object in the shape the client asked for."""
+    if not accept.shape:
+        return obj
+    if accept.shape == "Table":
+        return printer().table([obj], obj["metadata"].get("resourceVersion", ""), accept.version, include)
+    return metadata_only(obj, accept.version)
+
+
+def list_response(
+    page: Page, resource: Resource, accept: Accepted, printer: Callable[[], Printer], include: str, pretty: bool
+) -> Response:
+    """Return a page of a collection in the shape and media type the client asked for."""
+    meta: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.token:
+        meta["continue"] = page.token
+        if page.remaining:
+            meta["remainingItemCount"] = page.remaining
+    if accept.shape == "Table":
+        objects = [convert(stored.obj, resource) for stored in page.items]
+        table = printer().table(objects, meta["resourceVersion"], accept.version, include)
+        table["metadata"] = meta
+        return Response(200, _dumps(table, pretty), JSON)
+    if accept.shape:
+        items = [metadata_only(stored.obj, accept.version) for stored in page.items]
+        value = {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": f"{META}/{accept.version}",
+            "metadata": meta,
+            "items": items,
+        }
+        return Response(200, _dumps(value, pretty), JSON)
+    if resource.custom:
+        meta.setdefault("continue", "")
+    body = list_json(resource, meta, [item_json(stored, resource, bare=not resource.custom) for stored in page.items])
+    if accept.media == YAML:
+        return Response(200, _yaml(orjson.loads(body)), YAML)
+    return Response(200, _dumps(orjson.loads(body), True) if pretty else body, JSON)
+
+
+def list_json(resource: Resource, meta: dict[str, Any], items: list[bytes]) -> bytes:
+    """Return a list's JSON from that of its items."""
+    head = orjson.dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": meta})
+    return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
+
+
+def metadata_only(obj: Manifest, version: str) -> Manifest:
+    """Return the PartialObjectMetadata of an object."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"{META}/{version}", "metadata": obj["metadata"]}
+
+
+def watch_object(
+    stored: Stored, resource: Resource, accept: Accepted, printer: Callable[[], Printer], include: str, first: bool
+) -> bytes:
+    """Return the object of a watch event; only the first Table of a watch has its column definitions."""
+    if not accept.shape:
+        return item_json(stored, resource, bare=False)
+    obj = convert(stored.obj, resource)
+    value = shaped(obj, accept, printer, include)
+    if accept.shape == "Table" and not first:
+        value.pop("columnDefinitions", None)
+        value["columnDefinitions"] = None
+    return orjson.dumps(value)
+
+
+def _dumps(value: Any, pretty: bool) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n" if pretty else orjson.dumps(value)
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Write text that YAML 1.1 would read as something else in double quotes, as Go does."""
+
+
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+    if "\n" in value:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|")
+    resolve: Any = dumper.resolve
+    plain = resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain and value else '"')
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _yaml(value: Any) -> bytes:
+    return yaml.dump(value, Dumper=_Dumper, encoding="utf-8", sort_keys=True, width=2**30, allow_unicode=True)

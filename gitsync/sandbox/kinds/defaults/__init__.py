@@ -1,0 +1,1 @@
+"""Default values of built-in kinds."""

@@ -1,0 +1,1 @@
+"""Validation of pod specs, shared by Pods and pod templates."""

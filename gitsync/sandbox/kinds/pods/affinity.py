@@ -1,0 +1,118 @@
+"""What is wrong with the affinity and the spread of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import (
+    forbidden,
+    invalid,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.names import label_value, qualified_name
+from gitsync.sandbox.validation.selectors import validate_selector
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+_INCLUSION = ("Honor", "Ignore")
+
+
+def validate_affinity(affinity: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check node and pod affinity."""
+    causes = []
+    node = affinity.get("nodeAffinity", {})
+    if _REQUIRED in node:
+        path = f"{field}.nodeAffinity.{_REQUIRED}"
+        causes += validate_node_selector(node[_REQUIRED], path)
+    for index, preference in enumerate(node.get(_PREFERRED, ())):
+        path = f"{field}.nodeAffinity.{_PREFERRED}[{index}]"
+        causes += _weight(preference, path)
+        causes += _node_term(preference.get("preference", {}), f"{path}.preference")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind, {})
+        for index, term in enumerate(rules.get(_REQUIRED, ())):
+            causes += _pod_term(term, f"{field}.{kind}.{_REQUIRED}[{index}]")
+        for index, preference in enumerate(rules.get(_PREFERRED, ())):
+            path = f"{field}.{kind}.{_PREFERRED}[{index}]"
+            causes += _weight(preference, path)
+            causes += _pod_term(preference.get("podAffinityTerm", {}), f"{path}.podAffinityTerm")
+    return causes
+
+
+def _weight(preference: Mapping[str, Any], field: str) -> list[Cause]:
+    weight = preference.get("weight", 0)
+    return [] if 1 <= weight <= 100 else [invalid(f"{field}.weight", weight, "must be in the range 1-100")]
+
+
+def validate_node_selector(selector: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check a node selector: terms of expressions and fields."""
+    terms = selector.get("nodeSelectorTerms") or ()
+    if not terms:
+        return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]
+    causes = []
+    for index, term in enumerate(terms):
+        causes += _node_term(term, f"{field}.nodeSelectorTerms[{index}]")
+    return causes
+
+
+def _node_term(term: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    for index, requirement in enumerate(term.get("matchExpressions", ())):
+        causes += _node_requirement(requirement, f"{field}.matchExpressions[{index}]")
+    return causes
+
+
+def _node_requirement(requirement: Mapping[str, Any], field: str) -> list[Cause]:
+    operator, values = requirement.get("operator", ""), requirement.get("values", ())
+    causes = []
+    if operator in ("In", "NotIn"):
+        if not values:
+            causes.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.append(forbidden(f"{field}.values", text))
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            causes.append(required(f"{field}.values", text))
+    else:
+        causes.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
+    key = requirement.get("key", "")
+    causes += [invalid(f"{field}.key", key, text) for text in qualified_name(key)]
+    for index, value in enumerate(values):
+        causes += [invalid(f"{field}.values[{index}]", value, text) for text in label_value(value)]
+    return causes
+
+
+def _pod_term(term: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = validate_selector(term.get("labelSelector"), f"{field}.labelSelector")
+    causes += validate_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
+    return causes + _topology_key(term.get("topologyKey", ""), f"{field}.topologyKey", "can not be empty")
+
+
+def _topology_key(key: str, field: str, text: str) -> list[Cause]:
+    if not key:
+        return [required(field, text)]
+    return [invalid(field, key, problem) for problem in qualified_name(key)]
+
+
+def validate_spread(constraint: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check one topology spread constraint."""
+    skew = constraint.get("maxSkew", 0)
+    causes = [] if skew > 0 else [invalid(f"{field}.maxSkew", skew, "must be greater than zero")]
+    causes += _topology_key(constraint.get("topologyKey", ""), f"{field}.topologyKey", "can not be empty")
+    action = constraint.get("whenUnsatisfiable", "")
+    if action not in _UNSATISFIABLE:
+        causes.append(not_supported(f"{field}.whenUnsatisfiable", action, _UNSATISFIABLE))
+    domains = constraint.get("minDomains")
+    if domains is not None and domains <= 0:
+        causes.append(invalid(f"{field}.minDomains", domains, "must be greater than zero"))
+    causes += one_of(f"{field}.nodeAffinityPolicy", constraint.get("nodeAffinityPolicy"), _INCLUSION)
+    causes += one_of(f"{field}.nodeTaintsPolicy", constraint.get("nodeTaintsPolicy"), _INCLUSION)
+    return causes + validate_selector(constraint.get("labelSelector"), f"{field}.labelSelector")

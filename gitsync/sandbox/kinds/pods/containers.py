@@ -1,0 +1,249 @@
+"""What is wrong with the containers of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gitsync.sandbox.kinds.pods.env import validate_env, validate_env_from
+from gitsync.sandbox.kinds.pods.probes import validate_lifecycle, validate_probes
+from gitsync.sandbox.kinds.pods.resources import validate_container_resources
+from gitsync.sandbox.kinds.pods.volumes import local_path_problems
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import (
+    between,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.names import dns_label, ip_address, port_name
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_PROC_MOUNTS = ("Default", "Unmasked")
+
+Container = Mapping[str, Any]
+
+
+def validate_containers(spec: Mapping[str, Any], field: str, extra_volumes: frozenset[str]) -> list[Cause]:
+    """Check containers and initContainers; mounts may name the pod's volumes and ``extra_volumes``."""
+    volumes = {volume.get("name"): volume for volume in spec.get("volumes", ())}
+    for name in extra_volumes:
+        volumes.setdefault(name, {"persistentVolumeClaim": {}})
+    containers = spec.get("containers") or ()
+    causes: list[Cause] = []
+    names: set[str] = set()
+    if not containers:
+        causes.append(required(f"{field}.containers"))
+    for index, container in enumerate(containers):
+        path = f"{field}.containers[{index}]"
+        causes += _container(container, volumes, path)
+        causes += _unique(container, names, path)
+        if "restartPolicy" in container:
+            causes += one_of(f"{path}.restartPolicy", container["restartPolicy"], ("Always", "Never", "OnFailure"))
+        causes += validate_lifecycle(container.get("lifecycle"), f"{path}.lifecycle")
+        causes += validate_probes(container, path)
+    causes += _host_ports(containers, f"{field}.containers")
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        path = f"{field}.initContainers[{index}]"
+        causes += _container(container, volumes, path)
+        causes += _unique(container, names, path)
+        causes += _init_container(container, path)
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        path = f"{field}.ephemeralContainers[{index}]"
+        causes += _container(container, volumes, path)
+        causes += _unique(container, names, path)
+    return causes
+
+
+def _unique(container: Container, names: set[str], field: str) -> list[Cause]:
+    name = container.get("name", "")
+    if name in names:
+        return [duplicate(f"{field}.name", name)]
+    if name:
+        names.add(name)
+    return []
+
+
+def _init_container(container: Container, field: str) -> list[Cause]:
+    """A sidecar (restartPolicy Always) may have probes and hooks; another init container may not."""
+    if container.get("restartPolicy") == "Always":
+        causes = validate_lifecycle(container.get("lifecycle"), f"{field}.lifecycle")
+        return causes + validate_probes(container, field)
+    text = "may not be set for init containers without restartPolicy=Always"
+    return [
+        forbidden(f"{field}.{member}", text)
+        for member in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+        if member in container
+    ]
+
+
+def _container(container: Container, volumes: Mapping[Any, Any], field: str) -> list[Cause]:
+    name = container.get("name", "")
+    if name:
+        causes = [invalid(f"{field}.name", name, text) for text in dns_label(name)]
+    else:
+        causes = [required(f"{field}.name")]
+    if not container.get("image"):
+        causes.append(required(f"{field}.image"))
+    policy = container.get("terminationMessagePolicy", "File")
+    causes += one_of(f"{field}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    if "ports" in container:
+        causes += _ports(container["ports"], f"{field}.ports")
+    if "env" in container:
+        causes += validate_env(container["env"], f"{field}.env")
+    if "envFrom" in container:
+        causes += validate_env_from(container["envFrom"], f"{field}.envFrom")
+    if "volumeMounts" in container:
+        causes += _mounts(container["volumeMounts"], volumes, f"{field}.volumeMounts")
+    if "volumeDevices" in container:
+        causes += _devices(container["volumeDevices"], volumes, f"{field}.volumeDevices")
+    pull_policy = container.get("imagePullPolicy", "Always")
+    causes += one_of(f"{field}.imagePullPolicy", pull_policy, _PULL_POLICIES)
+    if container.get("resources"):
+        causes += validate_container_resources(container["resources"], f"{field}.resources")
+    if container.get("securityContext"):
+        causes += _security(container["securityContext"], f"{field}.securityContext")
+    return causes
+
+
+def _ports(ports: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+    causes = []
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        path = f"{field}[{index}]"
+        name = port.get("name", "")
+        if name:
+            problems = port_name(name)
+            causes += [invalid(f"{path}.name", name, text) for text in problems]
+            if not problems and name in names:
+                causes.append(duplicate(f"{path}.name", name))
+            names.add(name)
+        number = port.get("containerPort", 0)
+        if number == 0:
+            causes.append(required(f"{path}.containerPort"))
+        else:
+            causes += between(f"{path}.containerPort", number, 1, 65535)
+        causes += between(f"{path}.hostPort", port.get("hostPort"), 1, 65535)
+        protocol = port.get("protocol", "")
+        if not protocol:
+            causes.append(required(f"{path}.protocol"))
+        elif protocol not in PROTOCOLS:
+            causes.append(not_supported(f"{path}.protocol", protocol, PROTOCOLS))
+        if "hostIP" in port:
+            causes += [invalid(f"{path}.hostIP", port["hostIP"], text) for text in ip_address(port["hostIP"])]
+    return causes
+
+
+def _host_ports(containers: Sequence[Container], field: str) -> list[Cause]:
+    causes = []
+    taken: set[tuple[Any, ...]] = set()
+    for index, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports", ())):
+            host = port.get("hostPort")
+            if not host:
+                continue
+            key = (host, port.get("protocol"), port.get("hostIP", ""))
+            if key in taken:
+                shown = f"{key[1]}/{key[2]}/{host}"
+                causes.append(duplicate(f"{field}[{index}].ports[{number}].hostPort", shown))
+            taken.add(key)
+    return causes
+
+
+def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[Cause]:
+    causes = []
+    paths: set[str] = set()
+    for index, mount in enumerate(mounts):
+        path = f"{field}[{index}]"
+        name, mount_path = mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            causes.append(required(f"{path}.name"))
+        if name not in volumes:
+            causes.append(not_found(f"{path}.name", name))
+        if not mount_path:
+            causes.append(required(f"{path}.mountPath"))
+        elif mount_path in paths:
+            causes.append(invalid(f"{path}.mountPath", mount_path, "must be unique"))
+        paths.add(mount_path)
+        for member in ("subPath", "subPathExpr"):
+            value = mount.get(member, "")
+            if value:
+                causes += [invalid(f"{path}.{member}", value, text) for text in local_path_problems(value)]
+        if "subPath" in mount and "subPathExpr" in mount:
+            text = "subPathExpr and subPath are mutually exclusive"
+            causes.append(invalid(f"{path}.subPathExpr", mount["subPathExpr"], text))
+        causes += one_of(f"{path}.mountPropagation", mount.get("mountPropagation"), _PROPAGATIONS)
+    return causes
+
+
+def _devices(devices: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[Cause]:
+    causes = []
+    paths: set[str] = set()
+    for index, device in enumerate(devices):
+        path = f"{field}[{index}]"
+        name, device_path = device.get("name", ""), device.get("devicePath", "")
+        if not name:
+            causes.append(required(f"{path}.name"))
+        elif name not in volumes:
+            causes.append(not_found(f"{path}.name", name))
+        elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
+            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            causes.append(invalid(f"{path}.name", name, text))
+        if not device_path:
+            causes.append(required(f"{path}.devicePath"))
+        elif device_path in paths:
+            causes.append(invalid(f"{path}.devicePath", device_path, "must be unique"))
+        paths.add(device_path)
+    return causes
+
+
+def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    for member in ("runAsUser", "runAsGroup"):
+        value = context.get(member)
+        if value is not None and not 0 <= value <= 2147483647:
+            causes.append(invalid(f"{field}.{member}", value, "must be between 0 and 2147483647, inclusive"))
+    causes += one_of(f"{field}.procMount", context.get("procMount"), _PROC_MOUNTS)
+    if context.get("allowPrivilegeEscalation") is False:
+        if context.get("privileged"):
+            text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            causes.append(invalid(field, _security_shown(context), text))
+        added = context.get("capabilities", {}).get("add", ())
+        if "CAP_SYS_ADMIN" in added:
+            text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            causes.append(invalid(field, _security_shown(context), text))
+    causes += validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
+    return causes
+
+
+def _security_shown(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the context as the server prints its internal type."""
+    members = (
+        "capabilities privileged seLinuxOptions windowsOptions runAsUser runAsGroup runAsNonRoot "
+        "readOnlyRootFilesystem allowPrivilegeEscalation procMount seccompProfile appArmorProfile"
+    )
+    return {name[0].upper() + name[1:]: context.get(name) for name in members.split()}
+
+
+def validate_seccomp(profile: Mapping[str, Any] | None, field: str) -> list[Cause]:
+    """Check a seccomp profile."""
+    if profile is None:
+        return []
+    kind = profile.get("type", "")
+    if not kind:
+        return [required(f"{field}.type", "type is required when seccompProfile is set")]
+    if kind == "Localhost":
+        if not profile.get("localhostProfile"):
+            return [required(f"{field}.localhostProfile", "must be set when seccomp type is Localhost")]
+        return []
+    if "localhostProfile" in profile:
+        text = "can only be set when seccomp type is Localhost"
+        return [invalid(f"{field}.localhostProfile", profile["localhostProfile"], text)]
+    return one_of(f"{field}.type", kind, ("Localhost", "RuntimeDefault", "Unconfined"))

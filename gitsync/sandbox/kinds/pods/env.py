@@ -1,0 +1,139 @@
+"""What is wrong with the environment of a container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import invalid, not_supported, required
+from gitsync.sandbox.validation.names import config_key, dns_subdomain, env_name, qualified_name
+
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
+_ENV_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+_KNOWN_FIELDS = frozenset({*_ENV_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"})
+_FILE_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_RESOURCES = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
+
+
+def validate_env(variables: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+    """Check environment variables."""
+    causes = []
+    for index, variable in enumerate(variables):
+        path = f"{field}[{index}]"
+        name = variable.get("name", "")
+        if not name:
+            causes.append(required(f"{path}.name"))
+        else:
+            causes += [invalid(f"{path}.name", name, text) for text in env_name(name)]
+        if "valueFrom" in variable:
+            causes += _value_from(variable, f"{path}.valueFrom")
+    return causes
+
+
+def _value_from(variable: Mapping[str, Any], field: str) -> list[Cause]:
+    source = variable["valueFrom"]
+    given = [name for name in _SOURCES if name in source]
+    causes: list[Cause] = []
+    for name in given:
+        causes += _SOURCE_CHECKS[name](source[name], f"{field}.{name}")
+    if not given:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        causes.append(invalid(field, "", text))
+    elif variable.get("value"):
+        causes.append(invalid(field, "", "may not be specified when `value` is not empty"))
+    elif len(given) > 1:
+        causes.append(invalid(field, "", "may not have more than one field specified at a time"))
+    return causes
+
+
+def validate_field_ref(reference: Mapping[str, Any], field: str, *, in_file: bool = False) -> list[Cause]:
+    """Check a reference to a field of the pod, for a variable or for a file of a volume."""
+    path = reference.get("fieldPath", "")
+    if not reference.get("apiVersion"):
+        return [required(f"{field}.apiVersion")]
+    if not path:
+        return [required(f"{field}.fieldPath")]
+    subscript = _SUBSCRIPT.fullmatch(path)
+    if subscript:
+        key = subscript[2] if subscript[1] == "metadata.labels" else subscript[2].lower()
+        return [invalid(field, subscript[2], text) for text in qualified_name(key)]
+    known = _KNOWN_FIELDS.union(_FILE_FIELDS) if in_file else _KNOWN_FIELDS
+    if path not in known and path not in ("metadata.labels", "metadata.annotations"):
+        text = f"error converting fieldPath: field label not supported: {path}"
+        return [invalid(f"{field}.fieldPath", path, text)]
+    supported = _FILE_FIELDS if in_file else _ENV_FIELDS
+    return [] if path in supported else [not_supported(f"{field}.fieldPath", path, supported)]
+
+
+def _resource_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
+    resource = reference.get("resource", "")
+    if not resource:
+        return [required(f"{field}.resource")]
+    if resource not in _RESOURCES and not resource.startswith(("limits.hugepages-", "requests.hugepages-")):
+        return [not_supported(f"{field}.resource", resource, _RESOURCES)]
+    return []
+
+
+def _config_key_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
+    key = reference.get("key", "")
+    if not key:
+        return [required(f"{field}.key")]
+    return [invalid(f"{field}.key", key, text) for text in config_key(key)]
+
+
+def _file_key_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
+    return [required(f"{field}.{name}") for name in ("key", "volumeName", "path") if not reference.get(name)]
+
+
+_SOURCE_CHECKS = {
+    "fieldRef": validate_field_ref,
+    "resourceFieldRef": _resource_ref,
+    "configMapKeyRef": _config_key_ref,
+    "secretKeyRef": _config_key_ref,
+    "fileKeyRef": _file_key_ref,
+}
+
+
+def validate_env_from(sources: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+    """Check sources of whole environments."""
+    causes = []
+    for index, source in enumerate(sources):
+        path = f"{field}[{index}]"
+        prefix = source.get("prefix", "")
+        if prefix:
+            causes += [invalid(f"{path}.prefix", prefix, text) for text in env_name(prefix)]
+        given = [name for name in ("configMapRef", "secretRef") if name in source]
+        for name in given:
+            causes += _named(source[name], f"{path}.{name}.name")
+        if not given:
+            causes.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif len(given) > 1:
+            causes.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return causes
+
+
+def _named(reference: Mapping[str, Any], field: str) -> list[Cause]:
+    name = reference.get("name", "")
+    if not name:
+        return [required(field)]
+    return [invalid(field, name, text) for text in dns_subdomain(name)]

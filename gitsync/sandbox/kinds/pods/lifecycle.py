@@ -1,0 +1,92 @@
+"""What is wrong with a configuration of admission webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import duplicate, invalid, not_supported, one_of, required
+
+
+def validate_webhooks(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a ValidatingWebhookConfiguration or a MutatingWebhookConfiguration."""
+    causes = []
+    names: set[str] = set()
+    for index, hook in enumerate(new.get("webhooks", ())):
+        field = f"webhooks[{index}]"
+        name = hook.get("name", "")
+        if name in names:
+            causes.append(duplicate(f"{field}.name", name))
+        names.add(name)
+        causes += _webhook(hook, field)
+    return causes
+
+
+def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
+    name = hook.get("name", "")
+    causes = []
+    if not name:
+        causes.append(required(f"{field}.name"))
+    elif name.count(".") < 2:
+        text = "should be a domain with at least three segments separated by dots"
+        causes.append(invalid(f"{field}.name", name, text))
+    if not hook.get("admissionReviewVersions"):
+        path = f"{field}.admissionReviewVersions"
+        causes.append(required(path, "must specify one of v1, v1beta1"))
+    elif not {"v1", "v1beta1"} & set(hook["admissionReviewVersions"]):
+        path = f"{field}.admissionReviewVersions"
+        text = "must include at least one of v1, v1beta1"
+        causes.append(invalid(path, hook["admissionReviewVersions"], text))
+    for index, rule in enumerate(hook.get("rules", ())):
+        causes += validate_hook_rule(rule, f"{field}.rules[{index}]")
+    causes += one_of(f"{field}.failurePolicy", hook.get("failurePolicy"), ("Fail", "Ignore"))
+    causes += one_of(f"{field}.matchPolicy", hook.get("matchPolicy"), ("Equivalent", "Exact"))
+    effects = hook.get("sideEffects")
+    if effects is None:
+        causes.append(required(f"{field}.sideEffects", "must specify one of None, NoneOnDryRun"))
+    else:
+        causes += one_of(f"{field}.sideEffects", effects, ("None", "NoneOnDryRun"))
+    seconds = hook.get("timeoutSeconds")
+    if seconds is not None and not 1 <= seconds <= 30:
+        text = "the timeout value must be between 1 and 30 seconds"
+        causes.append(invalid(f"{field}.timeoutSeconds", seconds, text))
+    return causes + _client(hook.get("clientConfig", {}), f"{field}.clientConfig")
+
+
+def validate_hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check which operations on which resources a webhook or policy is about."""
+    causes = []
+    for member in ("apiGroups", "apiVersions", "resources", "operations"):
+        values = rule.get(member) or ()
+        if not values:
+            causes.append(required(f"{field}.{member}"))
+        elif "*" in values and len(values) > 1 and member != "resources":
+            text = (
+                "if '*' is present, must not specify other "
+                + {
+                    "apiGroups": "API groups",
+                    "apiVersions": "API versions",
+                    "operations": "operations",
+                }[member]
+            )
+            causes.append(invalid(f"{field}.{member}", values, text))
+    for index, operation in enumerate(rule.get("operations") or ()):
+        choices = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+        if operation not in choices:
+            causes.append(not_supported(f"{field}.operations[{index}]", operation, choices))
+    return causes + one_of(f"{field}.scope", rule.get("scope"), ("*", "Cluster", "Namespaced"))
+
+
+def _client(client: Mapping[str, Any], field: str) -> list[Cause]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        return [required(field, "exactly one of url or service is required")]
+    if url is not None and not url.startswith("https://"):
+        scheme = url.partition(":")[0] if "://" in url else ""
+        text = f"'https' is the only allowed URL scheme; got \"{scheme}\"; desired format: https://host[/path]"
+        return [invalid(f"{field}.url", url, text)]
+    if service is not None:
+        return [required(f"{field}.service.{name}") for name in ("name", "namespace") if not service.get(name)]
+    return []

@@ -1,0 +1,242 @@
+"""What is wrong with a pod spec, and with a change of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.pods.affinity import validate_affinity, validate_spread
+from gitsync.sandbox.kinds.pods.containers import validate_containers, validate_seccomp
+from gitsync.sandbox.kinds.pods.volumes import validate_volumes
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import (
+    between,
+    forbidden,
+    invalid,
+    minimum,
+    not_supported,
+    one_of,
+    required,
+)
+from gitsync.sandbox.validation.metadata import validate_annotations
+from gitsync.sandbox.validation.names import dns_label, dns_subdomain, ip_address, label_value, qualified_name
+from gitsync.sandbox.validation.selectors import validate_labels
+
+_NONE: frozenset[str] = frozenset()
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_OPERATORS = ("Equal", "Exists")
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_MAX_SECONDS = 2147483647
+
+
+def validate_template(template: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
+    """Check a pod template."""
+    metadata = template.get("metadata") or {}
+    causes = validate_labels(metadata.get("labels"), f"{field}.labels")
+    causes += validate_annotations(metadata.get("annotations"), f"{field}.annotations")
+    return causes + validate_pod_spec(template.get("spec") or {}, f"{field}.spec", extra_volumes=extra_volumes)
+
+
+def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
+    """Check a pod spec; containers may also mount ``extra_volumes``."""
+    causes = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    causes += validate_containers(spec, field, extra_volumes)
+    causes += _policy(spec.get("restartPolicy", ""), f"{field}.restartPolicy", _RESTART_POLICIES)
+    causes += _policy(spec.get("dnsPolicy", ""), f"{field}.dnsPolicy", _DNS_POLICIES)
+    if "nodeSelector" in spec:
+        causes += validate_labels(spec["nodeSelector"], f"{field}.nodeSelector")
+    if spec.get("securityContext"):
+        causes += _security(spec["securityContext"], f"{field}.securityContext")
+    if spec.get("hostNetwork"):
+        causes += _host_network_ports(spec, field)
+    for index, reference in enumerate(spec.get("imagePullSecrets", ())):
+        if not reference.get("name"):
+            causes.append(required(f"{field}.imagePullSecrets[{index}].name"))
+    if "affinity" in spec:
+        causes += validate_affinity(spec["affinity"], f"{field}.affinity")
+    causes += _dns_config(spec, field)
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
+        causes += validate_spread(constraint, f"{field}.topologySpreadConstraints[{index}]")
+    causes += _names(spec, field)
+    for index, toleration in enumerate(spec.get("tolerations", ())):
+        causes += _toleration(toleration, f"{field}.tolerations[{index}]")
+    for index, alias in enumerate(spec.get("hostAliases", ())):
+        causes += _alias(alias, f"{field}.hostAliases[{index}]")
+    causes += _deadline(spec, field)
+    grace = spec.get("terminationGracePeriodSeconds")
+    return causes + minimum(f"{field}.terminationGracePeriodSeconds", grace)
+
+
+def _policy(value: str, field: str, choices: Sequence[str]) -> list[Cause]:
+    return one_of(field, value, choices) if value else [required(field)]
+
+
+def _deadline(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    return between(f"{field}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, _MAX_SECONDS)
+
+
+def _names(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    for member, check in (
+        ("serviceAccountName", dns_subdomain),
+        ("nodeName", dns_subdomain),
+        ("hostname", dns_label),
+        ("subdomain", dns_label),
+        ("priorityClassName", dns_subdomain),
+        ("runtimeClassName", dns_subdomain),
+    ):
+        value = spec.get(member)
+        if value:
+            causes += [invalid(f"{field}.{member}", value, text) for text in check(value)]
+    causes += one_of(f"{field}.preemptionPolicy", spec.get("preemptionPolicy"), ("Never", "PreemptLowerPriority"))
+    if "os" in spec:
+        causes += _policy(spec["os"].get("name", ""), f"{field}.os.name", ("linux", "windows"))
+    return causes
+
+
+def _host_network_ports(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    for index, container in enumerate(spec.get("containers") or ()):
+        for number, port in enumerate(container.get("ports", ())):
+            if port.get("hostPort", port.get("containerPort")) != port.get("containerPort"):
+                path = f"{field}.containers[{index}].ports[{number}].containerPort"
+                text = "must match `hostPort` when `hostNetwork` is true"
+                causes.append(invalid(path, port.get("containerPort"), text))
+    return causes
+
+
+def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    for member in ("runAsUser", "runAsGroup", "fsGroup"):
+        causes += between(f"{field}.{member}", context.get(member), 0, _MAX_SECONDS)
+    for index, group in enumerate(context.get("supplementalGroups", ())):
+        causes += between(f"{field}.supplementalGroups[{index}]", group, 0, _MAX_SECONDS)
+    choices = ("Always", "OnRootMismatch")
+    causes += one_of(f"{field}.fsGroupChangePolicy", context.get("fsGroupChangePolicy"), choices)
+    return causes + validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
+
+
+def _dns_config(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    config = spec.get("dnsConfig", {})
+    servers = config.get("nameservers", ())
+    causes = []
+    if spec.get("dnsPolicy") == "None" and not servers:
+        text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        causes.append(required(f"{field}.dnsConfig" + (".nameservers" if "dnsConfig" in spec else ""), text))
+    for index, server in enumerate(servers):
+        causes += [invalid(f"{field}.dnsConfig.nameservers[{index}]", server, text) for text in ip_address(server)]
+    for index, option in enumerate(config.get("options", ())):
+        if not option.get("name"):
+            causes.append(required(f"{field}.dnsConfig.options[{index}]", "must not be empty"))
+    return causes
+
+
+def _toleration(toleration: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = []
+    key, operator = toleration.get("key", ""), toleration.get("operator", "")
+    value, effect = toleration.get("value", ""), toleration.get("effect", "")
+    if key:
+        causes += [invalid(f"{field}.key", key, text) for text in qualified_name(key)]
+    elif operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        causes.append(invalid(f"{field}.operator", operator, text))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        causes.append(invalid(f"{field}.effect", effect, text))
+    if operator in ("Equal", ""):
+        causes += [invalid(f"{field}.operator", value, text) for text in label_value(value)]
+    elif operator == "Exists":
+        if value:
+            text = "value must be empty when `operator` is 'Exists'"
+            causes.append(invalid(f"{field}.operator", _shown(toleration), text))
+    else:
+        causes.append(not_supported(f"{field}.operator", operator, _OPERATORS))
+    if effect and effect not in _EFFECTS:
+        causes.append(not_supported(f"{field}.effect", effect, _EFFECTS))
+    return causes
+
+
+def _shown(toleration: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "Key": toleration.get("key", ""),
+        "Operator": toleration.get("operator", ""),
+        "Value": toleration.get("value", ""),
+        "Effect": toleration.get("effect", ""),
+        "TolerationSeconds": toleration.get("tolerationSeconds"),
+    }
+
+
+def _alias(alias: Mapping[str, Any], field: str) -> list[Cause]:
+    causes = [invalid(f"{field}.ip", alias.get("ip", ""), text) for text in ip_address(alias.get("ip", ""))]
+    for index, name in enumerate(alias.get("hostnames", ())):
+        causes += [invalid(f"{field}.hostnames[{index}]", name, text) for text in dns_subdomain(name)]
+    return causes
+
+
+def validate_pod(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a Pod, and that a change touches only what may change."""
+    causes = validate_pod_spec(new["spec"], "spec")
+    if old is None and new["spec"].get("ephemeralContainers"):
+        causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if old is not None:
+        causes += _pod_update(new["spec"], old["spec"])
+    return causes
+
+
+_UPDATE_TEXT = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def _pod_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    """Compare the specs with what may change made equal."""
+    causes: list[Cause] = []
+    for member in ("containers", "initContainers"):
+        if len(new.get(member) or ()) != len(old.get(member) or ()):
+            text = "pod updates may not add or remove containers"
+            causes.append(forbidden(f"spec.{member}", text))
+    if causes:
+        return causes
+    deadline, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
+    if before is not None and (deadline is None or deadline > before):
+        if deadline is None:
+            text = "must not update from a positive integer to nil value"
+            causes.append(invalid("spec.activeDeadlineSeconds", None, text))
+        else:
+            text = f"must be less than or equal to previous value {before}"
+            causes.append(invalid("spec.activeDeadlineSeconds", deadline, text))
+    kept = old.get("tolerations", [])
+    if any(toleration not in new.get("tolerations", []) for toleration in kept):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        if not all(_tolerated(toleration, new.get("tolerations", [])) for toleration in kept):
+            causes.append(forbidden("spec.tolerations", text))
+    if _fixed(new, old) != _fixed(old, old):
+        causes.append(forbidden("spec", _UPDATE_TEXT))
+    return causes
+
+
+def _tolerated(toleration: Mapping[str, Any], present: Sequence[Mapping[str, Any]]) -> bool:
+    def without_seconds(item: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in item.items() if key != "tolerationSeconds"}
+
+    return any(without_seconds(toleration) == without_seconds(item) for item in present)
+
+
+def _fixed(spec: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a pod spec that must stay; nodeSelector and affinity may narrow while it is gated."""
+    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    if old.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        free.add("terminationGracePeriodSeconds")
+    if old.get("schedulingGates"):
+        free |= {"nodeSelector", "affinity"}
+    fixed = {key: value for key, value in spec.items() if key not in free}
+    for member in ("containers", "initContainers"):
+        if member in fixed:
+            fixed[member] = [
+                {key: value for key, value in container.items() if key != "image"} for container in fixed[member] or ()
+            ]
+    return fixed

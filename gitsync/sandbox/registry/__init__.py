@@ -1,0 +1,1 @@
+"""Reads and writes of stored objects: validation order, preconditions, managedFields, deletion."""

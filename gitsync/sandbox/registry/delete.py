@@ -1,0 +1,306 @@
+"""Deletion: preconditions, propagation, finalizers, grace, and the kinds that go in their own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from gitsync.objects.manifest import Manifest, at
+from gitsync.sandbox import errors
+from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.controllers.client import Admission
+from gitsync.sandbox.printers.cells import seconds_of
+from gitsync.sandbox.registry.conversion import convert
+from gitsync.sandbox.registry.metadata import wrong_type
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.storage.store import Store
+
+ORPHAN = "orphan"
+MAX_GRACE = 1 << 31
+FOREGROUND = "foregroundDeletion"
+CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+_ORPHANS_BY_DEFAULT = frozenset({("batch", "Job"), ("", "ReplicationController")})
+_ANSWERS_WITH_OBJECT = frozenset(
+    {
+        ("", "Pod"),
+        ("", "PodTemplate"),
+        ("", "Service"),
+        ("", "ServiceAccount"),
+        ("", "ResourceQuota"),
+        ("", "PersistentVolume"),
+        ("", "PersistentVolumeClaim"),
+        ("storage.k8s.io", "StorageClass"),
+        ("storage.k8s.io", "CSIDriver"),
+        ("storage.k8s.io", "CSINode"),
+        ("storage.k8s.io", "VolumeAttachment"),
+    }
+)
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
+PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """What a DELETE asks for, from its body or its query."""
+
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    grace_seconds: int | None = None
+
+
+_OPTION_TYPES: dict[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+}
+
+
+def read_options(body: Manifest, query: dict[str, str]) -> tuple[DeleteOptions, bool]:
+    """Return the options and whether it is a dry run; refuse what the API server refuses."""
+    kind = body.get("kind")
+    if kind not in (None, "", "DeleteOptions"):
+        raise errors.bad_request(
+            f'no kind "{kind}" is registered for version "{body.get("apiVersion") or "meta.k8s.io/v1"}" in scheme '
+            '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+        )
+    if not body and query:
+        body = _from_query(query)
+    for member, (wanted, spelled) in _OPTION_TYPES.items():
+        value = body.get(member)
+        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) is not (wanted is bool)):
+            raise wrong_type(value, f"DeleteOptions.{member}", spelled)
+    causes: list[Cause] = []
+    policy = body.get("propagationPolicy") or ""
+    if policy and policy not in _POLICIES:
+        choices = ", ".join(f'"{choice}"' for choice in (*_POLICIES, "nil"))
+        causes.append(
+            Cause(
+                "FieldValueNotSupported",
+                f'Unsupported value: "{policy}": supported values: {choices}',
+                "propagationPolicy",
+            )
+        )
+    orphan = body.get("orphanDependents")
+    if policy and orphan is not None:
+        causes.append(
+            Cause(
+                "FieldValueInvalid",
+                f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
+                "propagationPolicy",
+            )
+        )
+    dry_run = body.get("dryRun") or []
+    if any(value != "All" for value in dry_run):
+        listed = " ".join(f'"{value}"' for value in dry_run)
+        causes.append(
+            Cause("FieldValueNotSupported", f'Unsupported value: [{listed}]: supported values: "All"', "dryRun")
+        )
+    if causes:
+        raise errors.invalid_options("DeleteOptions", causes)
+    preconditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds")
+    if not policy and orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    options = DeleteOptions(
+        uid=str(preconditions.get("uid") or ""),
+        resource_version=str(preconditions.get("resourceVersion") or ""),
+        propagation=policy,
+        grace_seconds=min(max(0, int(grace)), MAX_GRACE) if grace is not None else None,
+    )
+    return options, bool(dry_run)
+
+
+def _from_query(query: dict[str, str]) -> Manifest:
+    body: Manifest = {}
+    if "propagationPolicy" in query:
+        body["propagationPolicy"] = query["propagationPolicy"]
+    if "orphanDependents" in query:
+        body["orphanDependents"] = query["orphanDependents"] == "true"
+    if "dryRun" in query:
+        body["dryRun"] = [query["dryRun"]]
+    grace = query.get("gracePeriodSeconds", "")
+    if grace:
+        if not grace.lstrip("-").isdecimal():
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
+        body["gracePeriodSeconds"] = int(grace)
+    if "resourceVersion" in query:
+        body["preconditions"] = {"resourceVersion": query["resourceVersion"]}
+    return body
+
+
+class Deleter:
+    """Carry out deletions."""
+
+    def __init__(self, store: Store, clock: Clock, admission: Admission) -> None:
+        self._store = store
+        self._clock = clock
+        self._admission = admission
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, options: DeleteOptions, ctx: Context
+    ) -> tuple[Manifest, bool]:
+        """Return the object as it is or was last, and whether it is gone."""
+        key = f"{namespace}/{name}"
+        stored = self._store.collection(resource.storage).objects.get(key)
+        if stored is None:
+            raise errors.not_found(resource.plural, resource.group, name)
+        obj = convert(stored.obj, resource)
+        self._check_preconditions(resource, obj, options)
+        request = {
+            "user": ctx.user,
+            "resource": resource,
+            "subresource": "",
+            "dryRun": ctx.dry_run,
+            "warnings": ctx.warnings,
+        }
+        self._admission.admit("DELETE", None, obj, request)
+        of = (resource.group, resource.kind)
+        if of == ("", "Namespace"):
+            after = self._namespace(obj)
+        elif of == ("apiextensions.k8s.io", "CustomResourceDefinition") and not obj["metadata"].get(
+            "deletionTimestamp"
+        ):
+            after = self._definition(obj)
+        else:
+            after = self._ordinary(resource, obj, options)
+            if of == ("batch", "Job") and not options.propagation:
+                ctx.warnings.append(_PODS_STAY)
+        if after is obj or ctx.dry_run:
+            return (obj if after is None else after), after is None
+        if after is None:
+            return convert(self._store.remove(resource.storage, key).obj, resource), True
+        after["metadata"] = dict(after["metadata"])
+        written = self._store.write(resource.storage, key, convert(after, resource, to_storage=True))
+        return convert(written.obj, resource), False
+
+    def answer(self, resource: Resource, obj: Manifest, gone: bool) -> Manifest:
+        """Return what a DELETE answers: the object, or a Status that says which is gone."""
+        of = (resource.group, resource.kind)
+        if not gone or of in _ANSWERS_WITH_OBJECT or of == ("", "Namespace"):
+            return obj
+        meta = obj["metadata"]
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": errors.details(resource.plural, resource.group, meta["name"], uid=meta["uid"]),
+        }
+
+    def _check_preconditions(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> None:
+        meta = obj["metadata"]
+        if options.uid and options.uid != meta["uid"]:
+            raise errors.conflict(
+                resource.kind,
+                resource.group,
+                meta["name"],
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+                "The object might have been deleted and then recreated",
+            )
+        if options.resource_version and options.resource_version != meta["resourceVersion"]:
+            raise errors.conflict(
+                resource.kind,
+                resource.group,
+                meta["name"],
+                f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+                f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
+            )
+
+    def _namespace(self, obj: Manifest) -> Manifest | None:
+        meta = obj["metadata"]
+        if meta["name"] in PROTECTED_NAMESPACES:
+            raise errors.forbidden("namespaces", "", meta["name"], "this namespace may not be deleted")
+        if meta.get("deletionTimestamp"):
+            return obj if at(obj, "spec", "finalizers") or meta.get("finalizers") else None
+        return {
+            **obj,
+            "metadata": {**meta, "deletionTimestamp": self._clock.timestamp()},
+            "status": {**(obj.get("status") or {}), "phase": "Terminating"},
+        }
+
+    def _definition(self, obj: Manifest) -> Manifest:
+        status = obj.get("status") or {}
+        terminating = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": self._clock.timestamp(),
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        meta = obj["metadata"]
+        finalizers = list(dict.fromkeys([*(meta.get("finalizers") or []), CRD_CLEANUP]))
+        return {
+            **obj,
+            "metadata": {**meta, "deletionTimestamp": self._clock.timestamp(), "finalizers": finalizers},
+            "status": {**status, "conditions": [*(status.get("conditions") or []), terminating]},
+        }
+
+    def _ordinary(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
+        """Return the object as it goes on (itself when nothing changes), None when it goes at once."""
+        meta = obj["metadata"]
+        finalizers = _finalizers(resource, meta.get("finalizers") or [], options)
+        grace = _grace_seconds(obj, options) if (resource.group, resource.kind) == ("", "Pod") else 0
+        if not finalizers and not grace:
+            return None
+        changed = dict(meta)
+        if finalizers:
+            changed["finalizers"] = finalizers
+        else:
+            changed.pop("finalizers", None)
+        self._mark(changed, grace)
+        return obj if changed == meta else {**obj, "metadata": changed}
+
+    def _mark(self, meta: dict[str, Any], grace: int) -> None:
+        """Set the time by which the object should be gone; a second deletion may only shorten it."""
+        if meta.get("deletionTimestamp"):
+            left = meta.get("deletionGracePeriodSeconds")
+            if left is None:
+                meta["deletionGracePeriodSeconds"] = 0
+                return
+            if grace >= left:
+                return
+            begun = seconds_of(meta["deletionTimestamp"]) - left
+        else:
+            begun = int(self._clock.now())
+            if meta.get("generation"):
+                meta["generation"] += 1
+        due = datetime.fromtimestamp(begun + grace, UTC)
+        meta["deletionTimestamp"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionGracePeriodSeconds"] = grace
+
+
+def _finalizers(resource: Resource, present: list[str], options: DeleteOptions) -> list[str]:
+    """Return the finalizers after the propagation policy had its say."""
+    policy = options.propagation
+    if not policy:
+        if ORPHAN in present:
+            policy = "Orphan"
+        elif FOREGROUND in present:
+            policy = "Foreground"
+        elif (resource.group, resource.kind) in _ORPHANS_BY_DEFAULT:
+            policy = "Orphan"
+    wanted = {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])
+    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    still = [name for name in present if name in wanted]
+    return present if still else kept + wanted
+
+
+def _grace_seconds(pod: Manifest, options: DeleteOptions) -> int:
+    """Return how long a pod may take to stop; one that never ran, or has ended, goes at once."""
+    if not at(pod, "spec", "nodeName") or at(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return 0
+    if options.grace_seconds is not None:
+        return options.grace_seconds
+    grace = at(pod, "spec", "terminationGracePeriodSeconds")
+    return 30 if grace is None else int(grace)

@@ -1,0 +1,123 @@
+"""Ownership: what the merge core says of a write, and its refusals as the API server words them."""
+
+from __future__ import annotations
+
+from gitsync.errors import InvalidInput
+from gitsync.merge.apply import Conflicts, FieldConflict, Manager
+from gitsync.merge.field_manager import Write, apply_object, update_object
+from gitsync.merge.fieldset import FieldSet
+from gitsync.merge.schema import Schema
+from gitsync.merge.typed import TypedError
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox import errors
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import ApiError
+
+_STATUS_METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
+_NO_STATUS = FieldSet.of([("f:status",)])
+
+
+def created(obj: Manifest, schema: Schema, ctx: Context, now: str) -> Manifest:
+    """Return a new object with the managedFields of its creator."""
+    return update_object(None, obj, schema, Write(ctx.manager, now))
+
+
+def updated(live: Manifest, obj: Manifest, schema: Schema, ctx: Context, now: str, subresource: str) -> Manifest:
+    """Return a changed object with the managedFields after the change."""
+    return update_object(live, obj, schema, Write(ctx.manager, now, subresource))
+
+
+def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manifest:
+    """Return an object scaled through its subresource: whoever scales owns the replicas, without a time."""
+    written = update_object(live, obj, schema, Write(ctx.manager, None, "scale"))
+    if (obj.get("spec") or {}).get("replicas"):
+        return written
+    # a Scale of zero does not carry the replicas, so nobody owns them then
+    entries = [entry for entry in written["metadata"].get("managedFields", []) if not _is_scale(entry, ctx.manager)]
+    return {**written, "metadata": {**written["metadata"], "managedFields": entries}}
+
+
+def _is_scale(entry: Manifest, manager: str) -> bool:
+    return entry.get("subresource") == "scale" and entry.get("manager") == manager
+
+
+def applied(
+    live: Manifest | None,
+    body: Manifest,
+    schema: Schema,
+    resource: Resource,
+    ctx: Context,
+    now: str,
+    subresource: str,
+    *,
+    has_status: bool,
+) -> Manifest:
+    """Return the object with the body laid over it; the very live one when nothing changes."""
+    body = _part(body, resource, subresource)
+    write = Write(ctx.manager, now, subresource, _NO_STATUS if has_status and not subresource else FieldSet({}))
+    try:
+        result = apply_object(live, body, schema, write, force=ctx.force)
+    except TypedError as error:
+        meta = body["metadata"]
+        raise ApiError(
+            500,
+            "",
+            f"failed to create typed patch object ({meta.get('namespace') or ''}/{meta['name']}; "
+            f"{resource.group}/{resource.version}, Kind={resource.kind}): {error.upstream()}",
+        ) from None
+    except InvalidInput as error:
+        raise errors.bad_request(error.what) from None
+    if isinstance(result, Conflicts):
+        raise _refusal(result)
+    return result
+
+
+def _part(body: Manifest, resource: Resource, subresource: str) -> Manifest:
+    """Return what of the body an apply takes through the main resource, or through its status."""
+    if subresource == "status":
+        kept = set(_STATUS_METADATA)
+        if resource.custom:
+            kept -= {"labels", "annotations"}
+        elif (resource.group, resource.kind) == ("apps", "Deployment"):
+            kept.discard("labels")
+        part: Manifest = {key: body[key] for key in ("apiVersion", "kind", "status") if key in body}
+        return {**part, "metadata": {key: value for key, value in body["metadata"].items() if key in kept}}
+    return body
+
+
+def _refusal(conflicts: Conflicts) -> ApiError:
+    found = conflicts.conflicts
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_spell(conflict.manager)}",
+            "field": conflict.field,
+        }
+        for conflict in sorted(found, key=lambda each: each.field)
+    ]
+    many = "" if len(found) == 1 else "s"
+    message = f"Apply failed with {len(found)} conflict{many}: {_listed(found)}"
+    return ApiError(409, "Conflict", message, {"causes": causes})
+
+
+def _listed(found: tuple[FieldConflict, ...]) -> str:
+    if len(found) == 1:
+        return f"conflict with {_spell(found[0].manager)}: {found[0].field}"
+    lines: list[str] = []
+    by_manager: dict[Manager, list[str]] = {}
+    for conflict in found:
+        by_manager.setdefault(conflict.manager, []).append(conflict.field)
+    for manager, fields in by_manager.items():
+        lines.append(f"conflicts with {_spell(manager)}:")
+        lines.extend(f"- {field}" for field in fields)
+    return "\n".join(lines)
+
+
+def _spell(manager: Manager) -> str:
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    if manager.operation == "Update":
+        text += f" using {manager.api_version}"
+    return text

@@ -1,0 +1,210 @@
+"""What the server itself decides about an object's metadata, on create and on update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.errors import bad_request, internal
+from gitsync.sandbox.kinds.times import canonical_time
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import ApiError, Cause
+
+MAX_NAME_BASE = 58
+
+_SERVER_OWNED = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion")
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "name": (str, "string"),
+    "generateName": (str, "string"),
+    "namespace": (str, "string"),
+    "selfLink": (str, "string"),
+    "uid": (str, "types.UID"),
+    "resourceVersion": (str, "string"),
+    "generation": (int, "int64"),
+    "deletionGracePeriodSeconds": (int, "int64"),
+    "creationTimestamp": (str, "v1.Time"),
+    "deletionTimestamp": (str, "v1.Time"),
+    "labels": (dict, "map[string]string"),
+    "annotations": (dict, "map[string]string"),
+    "ownerReferences": (list, "[]v1.OwnerReference"),
+    "finalizers": (list, "[]string"),
+    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
+}
+_ITEMS: dict[str, tuple[type, str]] = {
+    "labels": (str, "string"),
+    "annotations": (str, "string"),
+    "ownerReferences": (dict, "v1.OwnerReference"),
+    "finalizers": (str, "string"),
+    "managedFields": (dict, "v1.ManagedFieldsEntry"),
+}
+
+
+def metadata_copy(obj: Manifest, *, nulls: bool = False) -> dict[str, Any]:
+    """Return a copy of the metadata, without nulls unless asked for; 400 when something is of the wrong type."""
+    meta = obj.get("metadata")
+    if meta is None:
+        return {}
+    kind = str(obj.get("kind") or "")
+    if not isinstance(meta, dict):
+        raise wrong_type(meta, f"{kind}.metadata", "v1.ObjectMeta")
+    for member, value in meta.items():
+        wanted = _TYPES.get(member)
+        if wanted is None or value is None:
+            continue
+        if not isinstance(value, wanted[0]) or isinstance(value, bool):
+            raise wrong_type(value, f"ObjectMeta.metadata.{member}", wanted[1])
+        if member in _ITEMS:
+            item_type, spelled = _ITEMS[member]
+            for item in _items(value):
+                if item is not None and not isinstance(item, item_type):
+                    raise wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
+    copy = {member: value for member, value in meta.items() if nulls or value is not None}
+    for member in ("creationTimestamp", "deletionTimestamp"):
+        if copy.get(member):
+            copy[member] = _utc(copy[member], f"ObjectMeta.metadata.{member}")
+    if copy.get("managedFields"):
+        copy["managedFields"] = [
+            {**entry, "time": _utc(entry["time"], "ManagedFieldsEntry.time")} if entry.get("time") else entry
+            for entry in copy["managedFields"]
+            if entry is not None
+        ]
+    return copy
+
+
+def _utc(time: Any, member: str) -> str:
+    """Return a time in the one spelling that is stored; clients may send others."""
+    if not isinstance(time, str):
+        raise wrong_type(time, member, "v1.Time")
+    try:
+        return canonical_time(time)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def object_member(value: Manifest, member: str) -> Manifest:
+    """Return a member that must be an object, empty where it is absent; 400 for anything else."""
+    found = value.get(member) or {}
+    if not isinstance(found, dict):
+        raise wrong_type(found, member, "object")
+    return found
+
+
+def wrong_type(value: Any, member: str, wanted: str) -> ApiError:
+    """Return the 400 for a JSON value that does not fit a member, in the words of Go."""
+    found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
+    return bad_request(f"json: cannot unmarshal {found} into Go struct field {member} of type {wanted}")
+
+
+def arranged(resource: Resource, obj: Manifest, meta: dict[str, Any]) -> Manifest:
+    """
+    Return the object with kind, apiVersion and metadata first, and metadata in its usual order.
+
+    Lists rely on the order of the first two to leave them out.
+    """
+    ordered = {key: meta[key] for key in _ORDER if key in meta}
+    if len(ordered) != len(meta):
+        ordered.update(meta)
+    arranged: Manifest = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": ordered}
+    arranged.update((key, value) for key, value in obj.items() if key not in arranged)
+    return arranged
+
+
+def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) -> None:
+    """Refuse a body for another namespace than the URL's, else fill it in."""
+    given = meta.get("namespace") or ""
+    if resource.namespaced:
+        if given not in ("", namespace):
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta["namespace"] = namespace
+    else:
+        if given:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta.pop("namespace", None)
+
+
+def check_name(name: str, meta: dict[str, Any]) -> None:
+    """Refuse a body for another name than the URL's, else fill it in."""
+    given = meta.get("name") or name
+    if given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    meta["name"] = name
+
+
+def prepare_create(meta: dict[str, Any], *, uid: str, now: str, suffix: str, generation: bool) -> list[Cause]:
+    """Fill in what a new object gets; return the cause when it has no name."""
+    if meta.get("resourceVersion"):
+        raise internal("resourceVersion should not be set on objects to be created")
+    for member in _SERVER_OWNED:
+        meta.pop(member, None)
+    meta["uid"] = uid
+    meta["creationTimestamp"] = now
+    if generation:
+        meta["generation"] = 1
+    if not meta.get("name"):
+        base = meta.get("generateName")
+        if not base:
+            meta.pop("name", None)
+            meta.pop("generateName", None)
+            return [Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
+        meta["name"] = f"{base[:MAX_NAME_BASE]}{suffix}"
+    return []
+
+
+def prepare_update(meta: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """Take over what an update cannot change; return a cause for each member it tried to."""
+    causes: list[Cause] = []
+    for member in ("uid", "creationTimestamp", "deletionTimestamp"):
+        given = meta.get(member)
+        if given is not None and given != "" and given != old.get(member):
+            # the generic and the kind's own validation both report it
+            causes += [
+                Cause("FieldValueInvalid", f'Invalid value: "{given}": field is immutable', f"metadata.{member}")
+            ] * 2
+    for member in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        if member in old:
+            meta[member] = old[member]
+        else:
+            meta.pop(member, None)
+    meta.pop("selfLink", None)
+    if "generateName" in old:
+        meta["generateName"] = old["generateName"]
+    if meta.get("deletionTimestamp"):
+        causes += _new_finalizers(meta.get("finalizers") or [], old.get("finalizers") or [])
+    return causes
+
+
+def _new_finalizers(new: list[str], old: list[str]) -> list[Cause]:
+    added = [name for name in new if name not in old]
+    if not added:
+        return []
+    listed = ", ".join(f'"{name}"' for name in added)
+    cause = Cause(
+        "FieldValueForbidden",
+        "Forbidden: no new finalizers can be added if the object is being deleted, "
+        f"found new finalizers []string{{{listed}}}",
+        "metadata.finalizers",
+    )
+    return [cause, cause]  # the generic and the kind\'s own validation both report it

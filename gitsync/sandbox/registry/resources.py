@@ -1,0 +1,155 @@
+"""The resources the sandbox serves: built-in ones from the schema data, and those of custom resource definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gitsync.merge.builtin import ResourceType, Subresource, builtin
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.sandbox.controllers.client import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """
+    One resource at one version.
+
+    ``storage`` names its collection; versions of one resource, and events of both groups, share it. Objects are
+    stored at ``storage_version`` (an apiVersion).
+    """
+
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    subresources: tuple[Subresource, ...]
+    storage: str
+    storage_version: str
+    custom: bool = False
+    deprecation: str = ""
+    """What every answer warns of."""
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def subresource(self, name: str) -> Subresource | None:
+        """Return a subresource, or None."""
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
+
+class Registry:
+    """Find resources by path and by kind; knows the order of groups and versions for discovery."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[tuple[str, str, str], Resource] = {}
+        self._by_kind: dict[tuple[str, str, str], Resource] = {}
+        self._preferred: dict[tuple[str, str], Resource] = {}
+        self._strategies: dict[tuple[str, str, str], Strategy] = {}
+        self._schemas: dict[tuple[str, str, str], Schema] = {}
+        self.generation = 0
+        """Grows with every change, so that documents made from the registry can be kept until then."""
+
+    def add(self, resource: Resource, strategy: Strategy | None = None, schema: Schema | None = None) -> None:
+        """Serve a resource; versions of a group are added in their order of preference."""
+        key = (resource.group, resource.version, resource.kind)
+        self._by_path[resource.group, resource.version, resource.plural] = resource
+        self._by_kind[resource.group, resource.version, resource.kind] = resource
+        self._preferred.setdefault((resource.group, resource.kind), resource)
+        if strategy is not None:
+            self._strategies[key] = strategy
+        if schema is not None:
+            self._schemas[key] = schema
+        self.generation += 1
+
+    def remove(self, group: str, plural: str) -> None:
+        """Stop serving all versions of a resource."""
+        for key, resource in list(self._by_path.items()):
+            if resource.group == group and resource.plural == plural:
+                del self._by_path[key]
+                self._by_kind.pop((group, resource.version, resource.kind), None)
+                self._strategies.pop((group, resource.version, resource.kind), None)
+                self._schemas.pop((group, resource.version, resource.kind), None)
+                self._preferred.pop((group, resource.kind), None)
+        self.generation += 1
+
+    def at_path(self, group: str, version: str, plural: str) -> Resource | None:
+        """Return the resource of a URL."""
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind at a version."""
+        return self._by_kind.get((group, version, kind))
+
+    def preferred(self, group: str, kind: str) -> Resource | None:
+        """Return the resource of a kind at its preferred version."""
+        return self._preferred.get((group, kind))
+
+    def strategy(self, resource: Resource) -> Strategy | None:
+        """Return the strategy that was added with the resource."""
+        return self._strategies.get((resource.group, resource.version, resource.kind))
+
+    def schema(self, resource: Resource) -> Schema:
+        """Return what the merge core knows of the resource's kind."""
+        key = (resource.group, resource.version, resource.kind)
+        found = self._schemas.get(key)
+        if found is None:
+            found = self._schemas[key] = builtin().for_kind(*key) or DEDUCED
+        return found
+
+    def group_versions(self) -> dict[str, list[str]]:
+        """Return the versions of each group in order of preference, the core group first."""
+        found: dict[str, list[str]] = {}
+        for group, version, _ in self._by_path:
+            versions = found.setdefault(group, [])
+            if version not in versions:
+                versions.append(version)
+        return found
+
+    def in_version(self, group: str, version: str) -> Iterator[Resource]:
+        """Yield the resources of a group version by plural name."""
+        keys = sorted(key for key in self._by_path if key[:2] == (group, version))
+        return (self._by_path[key] for key in keys)
+
+
+_SHARED_STORAGE = {
+    # resource: (collection, apiVersion it is stored at)
+    ("autoscaling", "horizontalpodautoscalers"): ("autoscaling/horizontalpodautoscalers", "autoscaling/v2"),
+    ("events.k8s.io", "events"): ("/events", "v1"),
+}
+
+_DEPRECATIONS = {
+    ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ("", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
+}
+
+
+def builtin_resource(given: ResourceType) -> Resource:
+    """Return a built-in resource as the sandbox serves it."""
+    storage, version = _SHARED_STORAGE.get(
+        (given.group, given.plural), (f"{given.group}/{given.plural}", given.api_version)
+    )
+    return Resource(
+        group=given.group,
+        version=given.version,
+        plural=given.plural,
+        singular=given.singular,
+        kind=given.kind,
+        list_kind=f"{given.kind}List",
+        namespaced=given.namespaced,
+        verbs=given.verbs,
+        short_names=given.short_names,
+        categories=given.categories,
+        subresources=given.subresources,
+        storage=storage,
+        storage_version=version,
+        deprecation=_DEPRECATIONS.get((given.group, given.plural), ""),
+    )

@@ -1,0 +1,384 @@
+"""
+The write pipeline: one way for every verb.
+
+    decode -> strict checks -> patch or apply -> defaults -> ownership -> admission -> prepare -> validate
+           -> (a dry run returns here) -> compare and set -> publish
+
+What differs between kinds is the Strategy's; what every kind shares is here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.merge.schema import Schema
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox import errors
+from gitsync.sandbox.clock import Clock
+from gitsync.sandbox.controllers.client import Admission, Strategy
+from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
+from gitsync.sandbox.rbac import Authorizer
+from gitsync.sandbox.registry import managed_fields
+from gitsync.sandbox.registry.allocators import Allocations, GetObject, RequestEnvironment
+from gitsync.sandbox.registry.conversion import convert
+from gitsync.sandbox.registry.metadata import (
+    arranged,
+    check_name,
+    check_namespace,
+    metadata_copy,
+    prepare_create,
+    prepare_update,
+)
+from gitsync.sandbox.registry.preconditions import (
+    changed,
+    check_kind,
+    check_resource_version,
+    is_finished,
+    is_unconditional,
+    mismatch,
+    quoted,
+)
+from gitsync.sandbox.registry.request_context import Context
+from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.status import ApiError
+from gitsync.sandbox.storage.store import Store, Stored
+
+Outcome = tuple[Manifest, bool]
+"""The object as it is now, and whether the request created it."""
+
+
+class Writer:
+    """Carry out creates, updates, patches and applies."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        strategy: Callable[[Resource], Strategy],
+        schema: Callable[[Resource], Schema],
+        admission: Admission,
+        authorizer: Authorizer,
+        get: GetObject,
+        chance: random.Random,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._strategy = strategy
+        self._schema = schema
+        self._admission = admission
+        self._authorizer = authorizer
+        self._get = get
+        self._chance = chance
+        self._allocations = Allocations(store)
+
+    def environment(self) -> RequestEnvironment:
+        """Return a fresh environment for one write."""
+        return RequestEnvironment(self._clock, self._allocations, self._chance, self._get)
+
+    def current(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+        """Return the stored object at the resource's version, or None."""
+        stored = self._stored(resource, namespace, name)
+        return None if stored is None else convert(stored.obj, resource)
+
+    def create(self, resource: Resource, namespace: str, body: Manifest, ctx: Context) -> Manifest:
+        """Create an object from the body of a POST."""
+        check_kind(resource, body)
+        meta = metadata_copy(body)
+        check_namespace(resource, namespace, meta)
+        obj = self._decode(resource, {**body, "metadata": meta}, ctx)
+        return self._create(resource, obj, ctx, applied=False)
+
+    def update(
+        self, resource: Resource, namespace: str, name: str, body: Manifest, ctx: Context, subresource: str = ""
+    ) -> Manifest:
+        """Replace an object, or its status, by the body of a PUT."""
+        check_kind(resource, body)
+        meta = metadata_copy(body)
+        check_name(name, meta)
+        check_namespace(resource, namespace, meta)
+        live = self._require(resource, namespace, name)
+        uid = meta.get("uid")
+        if uid and uid != live["metadata"]["uid"]:
+            key = (
+                f"/registry/{resource.plural}/{namespace}/{name}"
+                if namespace
+                else f"/registry/{resource.plural}/{name}"
+            )
+            raise errors.conflict(
+                resource.plural,
+                resource.group,
+                name,
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}",
+            )
+        obj = self._decode(resource, {**body, "metadata": meta}, ctx)
+        return self._update(resource, live, obj, ctx, subresource, unconditional=is_unconditional(resource))
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Callable[[Manifest], Manifest],
+        ctx: Context,
+        subresource: str = "",
+        shown: str = "",
+    ) -> Manifest:
+        """
+        Change an object by a function that returns the patched copy.
+
+        ``shown`` is how a refusal quotes a patch whose result cannot be decoded, the result itself when empty.
+        """
+        live = self._require(resource, namespace, name)
+        patched = change(live)
+        if patched is live:
+            return live
+        for member in ("apiVersion", "kind"):
+            if patched.get(member) != live[member]:
+                raise errors.invalid_patch(quoted(patched), mismatch(resource, patched))
+        meta = metadata_copy(patched)
+        check_name(name, meta)
+        check_namespace(resource, namespace, meta)
+        meta["creationTimestamp"] = live["metadata"]["creationTimestamp"]
+        try:
+            obj = self._decode(resource, {**patched, "metadata": meta}, ctx)
+        except ApiError as error:
+            _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
+            if error.code != 400 or not why:
+                raise
+            raise errors.invalid_patch(f'"{shown}"' if shown else quoted(patched), why) from None
+        return self._update(resource, live, obj, ctx, subresource, unconditional=True)
+
+    def apply(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Manifest,
+        ctx: Context,
+        subresource: str = "",
+        may_create: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Server-side apply; ``may_create`` raises when the user may not create the object that is absent."""
+        given = (str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
+        if given != (resource.api_version, resource.kind):
+            group, _, version = given[0].rpartition("/")
+            raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
+        meta = metadata_copy(body, nulls=True)
+        if not meta.get("name"):
+            raise errors.bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )
+        check_name(name, meta)
+        if meta.get("namespace") not in (None, "", namespace):
+            check_namespace(resource, namespace, meta)
+        if meta.get("managedFields") is not None:
+            raise errors.bad_request("metadata.managedFields must be nil")
+        live = self.current(resource, namespace, name)
+        if live is None and subresource:
+            raise errors.not_found(resource.plural, resource.group, name)
+        self._check_applied_version(resource, name, meta, live)
+        merged = managed_fields.applied(
+            live,
+            {**body, "metadata": meta},
+            self._schema(resource),
+            resource,
+            ctx,
+            self._clock.timestamp(),
+            subresource,
+            has_status=self._strategy(resource).has_status,
+        )
+        if merged is live:
+            assert live is not None
+            return live, False
+        meta = dict(merged["metadata"])
+        uid = meta.get("uid")
+        if live is None:
+            may_create()
+            if uid:
+                cause = errors.immutable_uid(str(uid))
+                raise errors.invalid(resource.kind, resource.group, name, [cause, cause])
+            meta.pop("resourceVersion", None)
+            check_namespace(resource, namespace, meta)
+        obj = self._strategy(resource).default({**merged, "metadata": meta})
+        if live is None:
+            return self._create(resource, obj, ctx, applied=True), True
+        obj["metadata"] = {**obj["metadata"], "managedFields": merged["metadata"].get("managedFields", [])}
+        return self._update(resource, live, obj, ctx, subresource, unconditional=True, applied=True), False
+
+    def _check_applied_version(
+        self, resource: Resource, name: str, meta: dict[str, Any], live: Manifest | None
+    ) -> None:
+        version = meta.get("resourceVersion")
+        if version and live is not None and version != live["metadata"]["resourceVersion"]:
+            raise errors.conflict(resource.plural, resource.group, name, errors.MODIFIED)
+
+    def _create(self, resource: Resource, obj: Manifest, ctx: Context, *, applied: bool) -> Manifest:
+        strategy = self._strategy(resource)
+        env = self.environment()
+        meta = dict(obj["metadata"])
+        namespace = meta.get("namespace", "")
+        causes = prepare_create(
+            meta, uid=env.new_uid(), now=env.now(), suffix=env.random_suffix(), generation=strategy.has_generation
+        )
+        if causes:
+            raise errors.invalid(resource.kind, resource.group, "", causes)
+        name = meta["name"]
+        if resource.namespaced:
+            self._require_namespace(namespace)
+        obj = {**obj, "metadata": meta}
+        if strategy.has_status:
+            obj.pop("status", None)
+        if not applied:
+            obj = managed_fields.created(obj, self._schema(resource), ctx, env.now())
+        obj = self._admit("CREATE", resource, obj, None, ctx, "")
+        obj = self._prepare(resource, obj, None, "", env)
+        causes = strategy.validate(obj, None, "")
+        if causes:
+            raise errors.invalid(resource.kind, resource.group, name, causes)
+        self._check_grant(resource, obj, None, ctx)
+        existing = self._stored(resource, namespace, name)
+        if existing is not None:
+            terminating = "deletionTimestamp" in existing.obj["metadata"]
+            raise errors.already_exists(resource.plural, resource.group, name, terminating=terminating)
+        if ctx.dry_run:
+            return arranged(resource, obj, dict(obj["metadata"]))
+        obj = arranged(resource, obj, {**obj["metadata"], "resourceVersion": ""})  # the store fills it in
+        stored = self._store.write(resource.storage, f"{namespace}/{name}", convert(obj, resource, to_storage=True))
+        return convert(stored.obj, resource)
+
+    def _update(
+        self,
+        resource: Resource,
+        live: Manifest,
+        obj: Manifest,
+        ctx: Context,
+        subresource: str,
+        *,
+        unconditional: bool,
+        applied: bool = False,
+    ) -> Manifest:
+        strategy = self._strategy(resource)
+        old_meta = live["metadata"]
+        name = old_meta["name"]
+        meta = dict(obj["metadata"])
+        check_resource_version(resource, name, meta.get("resourceVersion"), live, unconditional)
+        causes = prepare_update(meta, old_meta)
+        if causes:
+            raise errors.invalid(resource.kind, resource.group, name, causes)
+        meta["resourceVersion"] = old_meta["resourceVersion"]
+        obj = {**obj, "metadata": meta}
+        if strategy.has_status and subresource != "status":
+            if "status" in live:
+                obj["status"] = live["status"]
+            else:
+                obj.pop("status", None)
+        env = self.environment()
+        if subresource:  # what it may not change is put back before anybody is said to own it
+            managed = obj["metadata"].get("managedFields")
+            obj = strategy.prepare(obj, live, subresource, env)
+            if applied:
+                obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
+        if not applied:
+            obj = managed_fields.updated(live, obj, self._schema(resource), ctx, env.now(), subresource)
+        return self._finish(resource, live, obj, ctx, subresource)
+
+    def _finish(self, resource: Resource, live: Manifest, obj: Manifest, ctx: Context, subresource: str) -> Manifest:
+        """Take an update whose owners are known through admission and validation to the store."""
+        strategy = self._strategy(resource)
+        env = self.environment()
+        old_meta = live["metadata"]
+        name, namespace = old_meta["name"], old_meta.get("namespace", "")
+        obj = self._admit("UPDATE", resource, obj, live, ctx, subresource)
+        if not subresource:
+            obj = self._prepare(resource, obj, live, subresource, env)
+        meta = dict(obj["metadata"])
+        if not meta.get("managedFields"):
+            meta.pop("managedFields", None)
+        if strategy.has_generation and not subresource and changed(live, obj, strategy.has_status):
+            meta["generation"] = old_meta.get("generation", 0) + 1
+        obj = arranged(resource, obj, meta)
+        causes = strategy.validate(obj, live, subresource)
+        if causes:
+            raise errors.invalid(resource.kind, resource.group, name, causes)
+        self._check_grant(resource, obj, live, ctx)
+        if obj == live:
+            return live
+        if ctx.dry_run:
+            return obj
+        key = f"{namespace}/{name}"
+        if is_finished(obj):
+            self._store.remove(resource.storage, key)  # the change itself is never stored
+            return obj
+        stored = self._store.write(resource.storage, key, convert(obj, resource, to_storage=True))
+        return convert(stored.obj, resource)
+
+    def scale(self, resource: Resource, live: Manifest, scaled: Manifest, ctx: Context) -> Manifest:
+        """Store an object with other replicas, owned through the subresource ``scale``."""
+        obj = self._strategy(resource).default(scaled)
+        obj = managed_fields.scaled(live, obj, self._schema(resource), ctx)
+        return self._finish(resource, live, obj, ctx, "")
+
+    # steps
+
+    def _stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+        return self._store.collection(resource.storage).objects.get(f"{namespace}/{name}")
+
+    def _require(self, resource: Resource, namespace: str, name: str) -> Manifest:
+        live = self.current(resource, namespace, name)
+        if live is None:
+            raise errors.not_found(resource.plural, resource.group, name)
+        return live
+
+    def _require_namespace(self, namespace: str) -> None:
+        if self._get("", "Namespace", "", namespace) is None:
+            raise errors.not_found("namespaces", "", namespace)
+
+    def _decode(self, resource: Resource, obj: Manifest, ctx: Context) -> Manifest:
+        """Return the canonical object with defaults; unknown and duplicate members are told or refused."""
+        strategy = self._strategy(resource)
+        obj.setdefault("kind", resource.kind)
+        obj.setdefault("apiVersion", resource.api_version)
+        unknown = strategy.unknown_fields(obj)
+        if ctx.validation != "Ignore" and (unknown or ctx.duplicates):
+            problems = [f'duplicate field "{path}"' for path in ctx.duplicates]
+            problems += [f'unknown field "{path}"' for path in unknown]
+            if ctx.validation == "Strict":
+                raise errors.strict(resource.kind, resource.version, problems)
+            ctx.warnings.extend(problems)
+        if unknown:
+            obj = strategy.prune(obj)
+        return strategy.default(obj)
+
+    def _admit(
+        self, operation: str, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context, subresource: str
+    ) -> Manifest:
+        return self._admission.admit(
+            operation,
+            obj,
+            old,
+            {
+                "user": ctx.user,
+                "resource": resource,
+                "subresource": subresource,
+                "dryRun": ctx.dry_run,
+                "warnings": ctx.warnings,
+                "manager": ctx.manager,
+            },
+        )
+
+    def _prepare(
+        self, resource: Resource, obj: Manifest, old: Manifest | None, subresource: str, env: RequestEnvironment
+    ) -> Manifest:
+        try:
+            return self._strategy(resource).prepare(obj, old, subresource, env)
+        except ApiError as error:
+            if error.reason == "Invalid" and not error.details.get("name"):
+                raise errors.renamed(error, resource.kind, resource.group, obj["metadata"]["name"]) from None
+            raise
+
+    def _check_grant(self, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context) -> None:
+        if resource.group == RBAC_GROUP:
+            self._authorizer.check_grant(ctx.user, resource.plural, obj, old)

@@ -1,0 +1,1 @@
+"""Types of built-in kinds: decoding, Go type facts, scalars."""

@@ -1,0 +1,221 @@
+"""
+Read an object of a built-in kind by its schema, as the API server's typed decoding does.
+
+The result is a private copy in canonical form: unknown members are gone, quantities and times are spelled the
+server's way, nulls and empty values are left out where Go leaves them out, and members that Go always
+writes are there. A value of the wrong type raises DecodeError.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.sandbox.schema.fields import OBJECT_META, Members, reference_of
+from gitsync.sandbox.schema.go_types import DROPS_DEFAULT, KEEPS_ZERO, NULL_WHEN_ABSENT, go_type_of, is_raw
+from gitsync.sandbox.schema.scalars import (
+    ABSENT,
+    DecodeError,
+    Decoder,
+    Mismatch,
+    boolean,
+    found_kind,
+    integer,
+    null,
+    number,
+    octets,
+    raw,
+    scalar_for,
+    string,
+    without_empty,
+    without_zero,
+)
+
+_CLIENT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+class Codec:
+    """
+    Decoders for the schemas of one API group version, compiled on first use.
+
+    ``schemas`` is ``components.schemas`` of the OpenAPI document.
+    """
+
+    def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        self._schemas = schemas
+        self._structs: dict[str, Decoder] = {}
+        self._pending: set[str] = set()
+        self._lock = threading.RLock()
+        self.members = Members(schemas)
+
+    def decode(self, name: str, obj: dict[str, Any]) -> dict[str, Any]:
+        """Return the canonical copy; of the metadata, only what a client may write is read."""
+        body = {key: value for key, value in obj.items() if key != "metadata"}
+        try:
+            decoded: dict[str, Any] = self._struct(name)(body)
+            decoded["metadata"] = self._metadata(obj.get("metadata") or {})
+        except Mismatch as error:
+            raise DecodeError(error.text) from None
+        return decoded
+
+    def _metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Return the metadata without nulls, its client members in canonical form."""
+        out = {key: value for key, value in metadata.items() if value is not None}
+        given = {key: out.pop(key) for key in _CLIENT_METADATA if key in out}
+        if not given:
+            return out
+        try:
+            out.update(self._struct(OBJECT_META)(given))
+            return out
+        except Mismatch as error:
+            error.path.append("metadata")
+            raise
+
+    def name_of(self, group: str, version: str, kind: str) -> str:
+        """Return the name of a kind's schema; raise KeyError when there is none."""
+        wanted = {"group": group, "kind": kind, "version": version}
+        for name, schema in self._schemas.items():
+            if wanted in schema.get("x-kubernetes-group-version-kind", ()) and "properties" in schema:
+                return name
+        raise KeyError(kind)
+
+    def zero(self, name: str) -> dict[str, Any]:
+        """Return what an empty object of the type is written as."""
+        return self.decode(name, {})
+
+    def _struct(self, name: str) -> Decoder:
+        """Return the decoder of a struct, compiled once whatever thread asks first."""
+        known = self._structs.get(name)
+        if known is not None:
+            return known
+        with self._lock:
+            if name in self._structs:
+                return self._structs[name]
+            if name in self._pending:  # a type that holds itself finds itself when it is used
+                return lambda value: self._struct(name)(value)
+            self._pending.add(name)
+            self._structs[name] = self._compile(name)
+            self._pending.discard(name)
+            return self._structs[name]
+
+    def _compile(self, name: str) -> Decoder:
+        schema = self._schemas[name]
+        go_name = name.rpartition(".")[2]
+        go_type = go_type_of(name)
+        required = frozenset(schema.get("required", ()))
+        fields: dict[str, Decoder] = {}
+        zeros: list[tuple[str, Decoder]] = []
+        for key, member in schema.get("properties", {}).items():
+            pair = f"{go_name}.{key}"
+            decoder, zero = self._member(member, keep=pair in KEEPS_ZERO or key in required, pair=pair)
+            fields[key] = decoder
+            if zero is not None:
+                zeros.append((key, zero))
+            elif pair in NULL_WHEN_ABSENT or (key in required and member.get("type") in ("array", "object")):
+                zeros.append((key, null))
+
+        def struct(value: Any) -> Any:
+            if type(value) is not dict:
+                raise Mismatch(found_kind(value), go_type)
+            out = {}
+            for key, item in value.items():
+                decode = fields.get(key)
+                if decode is None or item is None:
+                    continue
+                try:
+                    item = decode(item)
+                except Mismatch as error:
+                    if not error.struct:
+                        error.struct = go_name
+                    error.path.append(key)
+                    raise
+                if item is not ABSENT:
+                    out[key] = item
+            for key, zero in zeros:
+                if key not in out:
+                    out[key] = zero(value)
+            return out
+
+        return struct
+
+    def _member(self, schema: Mapping[str, Any], *, keep: bool, pair: str) -> tuple[Decoder, Decoder | None]:
+        """Return the decoder of a member, and what makes its zero value when Go always writes it."""
+        has_default = "default" in schema
+        reference = reference_of(schema)
+        if reference:
+            decoder = self._value(schema, pair)
+            if has_default and schema["default"] == {} and not scalar_for(reference) is not None:
+                return decoder, lambda _: decoder({})
+            return decoder, None
+        kind = schema.get("type")
+        decoder = self._value(schema, pair)
+        if kind == "array" or (kind == "object" and "additionalProperties" in schema):
+            return (decoder if pair in NULL_WHEN_ABSENT else without_empty(decoder)), None
+        if kind == "string" and schema.get("format") == "byte":
+            return (decoder if keep else without_empty(decoder)), None
+        if has_default and pair not in DROPS_DEFAULT:
+            zero = schema["default"]
+            return decoder, (lambda _: zero)
+        return (decoder if keep else without_zero(decoder)), None
+
+    def _value(self, schema: Mapping[str, Any], pair: str) -> Decoder:
+        """Return the decoder of a value that is present."""
+        reference = reference_of(schema)
+        if reference:
+            scalar = scalar_for(reference)
+            if scalar is not None:
+                return scalar
+            if is_raw(reference):
+                return raw
+            target = self._schemas[reference]
+            if "properties" not in target and target.get("type") != "object":
+                return self._value(target, pair)
+            return self._struct(reference)
+        kind = schema.get("type")
+        if kind == "array":
+            return self._array(schema["items"], pair)
+        if kind == "object":
+            values = schema.get("additionalProperties")
+            return self._map(values, pair) if isinstance(values, dict) else raw
+        if kind == "string":
+            return octets if schema.get("format") == "byte" else string(pair)
+        if kind == "integer":
+            return integer(schema.get("format", "int64"))
+        if kind == "boolean":
+            return boolean
+        if kind == "number":
+            return number
+        return raw
+
+    def _array(self, items: Mapping[str, Any], pair: str) -> Decoder:
+        item_of = self._value(items, pair)
+        reference = reference_of(items)
+        go_type = f"[]{go_type_of(reference)}" if reference else f"[]{items.get('type', 'interface {}')}"
+        empty = _zero_of(items)
+
+        def array(value: Any) -> Any:
+            if type(value) is not list:
+                raise Mismatch(found_kind(value), go_type)
+            return [item_of(empty if item is None else item) for item in value]
+
+        return array
+
+    def _map(self, values: Mapping[str, Any], pair: str) -> Decoder:
+        value_of = self._value(values, pair)
+        empty = _zero_of(values)
+
+        def mapping(value: Any) -> Any:
+            if type(value) is not dict:
+                raise Mismatch(found_kind(value), "map[string]string")
+            return {key: value_of(empty if item is None else item) for key, item in value.items()}
+
+        return mapping
+
+
+def _zero_of(schema: Mapping[str, Any]) -> Any:
+    """Return what a null inside a list or map is read as."""
+    reference = reference_of(schema)
+    if reference:
+        return "0" if scalar_for(reference) is not None else {}
+    return {"array": [], "object": {}, "integer": 0, "boolean": False}.get(schema.get("type", ""), "")

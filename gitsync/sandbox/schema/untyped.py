@@ -1,0 +1,43 @@
+"""The strategy of a built-in kind whose schema is not known here: it is taken as it comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.metadata import validate_metadata
+from gitsync.sandbox.validation.names import dns_subdomain
+
+
+@dataclass(frozen=True, slots=True)
+class Untyped:
+    """Strategy that knows no members, so it refuses none and fills in none."""
+
+    namespaced: bool
+    has_status: bool
+    has_generation: bool = True
+
+    def default(self, obj: Manifest) -> Manifest:
+        """Return the object without the nulls of its metadata."""
+        metadata = {key: value for key, value in metadata_of(obj).items() if value is not None}
+        return {**obj, "metadata": metadata}
+
+    def unknown_fields(self, obj: Manifest) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def prune(self, obj: Manifest) -> Manifest:
+        """Return the object."""
+        return obj
+
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+        """Return the new object, or the stored one with the new status."""
+        if subresource != "status" or old is None:
+            return new
+        return {**old, "metadata": new["metadata"], "status": new.get("status", {})}
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        """Return what is wrong with the metadata."""
+        return validate_metadata(new, self.namespaced, dns_subdomain if old is None else None)

@@ -1,0 +1,1 @@
+"""Authentication and request protection of the dashboard."""

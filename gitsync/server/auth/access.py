@@ -1,0 +1,149 @@
+"""Access: who asks, and whether they may pass."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.user import Person
+from gitsync.server.auth.users import Users, person_of, session_of
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+ANYBODY = Person("")
+"""Whoever reaches the port, or has the token that people share: nobody vouches for a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """The networks of the proxy in front; with ``names_users`` it says who asks, having signed them in."""
+
+    networks: tuple[Network, ...] = ()
+    names_users: bool = False
+
+    @classmethod
+    def parse(cls, addresses: str, names_users: bool) -> Proxy:
+        """Read addresses and networks, divided by commas; raise InvalidInput when one is none."""
+        networks = []
+        for text in filter(None, map(str.strip, addresses.split(","))):
+            try:
+                networks.append(ipaddress.ip_network(text))
+            except ValueError:
+                raise InvalidInput(
+                    f"{text!r} is no address", where="GITSYNC_WEB_PROXY", cure="write 10.0.0.7 or 10.0.0.0/24"
+                ) from None
+        if names_users and not networks:
+            raise InvalidInput(
+                "anybody could say to be anybody", where="GITSYNC_WEB_PROXY_USERS", cure="name GITSYNC_WEB_PROXY too"
+            )
+        return cls(tuple(networks), names_users)
+
+    def sent(self, request: Request) -> bool:
+        """Tell whether a request comes from the proxy, by the address of the connection itself."""
+        try:
+            address = ipaddress.ip_address(request.client.host if request.client else "")
+        except ValueError:
+            return False
+        return any(address in network for network in self.networks)
+
+    def person(self, request: Request) -> Person | None:
+        """Return whom the proxy signed in, None when it says nobody, or nothing clear."""
+        users, groups = (request.headers.getlist(f"x-forwarded-{name}") for name in ("user", "groups"))
+        if not self.names_users or len(users) != 1 or len(groups) > 1 or not self.sent(request):
+            return None
+        try:
+            named = [group.strip() for group in ",".join(groups).split(",") if group.strip()]
+            return person_of(users[0].strip(), named, "X-Forwarded-User")
+        except InvalidInput:
+            return None
+
+
+class Access:
+    """
+    Sign-in, and read-only operation.
+
+    People sign in with a token of their own (``users``), with the one that they share (``token``), or at the
+    ``proxy`` in front. A browser holds a cookie made from the token by HMAC, so that the token itself is not stored;
+    machines send the token as a bearer. Where there is none of it all may look: for loopback.
+    """
+
+    COOKIE = "gitsync-session"
+    OPEN = ("/healthz", "/readyz", "/metrics", "/sign-in", "/static/", "/webhook/")
+
+    def __init__(
+        self, token: str = "", *, read_only: bool = False, users: Users | None = None, proxy: Proxy | None = None
+    ) -> None:
+        self._shared = session_of(token) if token else ""
+        self._users = users
+        self._proxy = proxy or Proxy()
+        self.is_read_only = read_only
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether people have to sign in."""
+        return bool(self._shared) or self._users is not None or self._proxy.names_users
+
+    def find(self, session: str) -> Person | None:
+        """Return whose session this is, in constant time; None when it is nobody's."""
+        if self._shared and hmac.compare_digest(session.encode(), self._shared.encode()):
+            return ANYBODY
+        return self._users.find(session) if self._users is not None else None
+
+    def person(self, request: Request) -> Person | None:
+        """Return who asks, None when sign-in is needed first."""
+        if not self.is_needed:
+            return ANYBODY
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        return (
+            self._proxy.person(request)
+            or (self.find(session_of(bearer)) if scheme.lower() == "bearer" else None)
+            or self.find(request.cookies.get(self.COOKIE, ""))
+        )
+
+    def refusal(self, request: Request) -> Response | None:
+        """
+        Return the answer to a request that may not pass: a way to the sign-in for a browser, else a refusal.
+
+        One that may pass bears who asks.
+        """
+        if self._proxy.sent(request) and request.headers.get("x-forwarded-proto") == "https":
+            request.scope["scheme"] = "https"
+        path = request.url.path
+        person = self.person(request)
+        request.state.person = person or ANYBODY
+        if path.startswith(self.OPEN):
+            return None
+        if person is None:
+            if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+                wanted = f"{path}?{request.url.query}" if request.url.query else path
+                return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
+            return PlainTextResponse("Sign in first.", 401, headers={"WWW-Authenticate": "Bearer"})
+        if self.is_read_only and request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("This dashboard is read-only.", 403)
+        return None
+
+
+class Guard:
+    """Let through what ``Access`` does not refuse."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        refusal = self._access.refusal(Request(scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+def asker(request: Request) -> Person:
+    """Return who asks."""
+    person: Person = request.state.person
+    return person

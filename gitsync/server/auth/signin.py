@@ -1,0 +1,54 @@
+"""The sign-in page."""
+
+import time
+from collections import deque
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from gitsync.server.auth.access import Access
+from gitsync.server.auth.security import check_form
+from gitsync.server.auth.users import session_of
+from gitsync.server.pages.templates import Pages
+
+_TRIES, _PERIOD = 20, 60.0
+"""So many wrong tokens in so many seconds, by whomever, and the next are not looked at."""
+
+
+def router(pages: Pages, access: Access) -> APIRouter:
+    """Return ``/sign-in`` and ``/sign-out``."""
+    routes = APIRouter()
+    wrong: deque[float] = deque(maxlen=_TRIES)
+
+    @routes.get("/sign-in", response_class=HTMLResponse)
+    def ask(request: Request, next: str = "/") -> HTMLResponse:
+        return pages.show(request, "signin.html", next=next, wrong=False)
+
+    @routes.post("/sign-in", dependencies=[Depends(check_form)])
+    def sign_in(request: Request, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+        now = time.monotonic()
+        if len(wrong) == _TRIES and now - wrong[0] < _PERIOD:
+            raise HTTPException(429, "Too many wrong tokens: try again in a minute.")
+        session = session_of(secret)
+        if access.find(session) is None:
+            wrong.append(now)
+            return pages.show(request, "signin.html", 401, next=next, wrong=True)
+        response = RedirectResponse(own_path(next), 303)
+        secure = request.url.scheme == "https"
+        response.set_cookie(access.COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
+        return response
+
+    @routes.post("/sign-out", dependencies=[Depends(check_form)])
+    def sign_out() -> Response:
+        response = RedirectResponse("/sign-in", 303)
+        response.delete_cookie(access.COOKIE, path="/")
+        return response
+
+    return routes
+
+
+def own_path(path: str) -> str:
+    """Return the path if it leads to a page of ours, else the overview: never to another site."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_ours else "/"

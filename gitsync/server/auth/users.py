@@ -1,0 +1,143 @@
+"""The users file: who may sign in with a token of their own, and to which groups they belong."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.user import Person
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.writer import write
+
+_MEMBERS = {"name", "groups", "tokenHash"}
+_LONGEST = 100
+_log = logging.getLogger(__name__)
+
+
+def session_of(token: str) -> str:
+    """Return what a browser holds instead of a token; the token cannot be told from it."""
+    return hmac.new(token.encode(), b"gitsync session", hashlib.sha256).hexdigest()
+
+
+def hash_of(session: str) -> str:
+    """Return what stands in the file; neither token nor session can be told from it."""
+    return hashlib.sha256(session.encode()).hexdigest()
+
+
+class Users:
+    """
+    The people of a users file. It is read again when it changes; one that cannot be used any more lets nobody in.
+
+    Raise InvalidInput when it cannot be used at first.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._stamp = self._look()
+        self._people: Mapping[str, Person] = people(read(file), str(file))
+
+    def find(self, session: str) -> Person | None:
+        """Return whose session this is."""
+        with self._lock:
+            stamp = self._look()
+            if stamp != self._stamp:
+                self._stamp, self._people = stamp, self._again()
+            return self._people.get(hash_of(session))
+
+    def _look(self) -> tuple[int, int, int]:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _again(self) -> Mapping[str, Person]:
+        try:
+            return people(read(self._file), str(self._file))
+        except InvalidInput as error:
+            _log.error("nobody can sign in by the users file: %s", error)
+            return {}
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Return the entries of a users file; raise InvalidInput when it is none."""
+    try:
+        documents = read_all(file.read_bytes(), str(file))
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(file)) from error
+    entries = documents[0].get("users") if len(documents) == 1 else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InvalidInput("has no list of users", where=str(file), cure="make it with: gitsync users add NAME")
+    return entries
+
+
+def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, Person]:
+    """Return the person of each token hash; raise InvalidInput naming the place of what cannot be used."""
+    found: dict[str, Person] = {}
+    names: set[str] = set()
+    for index, entry in enumerate(entries):
+        place = f"{where}: users[{index}]"
+        if unknown := sorted(map(str, entry.keys() - _MEMBERS)):
+            raise InvalidInput(f"{unknown[0]} is unknown", where=place, cure=f"write {', '.join(sorted(_MEMBERS))}")
+        person = person_of(entry.get("name"), entry.get("groups", []), place)
+        key = entry.get("tokenHash")
+        if not isinstance(key, str) or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
+            raise InvalidInput("tokenHash is no hash", where=place, cure="make it with: gitsync users add NAME")
+        if person.name in names or key in found:
+            raise InvalidInput(f"{person.name} stands there twice", where=place)
+        names.add(person.name)
+        found[key] = person
+    return found
+
+
+def person_of(name: Any, groups: Any, where: str) -> Person:
+    """Return somebody known; raise InvalidInput when a name or a group is none."""
+    given: list[Any] = groups if isinstance(groups, list) else [None]
+    for text in (name, *given):
+        is_name = isinstance(text, str) and text == text.strip() and text.isprintable() and "," not in text
+        if not is_name or not 0 < len(text) <= _LONGEST:
+            raise InvalidInput(
+                f"{text!r} is no name", where=where, cure=f"write 1 to {_LONGEST} printable characters without comma"
+            )
+    return Person(name, tuple(given), is_known=True)
+
+
+def add(file: Path, name: str, groups: Iterable[str]) -> str:
+    """Put somebody into the file, instead of an entry of that name, and return the token; only its hash is kept."""
+    person = person_of(name, list(groups), str(file))
+    kept = [entry for entry in (read(file) if file.exists() else []) if entry.get("name") != name]
+    token = secrets.token_urlsafe(32)
+    entry = {"name": person.name, "groups": list(person.groups), "tokenHash": hash_of(session_of(token))}
+    people([*kept, entry], str(file))
+    _replace(file, write({"users": [*kept, entry]}))
+    return token
+
+
+def remove(file: Path, name: str) -> bool:
+    """Take somebody out of the file, and say whether they stood in it."""
+    entries = read(file)
+    kept = [entry for entry in entries if entry.get("name") != name]
+    if len(kept) < len(entries):
+        _replace(file, write({"users": kept}))
+    return len(kept) < len(entries)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write the file whole or not at all, readable for its owner only."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as draft:
+            draft.write(text)
+        Path(name).replace(file)
+    except OSError as error:
+        raise InvalidInput(f"cannot be written: {error.strerror}", where=str(file)) from error

@@ -1,0 +1,53 @@
+"""Render a template for a request, with what every page needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from gitsync.server.assets import fingerprint, web_folder
+from gitsync.server.auth.access import Access, asker
+from gitsync.server.auth.security import form_token, keep_token
+from gitsync.server.backend import Engine
+from gitsync.server.formatting import age, app_url, duration, visible
+from gitsync.server.pending import undecided
+
+
+class Pages:
+    """The templates, with autoescape on; every text from outside goes through ``visible`` first."""
+
+    def __init__(self, engine: Engine, access: Access) -> None:
+        self.engine = engine
+        self._access = access
+        self._templates = Environment(
+            loader=FileSystemLoader(web_folder() / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["visible"] = visible
+        self._templates.filters["app_url"] = app_url
+        self._templates.filters["duration"] = duration
+        self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
+        self._templates.globals["static"] = lambda name: f"/static/{name}?v={fingerprint(name)}"
+
+    def show(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Return a page."""
+        _, newest = self.engine.view.bounds
+        page = self._templates.get_template(template).render(
+            token=form_token(request),
+            read_only=self._access.is_read_only,
+            has_sign_in=self._access.is_needed,
+            person=asker(request),
+            path=request.url.path,
+            last_event=newest,
+            waiting=len(undecided(self.engine.view.applications(), self.engine)),
+            **context,
+        )
+        response = HTMLResponse(page, status)
+        keep_token(request, response)
+        return response

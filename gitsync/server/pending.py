@@ -1,0 +1,42 @@
+"""What waits for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitsync.errors import RecordUnavailable
+from gitsync.objects.change import Decision, Hold, Review
+from gitsync.ports import ApplicationView
+from gitsync.server.backend import Engine
+
+
+def is_held(view: ApplicationView) -> bool:
+    """Tell whether the plan waits for a person or a window."""
+    return view.verdict is not None and view.verdict.decision is Decision.HELD and view.plan is not None
+
+
+def is_asked(view: ApplicationView) -> bool:
+    """Tell whether a person's approval is missing, be it only a part of what the plan waits for."""
+    return is_held(view) and view.verdict is not None and Hold.APPROVAL in view.verdict.holds
+
+
+def waiting(views: Iterable[ApplicationView]) -> list[ApplicationView]:
+    """Return the applications whose plan waits."""
+    return [view for view in views if is_held(view)]
+
+
+def rejection(view: ApplicationView, engine: Engine) -> Review | None:
+    """Return who rejected the plan of an application, None when nobody did."""
+    if view.plan is None:
+        return None
+    review = engine.records.review(view.key, view.plan.digest, engine.clock.now())
+    return review if review is not None and not review.approves else None
+
+
+def undecided(views: Iterable[ApplicationView], engine: Engine) -> list[ApplicationView]:
+    """Return the applications whose plan waits for a person's word, as far as the records can be read."""
+    asked = [view for view in views if is_asked(view)]
+    try:
+        return [view for view in asked if rejection(view, engine) is None]
+    except RecordUnavailable:
+        return asked

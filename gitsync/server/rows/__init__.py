@@ -1,0 +1,1 @@
+"""Pure view models: table rows built from published state and status."""

@@ -1,0 +1,65 @@
+"""The five phases of a sync as a strip: which one an application is in, and what that one says. Pure."""
+
+from __future__ import annotations
+
+from gitsync.objects.change import Hold
+from gitsync.ports import ApplicationView
+from gitsync.server.formatting import visible
+from gitsync.server.rows.applications import condition
+
+PHASES = ("Observe", "Reason", "Classify", "Execute", "Record")
+_HELD = {"AwaitingApproval": "waits for a person", "Rejected": "rejected"}
+
+
+def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
+    """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and what it says."""
+    status = view.status
+    phase = status.get("phase", "Pending")
+    failed = next(
+        (
+            item
+            for item in (condition(status, "SourceReady"), condition(status, "Rendered"))
+            if item.get("status") == "False"
+        ),
+        None,
+    )
+    if failed is not None:
+        return _strip(view, 0, "failed", str(failed.get("reason", "")))
+    if phase in _HELD:
+        return _strip(view, 3, "waiting", _HELD[phase])
+    if condition(status, "Ready").get("reason") == Hold.WINDOW.value:
+        return _strip(view, 3, "waiting", "waits for a window")
+    if phase in ("Executing", "Deleting"):
+        return _strip(view, 3, "now", str(condition(status, "Reconciling").get("message", "")))
+    if phase == "Failed":
+        return _strip(view, 3, "failed", str(condition(status, "Ready").get("reason", "")))
+    if phase == "Drifted":
+        return _strip(view, 3, "waiting", "drift is reported, not healed")
+    if phase in ("Synced", "Suspended"):
+        return _strip(view, len(PHASES), "done", "")
+    return _strip(view, 1, "now", "")
+
+
+def _strip(view: ApplicationView, position: int, state: str, word: str) -> list[tuple[str, str, str]]:
+    said = _said(view)
+    strip = []
+    for index, name in enumerate(PHASES):
+        mark = "done" if index < position else state if index == position else "later"
+        text = word if index == position else said[index] if index < position else ""
+        strip.append((name, mark, visible(text)))
+    return strip
+
+
+def _said(view: ApplicationView) -> tuple[str, ...]:
+    """Return what each phase that is over has to say."""
+    plan, total = view.plan, len(view.resources)
+    writes = plan.writes if plan is not None else ()
+    history = view.status.get("history") or [{}]
+    outcome = str(history[0].get("outcome", ""))
+    return (
+        f"{total} {'object' if total == 1 else 'objects'}",
+        f"{len(writes)} {'step' if len(writes) == 1 else 'steps'}" if writes else "nothing to do",
+        plan.risk.value if plan is not None and writes else "Safe",
+        f"{len(writes)} to do" if writes else "up to date",
+        f"last: {outcome}" if outcome else "nothing yet",
+    )

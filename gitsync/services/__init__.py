@@ -1,0 +1,1 @@
+"""Requests of users that are not part of a reconcile: reverts, reviews, field provenance."""

@@ -1,0 +1,1 @@
+"""Post-sync analysis: health and metric limits of a newly applied commit."""

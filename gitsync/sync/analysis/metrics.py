@@ -1,0 +1,90 @@
+"""Limits: what the queries of an application say of a commit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitsync.objects.application import Limit
+from gitsync.objects.conditions import Condition
+from gitsync.objects.parsing import duration
+from gitsync.ports import Reading
+
+CONDITION = "WithinLimits"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """
+    What one look at a limit found.
+
+    ``over`` is since when it is exceeded; ``verdict`` says so in words once that has lasted too long. ``problem`` is
+    why nobody can tell. An answer that is still on its way changes nothing.
+    """
+
+    limit: Limit
+    over: datetime | None = None
+    verdict: str = ""
+    problem: str = ""
+    is_pending: bool = False
+
+
+def find(limit: Limit, reading: Reading | None, over: datetime | None, now: datetime) -> Finding:
+    """
+    Return what a reading says of a limit that was exceeded since ``over`` at the look before.
+
+    Only an unbroken row of readings above the limit counts: one that is no number ends it, since nobody knows what was
+    between. Of several series the highest decides.
+    """
+    if reading is None:
+        return Finding(limit, over, is_pending=True)
+    if reading.problem:
+        return Finding(limit, problem=f"{limit.name}: {reading.problem}")
+    worst = max(reading.samples, key=lambda sample: sample.value)
+    if worst.value <= limit.max:
+        return Finding(limit)
+    since = over or now
+    verdict = ""
+    if (now - since).total_seconds() >= limit.lasting:
+        labels = f" {worst.labels}" if worst.labels else ""
+        lasting = f" for {duration(limit.lasting)}" if limit.lasting else ""
+        verdict = f"{limit.name} {worst.value:.4g}{labels} is over {limit.max:g}{lasting}"
+    return Finding(limit, since, verdict)
+
+
+def condition(findings: tuple[Finding, ...], until: datetime, before: Mapping[str, str]) -> Condition:
+    """Return the condition that sums the findings up; while an answer is on its way, what stood ``before``."""
+    verdicts = [finding.verdict for finding in findings if finding.verdict]
+    if verdicts:
+        return Condition(CONDITION, "False", "OverLimit", "; ".join(verdicts))
+    if any(finding.is_pending for finding in findings):
+        return Condition(
+            CONDITION,
+            before.get("status", "Unknown"),
+            before.get("reason", "Watching"),
+            before.get("message", "Prometheus is asked"),
+        )
+    over = [_exceeded(finding.limit, finding.over) for finding in findings if finding.over]
+    if over:
+        return Condition(CONDITION, "False", "OverLimit", "; ".join(over))
+    problems = [finding.problem for finding in findings if finding.problem]
+    if problems:
+        return Condition(CONDITION, "Unknown", "NoVerdict", "; ".join(problems))
+    return Condition(CONDITION, "True", "Watching", f"{_count(findings)} until {until:%H:%M:%S} UTC")
+
+
+def concluded(findings: tuple[Finding, ...], timeout: float) -> Condition:
+    """Return the condition of a commit whose time is over without a verdict: it counts as good."""
+    problems = [finding.problem for finding in findings if finding.problem]
+    if problems:
+        return Condition(CONDITION, "Unknown", "NoVerdict", "; ".join([*problems, "good by its health alone"]))
+    return Condition(CONDITION, "True", "Watched", f"{_count(findings)} after {duration(timeout)}")
+
+
+def _exceeded(limit: Limit, since: datetime | None) -> str:
+    return f"{limit.name} is over {limit.max:g} since {since:%H:%M:%S} UTC; {duration(limit.lasting)} are borne"
+
+
+def _count(findings: tuple[Finding, ...]) -> str:
+    return f"{findings[0].limit.name} is within its limit" if len(findings) == 1 else f"{len(findings)} within limits"

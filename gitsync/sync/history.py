@@ -1,0 +1,95 @@
+"""Finish an operation: one record of what it saw, decided and did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitsync.apply.execute import shown_differences
+from gitsync.apply.types import Result
+from gitsync.errors import one_line
+from gitsync.objects.application import Application
+from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
+from gitsync.objects.record import Outcome, Step, SyncRecord
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.mask import mask_change
+from gitsync.ports import Records
+from gitsync.sync.cache import Operation
+
+_SHOWN = 5
+
+
+def steps_of(results: Iterable[Result]) -> dict[ObjectRef, Step]:
+    """Return the steps of a record, Secret values masked."""
+    return {
+        result.change.ref: Step(
+            ref=result.change.ref.path,
+            action=result.change.action.value,
+            risk=result.change.risk.value,
+            reason=result.change.reason,
+            outcome=result.outcome,
+            message="" if result.outcome is Outcome.SUCCEEDED else result.message,
+            differences=tuple(shown_differences(result.change)),
+        )
+        for result in results
+    }
+
+
+def describe_drift(change: Change) -> str:
+    """Return the differences of a step in words, Secret values masked: field, values, manager and time."""
+    if change.action is Action.CREATE:
+        return "was deleted"
+    if change.action is Action.PRUNE:
+        return "is not declared any more"
+    lines = [_described(difference) for difference in mask_change(change).differences if difference.kind in DRIFT]
+    more = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return ("; ".join(lines[:_SHOWN]) + more) or change.reason
+
+
+def _described(difference: FieldDifference) -> str:
+    owner = difference.owners[0] if difference.owners else None
+    by = f" by {owner.manager} ({owner.operation})" if owner else ""
+    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale carry no time
+    if difference.live is ABSENT:
+        return f"{difference.path} is gone"
+    if difference.desired is ABSENT:
+        return f"{difference.path} was added{by}"
+    return one_line(f"{difference.path} is {difference.live!r}, declared {difference.desired!r}{by}", 300)
+
+
+def finish(
+    operation: Operation,
+    app: Application,
+    records: Records,
+    message: str,
+    duration_ms: int,
+    *,
+    why: str = "",
+    superseded: bool = False,
+) -> SyncRecord:
+    """Save and return the record of an operation, beginning with why; the oldest beyond the limit are dropped."""
+    record = records.save(
+        SyncRecord(
+            application=app.key,
+            commit=operation.commit,
+            trigger=operation.trigger,
+            started=operation.started,
+            duration_ms=duration_ms,
+            outcome=Outcome.SUPERSEDED if superseded else _outcome(operation, message),
+            risk=operation.plan.risk.value,
+            digest=operation.plan.digest,
+            explanation=f"{why}. {operation.plan.explanation}" if why else operation.plan.explanation,
+            message=message,
+            steps=tuple(operation.steps.values()),
+            initiator=operation.initiator,
+            approver=operation.approver,
+        )
+    )
+    records.forget(app.key, keep=app.history_limit)
+    return record
+
+
+def _outcome(operation: Operation, message: str) -> Outcome:
+    outcomes = {step.outcome for step in operation.steps.values()}
+    if Outcome.FAILED in outcomes:
+        return Outcome.PARTIAL if Outcome.SUCCEEDED in outcomes else Outcome.FAILED
+    return Outcome.FAILED if message else Outcome.SUCCEEDED

@@ -1,0 +1,278 @@
+"""State: what the engine last saw, in memory, for the dashboard and for finding whose object changed."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from gitsync.errors import Refused
+from gitsync.objects.change import Action, Change
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.mask import mask, mask_change
+from gitsync.ports import ApplicationView, Cluster, Live, ResourceView, StateEvent
+from gitsync.sync.reconcile import Turn
+
+_KEPT_EVENTS = 2000
+_SYNC = {Action.CREATE: "Missing", Action.PRUNE: "ToPrune", Action.NOTHING: "Synced"}
+
+
+class State:
+    """
+    Hold the latest view of each application and a ring of what changed; see the port ``View``.
+
+    An application whose cluster cannot be observed keeps its last resources, while its status says Unknown.
+    """
+
+    def __init__(self, cluster: Cluster, live: Live) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._changed = threading.Condition()
+        self._views: dict[str, ApplicationView] = {}
+        self._events: deque[StateEvent] = deque(maxlen=_KEPT_EVENTS)
+        self._last = 0
+        self._interest: dict[ObjectRef, frozenset[str]] = {}
+        self._refs: dict[str, frozenset[ObjectRef]] = {}
+        self._follows: dict[str, tuple[str, str]] = {}
+        self._declared: dict[ObjectRef, frozenset[str]] = {}
+        self._declares: dict[str, frozenset[ObjectRef]] = {}
+
+    def publish(self, turn: Turn, status: Manifest) -> None:
+        """Take what a turn found, and the status that says so; events say what differs from before."""
+        key = turn.app.key
+        with self._changed:
+            before = self._views.get(key)
+            view = _view_of(turn, status, before)
+            if before is not None and _same(before, view):
+                self._views[key] = replace(before, seen=turn.now)
+                return
+            self._views[key] = replace(view, sequence=self._last + 1)
+            for kind, message, ref in _differences(before, view, turn):
+                self._emit(turn.now, key, kind, message, ref)
+
+    def relay(self, turn: Turn) -> None:
+        """
+        Take what another replica says of an application, by its status: which commit it follows, what it holds.
+
+        Its objects are not shown, since they are not looked at here.
+        """
+        key, status = turn.app.key, turn.status_before
+        fetched = str(at(status, "revision", "fetched", default=""))
+        self.follow(key, turn.app.source.repo_url, fetched)
+        self.declare(key, frozenset(turn.inventory.entries))
+        self.set_interest(key, frozenset())
+        with self._changed:
+            before = self._views.get(key)
+            if before is not None and before.resources:
+                before = None  # from when it was ours
+            view = _view_of(turn, status, before)
+            if before is None or not _same(before, view):
+                self._views[key] = replace(view, sequence=self._last + 1)
+                for kind, message, ref in _differences(before, view, turn):
+                    self._emit(turn.now, key, kind, message, ref)
+
+    def remove(self, key: str, now: datetime) -> None:
+        """Forget an application that is gone."""
+        with self._changed:
+            self._follows.pop(key, None)
+            if self._views.pop(key, None) is not None:
+                self._emit(now, key, "removed", "is gone", "")
+        self.set_interest(key, frozenset())
+        self.declare(key, frozenset())
+
+    def claims(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
+        """Return which of these objects another application declares in Git, and which one."""
+        with self._changed:
+            others = {ref: min(self._declared.get(ref, frozenset()) - {key}, default="") for ref in refs}
+        return {ref: other for ref, other in others.items() if other}
+
+    def declare(self, key: str, refs: frozenset[ObjectRef]) -> None:
+        """Say which objects an application declares in Git."""
+        with self._changed:
+            _index(self._declared, key, self._declares.get(key, frozenset()), refs)
+            self._declares[key] = refs
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Say which applications there are, before any was looked at."""
+        with self._changed:
+            for key in keys:
+                self._follows.setdefault(key, ("", ""))
+
+    def follow(self, key: str, repository: str, commit: str) -> None:
+        """Say which commit of which repository an application follows now."""
+        with self._changed:
+            self._follows[key] = (repository, commit)
+
+    def lagging(self, key: str, repository: str, commit: str) -> tuple[str, ...]:
+        """
+        Return the other applications of a repository that have not looked at this commit yet.
+
+        Until they have, nobody knows whether an object that left this application went to one of them. Applications
+        that were never looked at count, since their repository is not known.
+        """
+        with self._changed:
+            return tuple(
+                other
+                for other, (followed, seen) in sorted(self._follows.items())
+                if other != key and followed in ("", repository) and seen != commit
+            )
+
+    def set_interest(self, key: str, refs: frozenset[ObjectRef]) -> None:
+        """Say which objects concern an application."""
+        with self._changed:
+            _index(self._interest, key, self._refs.get(key, frozenset()), refs)
+            self._refs[key] = refs
+
+    def interest(self, key: str) -> frozenset[ObjectRef]:
+        """Return the objects that concern an application, as far as it was said."""
+        with self._changed:
+            return self._refs.get(key, frozenset())
+
+    def concerned(self, ref: ObjectRef) -> frozenset[str]:
+        """Return the applications that an object concerns."""
+        with self._changed:
+            return self._interest.get(ref, frozenset())
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        """Return every application, sorted by key."""
+        with self._changed:
+            return tuple(self._views[key] for key in sorted(self._views))
+
+    def application(self, key: str) -> ApplicationView | None:
+        """Return one application."""
+        with self._changed:
+            return self._views.get(key)
+
+    def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
+        """Return the kept events with ids above ``after``, oldest first."""
+        with self._changed:
+            return tuple(event for event in self._events if event.id > after)[:limit]
+
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until there is a newer event; say whether there is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._last > after, timeout)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The ids of the oldest kept and the newest event."""
+        with self._changed:
+            return (self._events[0].id, self._last) if self._events else (0, 0)
+
+    def live(self, key: str, ref: ObjectRef) -> Manifest | None:
+        """Return a live object of an application, or a part of one, masked."""
+        view = self.application(key)
+        if view is None:
+            return None
+        for resource in view.resources:
+            found = self._look(resource.ref, resource.version)
+            if resource.ref == ref:
+                return mask(found) if found is not None else None
+            if found is not None and ref.kind in ("Pod", "ReplicaSet", "Job"):
+                for part in self._parts(found):
+                    if part["kind"] == ref.kind and part["metadata"]["name"] == ref.name:
+                        return mask(part)
+        return None
+
+    def parts(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+        """Return the live objects that this one owns, masked."""
+        found = self.live(key, ref)
+        return tuple(mask(part) for part in self._live.dependents(uid_of(found))) if found is not None else ()
+
+    def owned(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the live objects that name this uid as an owner, masked."""
+        return tuple(mask(part) for part in self._live.dependents(uid))
+
+    def _look(self, ref: ObjectRef, version: str) -> Manifest | None:
+        resource = self._cluster.resource(ref.group, version, ref.kind)
+        with suppress(Refused):  # its namespace is not watched
+            return self._live.get(resource, ref.namespace, ref.name) if resource is not None else None
+        return None
+
+    def _parts(self, manifest: Manifest) -> Iterator[Manifest]:
+        for part in self._live.dependents(uid_of(manifest)):
+            yield part
+            yield from self._live.dependents(uid_of(part))
+
+    def _emit(self, time: datetime, application: str, kind: str, message: str, ref: str) -> None:
+        self._last += 1
+        self._events.append(StateEvent(self._last, time, application, kind, message, ref))
+        self._changed.notify_all()
+
+
+def _index(
+    index: dict[ObjectRef, frozenset[str]], key: str, before: frozenset[ObjectRef], refs: frozenset[ObjectRef]
+) -> None:
+    """Move a key in an index by ref from what it was under to what it is under now."""
+    for ref in before - refs:
+        left = index[ref] - {key}
+        if left:
+            index[ref] = left
+        else:
+            del index[ref]
+    for ref in refs - before:
+        index[ref] = index.get(ref, frozenset()) | {key}
+
+
+def _view_of(turn: Turn, status: Manifest, before: ApplicationView | None) -> ApplicationView:
+    observation, plan = turn.observation, turn.plan
+    resources: tuple[ResourceView, ...] = before.resources if before else ()
+    if plan is not None and observation is not None:
+        resources = tuple(_resource(turn, change) for change in plan.changes)
+        plan = replace(plan, changes=tuple(mask_change(change) for change in plan.changes))
+    else:
+        plan = before.plan if before else None
+    return ApplicationView(
+        key=turn.app.key,
+        application=turn.app if turn.app.source.repo_url else None,
+        status=status,
+        resources=resources,
+        plan=plan,
+        verdict=turn.verdict,
+        seen=turn.now,
+    )
+
+
+def _resource(turn: Turn, change: Change) -> ResourceView:
+    assert turn.observation is not None
+    ref = change.ref
+    return ResourceView(
+        ref=ref,
+        version=turn.observation.versions[ref],
+        sync=_SYNC.get(change.action, "OutOfSync"),
+        health=turn.health.get(ref, HealthStatus(Health.UNKNOWN)),
+        change=mask_change(change),
+        problem=turn.problems.get(ref, ""),
+    )
+
+
+def _same(before: ApplicationView, view: ApplicationView) -> bool:
+    return before.status == view.status and [_shown(r) for r in before.resources] == [_shown(r) for r in view.resources]
+
+
+def _shown(resource: ResourceView) -> tuple[object, ...]:
+    return (resource.ref, resource.sync, resource.health, resource.problem, resource.change.differences)
+
+
+def _differences(before: ApplicationView | None, view: ApplicationView, turn: Turn) -> Iterator[tuple[str, str, str]]:
+    """Yield kind, message and ref of what changed between two views."""
+    status, old = view.status, before.status if before else {}
+    if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
+        yield "application", f"{status.get('phase')}, {status.get('sync')}, {status.get('health')}", ""
+    known = {resource.ref: resource for resource in before.resources} if before else {}
+    for resource in view.resources:
+        if resource.ref not in known or _shown(known[resource.ref]) != _shown(resource):
+            message = f"{resource.sync}, {resource.health.health.value}"
+            detail = resource.problem or resource.health.message
+            yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path
+    for ref in known.keys() - {resource.ref for resource in view.resources}:
+        yield "resource", "gone", ref.path
+    for ref, line in turn.drift_seen:
+        yield "drift", line, ref.path
+    if turn.record is not None:
+        yield "sync", f"{turn.record.outcome.value}: {len(turn.record.steps)} steps ({turn.record.trigger})", ""

@@ -1,0 +1,1 @@
+"""The status of an Application: building it, writing it, and auditing refusals."""

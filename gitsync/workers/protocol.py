@@ -1,0 +1,151 @@
+"""
+What the pool and its processes say to each other: frames of JSON, each after its length in four bytes.
+
+Paths in Git need not be UTF-8; such bytes are carried as the characters that Python reads them as. A date without
+quotes arrives as it was written: Kustomize would rewrite it, but a cluster must get what Git says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.ref import ObjectRef
+from gitsync.render.build import Build
+from gitsync.render.provenance.recorder import Setter
+from gitsync.render.provenance.trace import Traces, Wanted
+from gitsync.render.resources.resource import Origin
+from gitsync.render.yaml.scalars import Date
+
+LENGTH_BYTES: Final = 4
+MAX_FRAME: Final = 64 << 20
+_ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, EmptyRender, SourceUnavailable)}
+
+
+def frame(message: dict[str, Any]) -> bytes:
+    """Return a message as it travels; raise InvalidInput when it has no JSON form or is too large."""
+    try:
+        body = orjson.dumps(message, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except orjson.JSONEncodeError as error:
+        raise InvalidInput(f"the manifests cannot be written as JSON: {error}", cure="flatten them") from error
+    if len(body) > MAX_FRAME:
+        raise InvalidInput(
+            f"the manifests take {len(body) >> 20} MiB, the limit is {MAX_FRAME >> 20} MiB",
+            cure="divide them between several applications",
+        )
+    return len(body).to_bytes(LENGTH_BYTES) + body
+
+
+def _as_written(value: Any) -> Any:
+    """Return what JSON holds for a value of a type of ours: a date as written, any other as the type it refines."""
+    if isinstance(value, Date):
+        return value.written
+    for plain in (str, int, float):
+        if isinstance(value, plain):
+            return plain(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def of_build(build: Build, before: Build | None = None) -> dict[str, Any]:
+    """
+    Return a build as JSON can hold it.
+
+    Of what the receiver has from the build ``before``, only the position there travels: ``kept`` has one for each
+    manifest, or -1 for the next of those that are sent.
+    """
+    positions = {id(manifest): position for position, manifest in enumerate(before.manifests)} if before else {}
+    kept = [positions.get(id(manifest), -1) for manifest in build.manifests]
+    if before:
+        kept = [
+            position if position >= 0 and before.sources[position] == origin else -1
+            for position, origin in zip(kept, build.sources, strict=True)
+        ]
+    sent = [number for number, position in enumerate(kept) if position < 0]
+    is_same = before is not None and before.files_read == build.files_read
+    return {
+        "kept": kept,
+        "manifests": [build.manifests[number] for number in sent],
+        "sources": [[_bytes_as_text(build.sources[number].file), build.sources[number].document] for number in sent],
+        "files_read": None if is_same else [_bytes_as_text(path) for path in sorted(build.files_read)],
+        "warnings": [_bytes_as_text(warning) for warning in build.warnings],
+    }
+
+
+def to_build(message: dict[str, Any], before: Build | None = None) -> Build:
+    """Return the build that ``of_build`` wrote; what was kept is the very same object as in the build ``before``."""
+    manifests, sources = iter(message["manifests"]), iter(message["sources"])
+    parts = [
+        (next(manifests), _origin(*next(sources)))
+        if position < 0 or before is None
+        else (before.manifests[position], before.sources[position])
+        for position in message["kept"]
+    ]
+    files_read = message["files_read"]
+    return Build(
+        manifests=tuple(manifest for manifest, _ in parts),
+        files_read=before.files_read if files_read is None and before else frozenset(map(_text_as_bytes, files_read)),
+        warnings=tuple(map(_text_as_bytes, message["warnings"])),
+        sources=tuple(origin for _, origin in parts),
+    )
+
+
+def _origin(file: str, document: int) -> Origin:
+    return Origin(_text_as_bytes(file), document)
+
+
+def of_wanted(wanted: Wanted) -> dict[str, list[str]]:
+    """Return fields to trace as JSON can hold them."""
+    return {ref.path: list(fields) for ref, fields in wanted.items()}
+
+
+def to_wanted(message: dict[str, list[str]]) -> Wanted:
+    """Return the fields to trace that ``of_wanted`` wrote."""
+    return {ObjectRef.from_path(path): fields for path, fields in message.items()}
+
+
+def of_traces(traces: Traces) -> dict[str, Any]:
+    """Return traces as JSON can hold them."""
+    return {
+        ref.path: {
+            field: [[setter.step, _bytes_as_text(setter.where)] for setter in setters]
+            for field, setters in fields.items()
+        }
+        for ref, fields in traces.items()
+    }
+
+
+def to_traces(message: dict[str, Any]) -> Traces:
+    """Return the traces that ``of_traces`` wrote."""
+    return {
+        ObjectRef.from_path(path): {
+            field: tuple(Setter(step, _text_as_bytes(where)) for step, where in setters)
+            for field, setters in fields.items()
+        }
+        for path, fields in message.items()
+    }
+
+
+def of_error(error: GitsyncError) -> dict[str, str]:
+    """Return an error as JSON can hold it."""
+    kind = type(error).__name__
+    parts = {"what": error.what, "where": error.where, "subject": error.subject, "cure": error.cure}
+    return {
+        "kind": kind if kind in _ERRORS else InvalidInput.__name__,
+        **{name: part.encode("utf-8", "backslashreplace").decode() for name, part in parts.items()},
+    }
+
+
+def to_error(message: dict[str, str]) -> GitsyncError:
+    """Return the error that ``of_error`` wrote."""
+    kind = _ERRORS[message["kind"]]
+    return kind(message["what"], where=message["where"], subject=message["subject"], cure=message["cure"])
+
+
+def _bytes_as_text(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _text_as_bytes(text: str) -> str:
+    return text.encode("latin-1").decode("utf-8", "surrogateescape")

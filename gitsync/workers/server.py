@@ -1,0 +1,107 @@
+"""
+A render process: it reads requests from standard input and answers on standard output until that ends.
+
+It holds no credentials, and sets its limits before it reads the first request. Start it by ``RenderPool``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+import gitsync.render.yaml.composer  # noqa: F401  # a build loads it late, where the limits would count it
+from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.render.build import build
+from gitsync.render.kustomize.files import ParseCache
+from gitsync.render.provenance.trace import trace
+from gitsync.render.yaml.ambiguous_bools import refuse_ambiguous
+from gitsync.workers import protocol
+from gitsync.workers.build_history import Recent
+from gitsync.workers.resource_limits import allow_processor_time, confine, memory_in_use
+from gitsync.workers.tree_cache import LastTree
+
+_MAX_REQUESTS: Final = 1_000
+"""After so many, a fresh process takes over: no leak lives long."""
+
+
+class Renderer:
+    """Answer requests, keeping what was parsed and built, until it has answered many or holds much memory."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._caches: dict[str, ParseCache] = {}
+        """By repository: folders of two may have the same path."""
+        self._trees = LastTree()
+        self._recent = Recent()
+        self._requests = 0
+
+    def answer(self, request: dict[str, Any]) -> bytes:
+        """Return the frame that answers a request; nothing that goes wrong with an input raises."""
+        self._requests += 1
+        try:
+            return self._built(request)
+        except GitsyncError as error:
+            return _refusal(error, is_last=self.is_done)
+        except MemoryError:
+            return protocol.frame({"limit": "memory", "is_last": True})
+        except RecursionError:
+            return _refusal(InvalidInput("the manifests are nested too deeply", cure="flatten them"), is_last=True)
+        except Exception as fault:  # a defect of ours must end this render, not the process
+            what = f"the renderer has a defect: {type(fault).__name__}: {fault}"
+            return _refusal(InvalidInput(what, cure="please report it"), is_last=True, trace=traceback.format_exc())
+
+    def _built(self, request: dict[str, Any]) -> bytes:
+        tree = self._trees.open(request["git_dir"], request["commit"])
+        if "wanted" in request:
+            made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
+            traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))
+            return protocol.frame({"traces": traces, "is_last": self.is_done})
+        cache = self._caches.setdefault(request["git_dir"], ParseCache())
+        made = build(tree, request["path"], cache=cache, renderer=request["renderer"])
+        last = self._recent.last(request)
+        refuse_ambiguous(made.manifests, last.build.manifests if last else ())
+        before = last.build if last and last.commit == request.get("before") else None
+        frame = protocol.frame({"build": protocol.of_build(made, before), "is_last": self.is_done})
+        self._recent.keep(request, made)
+        return frame
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a fresh process should take over."""
+        return self._requests >= _MAX_REQUESTS or memory_in_use() > self._memory // 2
+
+
+def _refusal(error: GitsyncError, *, is_last: bool, trace: str = "") -> bytes:
+    printable = trace.encode("utf-8", "backslashreplace").decode()
+    return protocol.frame({"error": protocol.of_error(error), "is_last": is_last, "trace": printable})
+
+
+def serve(requests: BinaryIO, replies: BinaryIO, memory: int) -> None:
+    """Answer each request until there are no more, or this process should be replaced."""
+    renderer = Renderer(memory)
+    while length := requests.read(protocol.LENGTH_BYTES):
+        request = orjson.loads(requests.read(int.from_bytes(length)))
+        allow_processor_time(request["seconds"])
+        replies.write(renderer.answer(request))
+        replies.flush()
+        gc.collect()
+        gc.freeze()  # what is kept is not looked through again
+
+
+def main() -> None:
+    """Serve on standard input and output, with the limit on memory, in bytes, as the one argument."""
+    memory = int(sys.argv[1])
+    confine(memory)
+    gc.disable()  # a build makes many objects and hardly a cycle: collecting waits until nobody waits
+    with os.fdopen(os.dup(1), "wb") as replies:
+        os.dup2(2, 1)  # so that nothing printed by accident gets between the frames
+        serve(sys.stdin.buffer, replies, memory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Local copies follow the cluster, remember our own writes, and know who owns what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gitsync.cluster.cache import LiveView
+from gitsync.cluster.client import Client
+from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.errors import ClusterUnavailable
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Resource
+from gitsync.sandbox.faults import Fault, FaultKind
+from gitsync.sandbox.server import Sandbox
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
+
+
+def config_map(name: str, owner: str = "", **data: str) -> Manifest:
+    metadata: Manifest = {"name": name, "namespace": "default"}
+    if owner:
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def until(condition: Callable[[], object]) -> None:
+    give_up = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < give_up, "did not happen"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def live(client: Client) -> Iterator[LiveView]:
+    view = LiveView(client)
+    yield view
+    view.stop()
+
+
+def data_of(live: LiveView, name: str) -> object:
+    found = live.get(CONFIG_MAP, "default", name)
+    return found["data"] if found is not None else None
+
+
+def test_a_followed_kind_is_complete_and_stays_true(cluster: Kubernetes, live: LiveView) -> None:
+    cluster.apply(config_map("a", x="1"), manager="m")
+    live.follow([CONFIG_MAP], 10)
+    assert data_of(live, "a") == {"x": "1"}
+    assert live.get(CONFIG_MAP, "default", "absent") is None
+    cluster.apply(config_map("a", x="2"), manager="m")
+    until(lambda: data_of(live, "a") == {"x": "2"})
+    found = cluster.read(ObjectRef("", "ConfigMap", "default", "a"), "v1")
+    assert found is not None
+    cluster.delete(ObjectRef("", "ConfigMap", "default", "a"), "v1", uid=uid_of(found))
+    until(lambda: live.get(CONFIG_MAP, "default", "a") is None)
+
+
+def test_many_objects_arrive_in_pages(cluster: Kubernetes, live: LiveView) -> None:
+    for number in range(520):
+        cluster.apply(config_map(f"c{number}", x="1"), manager="m")
+    live.follow([CONFIG_MAP], 10)
+    assert sum(item["metadata"]["name"].startswith("c") for item in live.all(CONFIG_MAP)) == 520
+    assert all(item["kind"] == "ConfigMap" for item in live.all(CONFIG_MAP))
+
+
+def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: LiveView) -> None:
+    live.follow([CONFIG_MAP], 10)
+    newer = {**config_map("a", x="2")}
+    newer["metadata"] = {**newer["metadata"], "resourceVersion": "9000000", "uid": "u"}
+    older = {**config_map("a", x="1")}
+    older["metadata"] = {**older["metadata"], "resourceVersion": "8999999", "uid": "u"}
+    live.saw(CONFIG_MAP, newer)
+    live.saw(CONFIG_MAP, older)
+    assert data_of(live, "a") == {"x": "2"}
+
+
+def test_the_late_answer_to_a_write_does_not_bring_a_deleted_object_back(cluster: Kubernetes, live: LiveView) -> None:
+    live.follow([CONFIG_MAP], 10)
+    written = cluster.apply(config_map("a", x="1"), manager="m")
+    until(lambda: live.get(CONFIG_MAP, "default", "a") is not None)
+    cluster.delete(ObjectRef("", "ConfigMap", "default", "a"), "v1", uid=uid_of(written))
+    until(lambda: live.get(CONFIG_MAP, "default", "a") is None)
+    live.saw(CONFIG_MAP, written)
+    assert live.get(CONFIG_MAP, "default", "a") is None
+    cluster.apply(config_map("a", x="2"), manager="m")
+    until(lambda: data_of(live, "a") == {"x": "2"})
+
+
+def test_subscribers_hear_before_and_after(cluster: Kubernetes, live: LiveView) -> None:
+    heard: list[tuple[object, object]] = []
+
+    def listen(before: Manifest | None, after: Manifest | None) -> None:
+        if "kube-root-ca.crt" not in str((before or after or {}).get("metadata")):
+            heard.append(((before or {}).get("data"), (after or {}).get("data")))
+
+    live.subscribe(listen, lambda: None)
+    live.follow([CONFIG_MAP], 10)
+    cluster.apply(config_map("a", x="1"), manager="m")
+    cluster.apply(config_map("a", x="2"), manager="m")
+    until(lambda: len(heard) == 2)
+    assert heard == [(None, {"x": "1"}), ({"x": "1"}, {"x": "2"})]
+
+
+def test_owners_and_dependents_are_known(cluster: Kubernetes, live: LiveView) -> None:
+    owner = cluster.apply(config_map("owner"), manager="m")
+    part = cluster.apply(config_map("part", owner=uid_of(owner)), manager="m")
+    live.follow([CONFIG_MAP], 10)
+    assert [item["metadata"]["name"] for item in live.dependents(uid_of(owner))] == ["part"]
+    assert [item["metadata"]["name"] for item in live.owners(part)] == ["part", "owner"]
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DROP_WATCH, FaultKind.EXPIRE_WATCH])
+def test_a_watch_that_breaks_or_expires_misses_nothing(
+    server: Sandbox, cluster: Kubernetes, live: LiveView, kind: FaultKind
+) -> None:
+    live.follow([CONFIG_MAP], 10)
+    server.inject(Fault(kind, verb="watch", resource="configmaps", count=1))
+    cluster.apply(config_map("a", x="1"), manager="m")
+    until(lambda: data_of(live, "a") == {"x": "1"})
+    live.follow([CONFIG_MAP], 10)
+
+
+def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(
+    server: Sandbox, cluster: Kubernetes, live: LiveView
+) -> None:
+    cluster.apply(config_map("a", x="1"), manager="m")
+    live.follow([CONFIG_MAP], 10)
+    server.stop()
+
+    def doubted() -> bool:
+        try:
+            live.follow([CONFIG_MAP], 0.1)
+        except ClusterUnavailable as error:
+            return "may be out of date" in str(error)
+        return False
+
+    until(doubted)
+    assert data_of(live, "a") == {"x": "1"}
+
+
+def test_a_kind_that_cannot_be_listed_is_not_taken_for_empty(server: Sandbox, live: LiveView) -> None:
+    server.inject(Fault(FaultKind.ERROR, verb="list", resource="configmaps", code=503, count=3))
+    with pytest.raises(ClusterUnavailable, match="has not been listed yet"):
+        live.follow([CONFIG_MAP], 0.05)
+    live.follow([CONFIG_MAP], 10)

@@ -1,0 +1,75 @@
+"""What an API server answers becomes an error that says whether to try again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+
+from gitsync.cluster.errors import failure, retry_after
+from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.runtime.reflector import Expired
+
+
+def status(message: str, reason: str = "") -> bytes:
+    return orjson.dumps({"kind": "Status", "message": message, "reason": reason})
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected"),
+    [
+        pytest.param(400, "bad", Rejected, id="bad request"),
+        pytest.param(403, "forbidden", Rejected, id="forbidden"),
+        pytest.param(404, "not found", Rejected, id="absent"),
+        pytest.param(409, "stale", Conflict, id="conflict"),
+        pytest.param(410, "expired", Expired, id="expired"),
+        pytest.param(413, "too large", Rejected, id="too large"),
+        pytest.param(422, "invalid", Rejected, id="invalid"),
+        pytest.param(429, "slow down", ClusterUnavailable, id="too many requests"),
+        pytest.param(401, "who are you", ClusterUnavailable, id="credentials expired"),
+        pytest.param(500, "etcd is away", ClusterUnavailable, id="the server's own error"),
+        pytest.param(503, "starting", ClusterUnavailable, id="unavailable"),
+        pytest.param(
+            500,
+            "failed to create typed patch object (shop/web; apps/v1, Kind=Deployment): .spec.foo: field not declared in"
+            " schema",
+            Rejected,
+            id="an apply that does not fit the schema answers 500",
+        ),
+        pytest.param(500, 'duplicate entries for key [name="A"]', Rejected, id="so does a duplicate list key"),
+    ],
+)
+def test_a_code_becomes_an_error_of_its_kind(code: int, message: str, expected: type[GitsyncError]) -> None:
+    error = failure(code, status(message), {}, "PATCH /x")
+    assert type(error) is expected
+    assert message in str(error)
+
+
+def test_a_refusal_carries_code_and_reason() -> None:
+    error = failure(422, status("invalid", "Invalid"), {}, "PATCH /x")
+    assert isinstance(error, Rejected)
+    assert (error.code, error.reason) == (422, "Invalid")
+
+
+def test_an_answer_that_is_no_status_is_quoted_in_one_short_line() -> None:
+    error = failure(502, b"<html>\n" + b"x" * 5000, {}, "GET /x")
+    assert "\n" not in str(error)
+    assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("999999", 300.0),
+        ("Fri, 20 Nov 2026 10:00:09 GMT", 9.0),
+        ("Fri, 20 Nov 2026 09:00:00 GMT", 0.0),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_and_capped(header: str, seconds: float | None) -> None:
+    now = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+    assert retry_after({"Retry-After": header}, now) == seconds

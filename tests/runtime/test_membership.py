@@ -1,0 +1,269 @@
+"""Replicas divide keys, with clocks and leases in the hand of the test: never do two hold one key."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gitsync.errors import ClusterUnavailable, Conflict
+from gitsync.runtime.membership import MemberLease, Members, View, owner
+
+KEYS = [f"gitsync/app-{number}" for number in range(60)]
+
+
+class Store:
+    """Leases in memory with compare and set; ``answers_are_lost`` lets writes happen and fail."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, MemberLease] = {}
+        self.is_down = False
+        self.answers_are_lost = False
+        self._renewals = 0
+
+    def all(self) -> tuple[MemberLease, ...]:
+        self._check()
+        return tuple(self.leases.values())
+
+    def put(self, seen: MemberLease | None, holder: str, view: View, seconds: float) -> MemberLease:
+        self._check()
+        if self.leases.get(holder) != seen:
+            raise Conflict("changed")
+        self._renewals += 1
+        self.leases[holder] = MemberLease(holder, str(self._renewals), view)
+        if self.answers_are_lost:
+            raise ClusterUnavailable("lost")
+        return self.leases[holder]
+
+    def remove(self, seen: MemberLease) -> None:
+        self._check()
+        if self.leases.get(seen.holder) == seen:
+            del self.leases[seen.holder]
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise ClusterUnavailable("down")
+
+
+class World:
+    """A store, one clock for all, and members that never start a thread."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.now = 0.0
+        self.members: dict[str, Members] = {}
+
+    def join(self, name: str) -> Members:
+        made = Members(self.store, name, duration=15, monotonic=lambda: self.now)
+        self.members[name] = made
+        return made
+
+    def settle(self, *names: str) -> None:
+        """Let these members, or all, take part until nothing moves."""
+        for _ in range(6):
+            for name in names or tuple(self.members):
+                self.members[name].step()
+
+    def held(self) -> dict[str, list[str]]:
+        return {key: [name for name, member in self.members.items() if member.holds(key)] for key in KEYS}
+
+    def shares(self) -> dict[str, int]:
+        return {name: sum(member.holds(key) for key in KEYS) for name, member in self.members.items()}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_only_member_holds_everything(world: World) -> None:
+    world.join("a")
+    world.settle()
+    assert world.shares() == {"a": len(KEYS)}
+
+
+def test_members_divide_the_keys_and_each_has_some(world: World) -> None:
+    for name in "abc":
+        world.join(name)
+    world.settle()
+    assert all(len(holders) == 1 for holders in world.held().values())
+    assert min(world.shares().values()) >= 10
+
+
+def test_only_the_keys_of_the_one_that_comes_move() -> None:
+    before = {key: owner(("a", "b"), key) for key in KEYS}
+    after = {key: owner(("a", "b", "c"), key) for key in KEYS}
+    assert {after[key] for key in KEYS if after[key] != before[key]} == {"c"}
+    assert owner((), "key") == ""
+
+
+def test_work_under_way_is_ended_before_its_key_is_given_up(world: World) -> None:
+    first = world.join("a")
+    world.settle()
+    second = Members(world.store, "b", duration=15, monotonic=lambda: world.now)
+    moving = next(key for key in KEYS if owner(("a", "b"), key) == "b")
+    world.members["b"] = second
+    with first.working(moving) as is_ours:
+        assert is_ours
+        world.settle()
+        assert not second.holds(moving)
+        assert not first.holds(moving), "nothing new is begun on it"
+        staying = next(key for key in KEYS if owner(("a", "b"), key) == "a")
+        assert first.holds(staying)
+    world.settle()
+    assert second.holds(moving)
+
+
+def test_a_member_that_leaves_is_followed_at_once(world: World) -> None:
+    world.join("a")
+    world.join("b")
+    world.settle()
+    world.members.pop("a").stop()
+    world.settle()
+    assert world.shares() == {"b": len(KEYS)}
+
+
+def test_a_silent_member_stops_before_its_keys_go_on_and_its_lease_is_removed(world: World) -> None:
+    silent = world.join("a")
+    world.join("b")
+    world.settle()
+    held = [key for key in KEYS if silent.holds(key)]
+    for _ in range(14):
+        world.now += 1
+        world.settle("b")
+        assert silent.may_write == (world.now < 10)
+        assert not any(world.members["b"].holds(key) for key in held)
+    world.now += 1.5
+    world.settle("b")
+    assert all(world.members["b"].holds(key) for key in held)
+    assert set(world.store.leases) == {"b"}
+
+
+def test_a_paused_member_that_wakes_holds_nothing_before_its_old_work_has_ended(world: World) -> None:
+    paused = world.join("a")
+    world.join("b")
+    world.settle()
+    key = next(key for key in KEYS if paused.holds(key))
+    with paused.working(key):
+        for _ in range(20):
+            world.now += 1
+            world.settle("b")
+        world.settle()
+        assert not paused.may_write
+        assert world.members["b"].holds(key)
+    world.settle()
+    assert world.held()[key] == ["a"], "it joined again"
+
+
+def test_no_answer_from_the_store_ends_the_right_to_write_at_the_deadline(world: World) -> None:
+    member = world.join("a")
+    world.settle()
+    world.store.is_down = True
+    world.now = 9
+    world.settle()
+    assert member.may_write
+    world.now = 10
+    world.settle()
+    assert not member.may_write
+    assert not any(member.holds(key) for key in KEYS)
+    world.store.is_down = False
+    world.settle()
+    assert world.shares() == {"a": len(KEYS)}
+
+
+def test_a_renewal_whose_answer_was_lost_is_found_again(world: World) -> None:
+    world.join("a")
+    world.store.answers_are_lost = True
+    world.settle()
+    world.store.answers_are_lost = False
+    world.settle()
+    assert world.shares() == {"a": len(KEYS)}
+
+
+def test_a_lease_that_somebody_removes_ends_the_right_to_write_until_the_work_has_ended(world: World) -> None:
+    member = world.join("a")
+    world.settle()
+    with member.working(KEYS[0]):
+        world.store.leases.clear()
+        world.settle()
+        assert not member.may_write
+    world.settle()
+    assert world.shares() == {"a": len(KEYS)}
+
+
+def test_why_nothing_is_renewed_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.join("a")
+    world.store.is_down = True
+    with caplog.at_level("INFO"):
+        world.settle()
+        world.store.is_down = False
+        world.settle()
+    assert [record.getMessage() for record in caplog.records] == [
+        "cannot renew our Lease: down",
+        "our Lease is renewed again",
+    ]
+
+
+def test_changes_are_told(world: World) -> None:
+    told: list[int] = []
+    member = world.join("a")
+    member.on_change = lambda: told.append(world.shares()["a"])
+    world.settle()
+    assert told[-1] == len(KEYS)
+    count = len(told)
+    world.settle()
+    assert len(told) == count
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_in_no_order_of_steps_pauses_and_failures_do_two_hold_one_key(world: World, seed: int) -> None:
+    chance = random.Random(seed)
+    names = [f"m{number}" for number in range(3)]
+    work: list[tuple[str, str]] = []  # work under way by whom, entered and not left
+    entered = {}
+    for name in names:
+        world.join(name)
+    for _ in range(250):
+        name = chance.choice(names)
+        action = chance.random()
+        member = world.members[name]
+        if action < 0.55:
+            member.step()
+        elif action < 0.65:
+            world.now += chance.choice([0.5, 2.0, 4.0])
+        elif action < 0.68:
+            world.now += 8.0
+        elif action < 0.72:
+            world.store.is_down = not world.store.is_down
+        elif action < 0.76:
+            world.store.answers_are_lost = not world.store.answers_are_lost
+        elif action < 0.88:
+            key = chance.choice(KEYS[:8])
+            turn = member.working(key)
+            if turn.__enter__():
+                entered[name, key] = turn
+                work.append((name, key))
+            else:
+                turn.__exit__(None, None, None)
+        elif work:
+            done = work.pop(chance.randrange(len(work)))
+            if done not in work:
+                entered.pop(done).__exit__(None, None, None)
+        if action >= 0.97:
+            world.members[name] = Members(
+                world.store, f"{name}-again", duration=15, monotonic=lambda: world.now
+            )  # crashed: its lease stays
+            work = [item for item in work if item[0] != name]
+            entered = {item: turn for item, turn in entered.items() if item[0] != name}
+        for key in KEYS[:8]:
+            writers = {who for who, busy in work if busy == key and world.members[who].may_write}
+            holders = {who for who, one in world.members.items() if one.holds(key)}
+            assert len(writers | holders) <= 1, (key, writers, holders)
+    world.store.is_down = world.store.answers_are_lost = False
+    for turn in entered.values():
+        turn.__exit__(None, None, None)
+    world.now += 30
+    world.settle()
+    world.now += 16
+    world.settle()
+    assert all(len(holders) == 1 for holders in world.held().values())

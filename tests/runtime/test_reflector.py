@@ -1,0 +1,171 @@
+"""A reflector keeps its copy true through everything a watch can do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gitsync.errors import ClusterUnavailable
+from gitsync.runtime.backoff import Backoff
+from gitsync.runtime.reflector import Event, Expired, Listing, Reflector
+
+Script = list[Event | Exception | None]
+
+
+class Watch:
+    """Play a script, then stay open until closed; None ends the watch."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[Event]:
+        for step in self._script:
+            if step is None:
+                return
+            if isinstance(step, Exception):
+                raise step
+            yield step
+        self._closed.wait()
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Server:
+    """Answer lists and watches from scripts; the last one of each is repeated."""
+
+    def __init__(self, lists: list[Listing | Exception], watches: list[Script]) -> None:
+        self.lists, self.watches = lists, watches
+        self.listed = 0
+        self.asked: list[str] = []
+
+    def list(self) -> Listing:
+        answer = self.lists[min(self.listed, len(self.lists) - 1)]
+        self.listed += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def watch(self, version: str) -> Watch:
+        self.asked.append(version)
+        return Watch(self.watches[min(len(self.asked), len(self.watches)) - 1])
+
+
+class Copy:
+    """A store that is a dict."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Any] = {}
+
+    def replace(self, items: Mapping[str, Any]) -> None:
+        self.items = dict(items)
+
+    def put(self, key: str, item: Any) -> None:
+        self.items[key] = item
+
+    def remove(self, key: str, item: Any) -> None:
+        self.items.pop(key, None)
+
+
+def event(kind: str, key: str, version: str) -> Event:
+    return Event(kind, key, {"version": version}, version)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < give_up, "did not happen"
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def follow() -> Iterator[Callable[[Server], tuple[Reflector, Copy]]]:
+    started: list[Reflector] = []
+
+    def start(server: Server) -> tuple[Reflector, Copy]:
+        copy = Copy()
+        reflector = Reflector("things", server, copy, backoff=Backoff(initial=0.005, max=0.02))
+        reflector.start()
+        started.append(reflector)
+        return reflector, copy
+
+    yield start
+    for reflector in started:
+        reflector.stop()
+        reflector.join(5)
+        assert not reflector._thread.is_alive()
+
+
+Follow = Callable[[Server], tuple[Reflector, Copy]]
+ONE = Listing({"a": {"version": "1"}}, "10")
+
+
+def test_lists_once_and_then_follows_events(follow: Follow) -> None:
+    server = Server([ONE], [[event("ADDED", "b", "11"), event("MODIFIED", "a", "12"), event("DELETED", "b", "13")]])
+    reflector, copy = follow(server)
+    assert reflector.wait_synced(5)
+    until(lambda: copy.items == {"a": {"version": "12"}})
+    assert (server.listed, server.asked) == (1, ["10"])
+
+
+def test_a_watch_that_ends_is_taken_up_where_it_stood_without_a_list(follow: Follow) -> None:
+    server = Server([ONE], [[event("ADDED", "b", "11"), event("BOOKMARK", "", "20"), None], []])
+    follow(server)
+    until(lambda: len(server.asked) == 2)
+    assert (server.asked, server.listed) == (["10", "20"], 1)
+
+
+def test_a_version_that_expired_lists_again_and_drops_what_is_gone(follow: Follow) -> None:
+    server = Server([ONE, Listing({"b": {"version": "30"}}, "30")], [[Expired("too old")], []])
+    _, copy = follow(server)
+    until(lambda: copy.items == {"b": {"version": "30"}})
+    until(lambda: server.asked == ["10", "30"])
+
+
+def test_nothing_is_synced_before_the_first_complete_list(follow: Follow) -> None:
+    server = Server([ClusterUnavailable("away"), Expired("page 2 expired"), ONE], [[]])
+    reflector, copy = follow(server)
+    until(lambda: reflector.is_synced)
+    assert server.listed == 3
+    until(lambda: reflector.error is None)
+    assert copy.items == ONE.items
+
+
+def test_a_watch_that_cannot_be_taken_up_again_leaves_the_copy_in_doubt(follow: Follow) -> None:
+    away = ClusterUnavailable("away", retry_after=0.05)
+    server = Server([ONE], [[away], [away], []])
+    reflector, copy = follow(server)
+    until(lambda: reflector.error is not None)
+    assert copy.items == ONE.items
+    until(lambda: reflector.error is None)
+    assert server.listed == 1
+
+
+def test_a_watch_that_breaks_once_leaves_no_doubt(follow: Follow) -> None:
+    server = Server([ONE], [[ClusterUnavailable("cut")], [event("ADDED", "b", "11")]])
+    states: list[object] = []
+    reflector, copy = follow(server)
+    reflector._on_state = lambda: states.append(reflector.error)
+    until(lambda: "b" in copy.items)
+    assert [state for state in states if state is not None] == []
+
+
+def test_watches_that_end_at_once_are_not_asked_for_in_a_hot_loop(follow: Follow) -> None:
+    server = Server([ONE], [[None]])
+    follow(server)
+    until(lambda: len(server.asked) >= 2)
+    time.sleep(0.2)
+    assert len(server.asked) < 30
+
+
+def test_stopping_ends_an_idle_watch(follow: Follow) -> None:
+    reflector, _ = follow(Server([ONE], [[]]))
+    assert reflector.wait_synced(5)
+    reflector.stop()
+    reflector.join(5)
+    assert not reflector._thread.is_alive()

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from gitsync.errors import InvalidInput
+from gitsync.source.validation import check_revision, check_url, clean_path, shown_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://git.example.test/team/agents.git",
+        "https://git.example.test:8443/team/agents",
+        "https://someone@git.example.test/agents.git",
+        "ssh://git@git.example.test:2222/agents.git",
+        "git@git.example.test:team/agents.git",
+        "https://[2001:db8::1]/agents.git",
+    ],
+)
+def test_accepts_https_and_ssh(url: str) -> None:
+    check_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("", "empty"),
+        ('ext::sh -c "touch x"', "scheme 'ext'"),
+        ("ext::sh", "scheme 'ext'"),
+        ("fd::17", "scheme 'fd'"),
+        ("--upload-pack=x", "scheme"),
+        ("ssh://-oProxyCommand=x/repo.git", "host"),
+        ("ssh://git@-oProxyCommand=x/repo.git", "host"),
+        ("-oProxyCommand@host:path", "scheme"),
+        ("http://git.example.test/x.git", "scheme 'http'"),
+        ("git://git.example.test/x.git", "scheme 'git'"),
+        ("file:///srv/x.git", "file"),
+        ("FILE:///srv/x.git", "file"),
+        ("/srv/x.git", "local path"),
+        ("../x.git", "local path"),
+        ("https://git.example.test/%0ahost=evil.test/x.git", "control character"),
+        ("https://git.example.test/x\ny", "control character"),
+        ("https://git.example.test:port/x", "invalid URL"),
+    ],
+)
+def test_refuses_what_git_could_misread(url: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says) as caught:
+        check_url(url)
+    assert "spec.source.repoURL" in str(caught.value)
+
+
+def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidInput, match="credentials") as caught:
+        check_url("https://me:hunter2@git.example.test/x.git")
+    assert "hunter2" not in str(caught.value)
+    assert shown_url("https://me:hunter2@git.example.test/x.git") == "https://git.example.test/x.git"
+
+
+def test_local_repositories_only_where_the_operator_allows_them() -> None:
+    check_url("file:///srv/x.git", {"file"})
+    with pytest.raises(InvalidInput, match="allowed schemes: file"):
+        check_url("https://git.example.test/x.git", {"file"})
+
+
+@pytest.mark.parametrize("revision", ["main", "release/1.2", "v1.0.0", "a" * 40, "feature_x", "HEAD"])
+def test_accepts_names_and_commits(revision: str) -> None:
+    check_revision(revision)
+
+
+REFUSED = (
+    "", "-u", "--output=x", "main --force", "refs/heads/../x", "a..b", "a\nb", "@{-1}", "@", "HEAD~3", "a^", "a:b",
+    "x.lock", "x/", "/x", "x//y", ".x", "x/.y", "x.", "a?b", "a*b", "a[b", "a\\b", "a" * 256, "a\x7fb", "x.lock/y",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "revision",
+    REFUSED,
+)
+def test_refuses_what_is_no_ref_name(revision: str) -> None:
+    with pytest.raises(InvalidInput, match="not a valid"):
+        check_revision(revision)
+
+
+@pytest.mark.parametrize(
+    ("path", "clean"), [("", ""), (".", ""), ("./a/b/", "a/b"), ("a//b", "a/b"), ("a.b/c", "a.b/c")]
+)
+def test_cleans_paths(path: str, clean: str) -> None:
+    assert clean_path(path) == clean
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc", "a/../../b", "a/%2e%2e/x", "..\\x", "a\0b", "a\nb"])
+def test_refuses_paths_that_could_leave_the_repository(path: str) -> None:
+    with pytest.raises(InvalidInput, match="relative path inside"):
+        clean_path(path)

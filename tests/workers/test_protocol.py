@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from gitsync.errors import Conflict, GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.objects.manifest import Manifest
+from gitsync.render.build import Build
+from gitsync.render.resources.resource import Origin
+from gitsync.render.yaml.reader import read_all
+from gitsync.workers import protocol
+
+
+def over_the_wire(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as it is when it has travelled."""
+    arrived: dict[str, Any] = orjson.loads(protocol.frame(message)[protocol.LENGTH_BYTES :])
+    return arrived
+
+
+def test_a_build_arrives_as_it_was_sent() -> None:
+    manifests = ({"kind": "A", "data": {"é": "\u2028"}}, {"kind": "B"})
+    sources = (Origin("odd\udcff", 0), Origin("é", 1))
+    build = Build(manifests, frozenset({"a/b.yaml", "odd\udcff", "é"}), ("careful",), sources)
+    assert protocol.to_build(over_the_wire(protocol.of_build(build))) == build
+
+
+def test_of_what_the_receiver_has_only_the_position_travels() -> None:
+    kept: tuple[Manifest, ...] = ({"kind": "A"}, {"kind": "B"}, {"kind": "C"})
+    origins = (Origin("a", 0), Origin("b", 0), Origin("c", 0))
+    before = Build(kept, frozenset({"a", "b", "c"}), ("old",), origins)
+    received = protocol.to_build(over_the_wire(protocol.of_build(before)))
+    after = Build(
+        (kept[2], {"kind": "B", "x": 1}, kept[0]),
+        frozenset({"a", "b", "d"}),
+        sources=(Origin("d", 0), Origin("b", 0), Origin("a", 0)),
+    )
+    message = over_the_wire(protocol.of_build(after, before))
+    assert message["kept"] == [-1, -1, 0]
+    assert message["manifests"] == [kept[2], {"kind": "B", "x": 1}]
+    arrived = protocol.to_build(message, received)
+    assert arrived == after
+    assert arrived.manifests[2] is received.manifests[0]
+
+
+def test_the_files_read_travel_only_where_they_differ() -> None:
+    before = Build((), frozenset({"a"}))
+    assert protocol.of_build(before, before)["files_read"] is None
+    assert protocol.to_build(protocol.of_build(before, before), before) == before
+    assert protocol.of_build(Build((), frozenset({"b"})), before)["files_read"] == ["b"]
+
+
+def test_a_date_arrives_as_it_was_written() -> None:
+    manifests = tuple(read_all("d: 2001-01-01\ne: '2001-01-02'\nf: [2001-01-01 01:02:03]\n"))
+    sent = protocol.frame({"manifests": manifests})
+    assert (
+        sent[protocol.LENGTH_BYTES :]
+        == b'{"manifests":[{"d":"2001-01-01","e":"2001-01-02","f":["2001-01-01 01:02:03"]}]}'
+    )
+
+
+@pytest.mark.parametrize("kind", [InvalidInput, SourceUnavailable])
+def test_an_error_arrives_as_it_was_sent(kind: type[GitsyncError]) -> None:
+    error = protocol.to_error(protocol.of_error(kind("what", where="a.yaml:1", subject="ConfigMap a", cure="cure")))
+    assert type(error) is kind
+    assert str(error) == "a.yaml:1: ConfigMap a: what; cure"
+
+
+def test_another_error_arrives_as_invalid_input() -> None:
+    assert type(protocol.to_error(protocol.of_error(Conflict("odd\udcff")))) is InvalidInput
+
+
+def test_a_frame_has_its_length_before_it() -> None:
+    assert protocol.frame({"a": 1}) == b'\x00\x00\x00\x07{"a":1}'
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    deep: list[object] = []
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(InvalidInput, match="cannot be written as JSON"):
+        protocol.frame({"manifests": deep})
+
+
+def test_too_large_a_frame_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MAX_FRAME", 1 << 20)
+    with pytest.raises(InvalidInput, match="the manifests take 2 MiB, the limit is 1 MiB"):
+        protocol.frame({"manifests": "x" * (2 << 20)})
