@@ -10,10 +10,10 @@ from typing import Any
 from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.objects.application import parse_application
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.build import Seen, make_plan
+from gitsync.plan.build import ClusterState, build_plan
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.schemas import kind_schema
 
@@ -79,7 +79,7 @@ def main() -> None:
     manifests = [deployment(index) if index % 2 else config_map(index) for index in range(COUNT)]
     desired = desired_objects(app, manifests, lambda of: True)
     live = {ref: stored(manifest, index) for index, (ref, manifest) in enumerate(desired.items())}
-    inventory = Inventory({ref: Held("v1", live[ref]["metadata"]["uid"]) for ref in desired})
+    inventory = Inventory({ref: InventoryEntry("v1", live[ref]["metadata"]["uid"]) for ref in desired})
 
     def schema_of(manifest: Manifest) -> Any:
         return kind_schema(builtin(), manifest)
@@ -87,8 +87,8 @@ def main() -> None:
     def measure(what: str, **given: Any) -> Any:
         gc.collect()  # or the garbage of the setup is collected within the measure
         started = time.perf_counter()
-        plan = make_plan(
-            app, "revision", given["desired"], Seen(given["live"]), inventory, schema_of, given.get("previous")
+        plan = build_plan(
+            app, "revision", given["desired"], ClusterState(given["live"]), inventory, schema_of, given.get("previous")
         )
         print(f"{what}: {time.perf_counter() - started:.3f} s, {len(plan.writes)} of {len(plan.changes)} to write")
         return plan

@@ -24,7 +24,7 @@ from typing import Final
 
 from bench.render import make_tree
 from gitsync.objects.application import parse_application
-from gitsync.plan.normalize import Placed, desired_objects
+from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.ports import Credentials
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
@@ -81,7 +81,7 @@ def declare_again(repository: Repository, mirrors: Path) -> tuple[float, float]:
     spec = {"source": source, "destination": {"namespace": "bench"}}
     app = parse_application({"metadata": {"name": "bench", "namespace": "gitsync"}, "spec": spec})
     repositories, pool = Repositories(mirrors, schemes=["file"]), RenderPool(1, 60, 1024)
-    placed: dict[int, Placed] = {}
+    placed: dict[int, PreparedObject] = {}
     seconds, before = [], ""
 
     def step(before: str, commit: str) -> None:

@@ -17,12 +17,12 @@ def main() -> None:
     match sys.argv[1:]:
         case ["build", *paths] if paths and not any(path.startswith("-") for path in paths):
             gc.disable()  # builds make many objects and hardly a cycle, and then the process ends
-            from gitsync.cli.commands.build import Wish, build
-            from gitsync.cli.errors import guarded
+            from gitsync.cli.commands.build import BuildOptions, build
+            from gitsync.cli.errors import exit_on_error
             from gitsync.cli.output import BuildFormat
 
             try:
-                guarded(build)(paths, Wish(), BuildFormat.YAML, check=False)
+                exit_on_error(build)(paths, BuildOptions(), BuildFormat.YAML, check=False)
             except SystemExit as end:
                 os._exit(int(end.code or 0))  # all is said, and taking the interpreter apart would only take time
         case _:

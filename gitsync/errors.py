@@ -36,16 +36,16 @@ class GitsyncError(Exception):
     ``where`` is ``file:line`` or the name of a field; ``subject`` an object such as ``Deployment shop/web``.
     """
 
-    def __init__(self, what: str, *, where: str = "", subject: str = "", cure: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.where = where
-        self.subject = subject
-        self.cure = cure
+    def __init__(self, message: str, *, location: str = "", object: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.object = object
+        self.hint = hint
 
     def __str__(self) -> str:
-        place = "".join(f"{part}: " for part in (self.where, self.subject) if part)
-        return one_line(f"{place}{self.what}" + (f"; {self.cure}" if self.cure else ""))
+        place = "".join(f"{part}: " for part in (self.location, self.object) if part)
+        return one_line(f"{place}{self.message}" + (f"; {self.hint}" if self.hint else ""))
 
 
 class TransientError(GitsyncError):
@@ -53,14 +53,14 @@ class TransientError(GitsyncError):
 
     def __init__(
         self,
-        what: str,
+        message: str,
         *,
-        where: str = "",
-        subject: str = "",
-        cure: str = "",
+        location: str = "",
+        object: str = "",
+        hint: str = "",
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(what, where=where, subject=subject, cure=cure)
+        super().__init__(message, location=location, object=object, hint=hint)
         self.retry_after = retry_after
 
 
@@ -105,14 +105,14 @@ class Rejected(TerminalError):
 
     def __init__(
         self,
-        what: str,
+        message: str,
         *,
-        where: str = "",
-        subject: str = "",
-        cure: str = "",
+        location: str = "",
+        object: str = "",
+        hint: str = "",
         code: int = 0,
         reason: str = "",
     ) -> None:
-        super().__init__(what, where=where, subject=subject, cure=cure)
+        super().__init__(message, location=location, object=object, hint=hint)
         self.code = code
         self.reason = reason

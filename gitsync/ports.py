@@ -16,7 +16,7 @@ from gitsync.objects.record import AuditRecord, Commit, SyncRecord
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
-from gitsync.render.provenance.trace import Traces, Wanted
+from gitsync.render.provenance.trace import FieldSelection, Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Reverted:
+class RevertResult:
     """A revert that was pushed: the new commit, and the branch it went to."""
 
     commit: Commit
@@ -125,7 +125,7 @@ class Cluster(Protocol):
         ...
 
 
-class Live(Protocol):
+class LiveCache(Protocol):
     """Live objects from local copies that watches keep true: no request, and absence means absence."""
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
@@ -160,11 +160,11 @@ class Live(Protocol):
         """Return the object and its owners, the nearest first, as far as they are followed."""
         ...
 
-    def saw(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Take the answer to our own write before its watch event comes."""
         ...
 
-    def lost(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
         """Take it that our own delete removed the object, before its watch event comes."""
         ...
 
@@ -208,7 +208,7 @@ class Source(Protocol):
 
     def revert(
         self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
-    ) -> Reverted:
+    ) -> RevertResult:
         """
         Make a commit that undoes these commits and push it to the tracked branch, or to ``branch`` for review.
 
@@ -224,7 +224,7 @@ class Renderer(Protocol):
         """Return the manifests and the files read; raise InvalidInput with ``file:line``."""
         ...
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields, in order; the empty field stands for the object."""
         ...
 
@@ -255,17 +255,17 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricResult:
     """What a query gave: at least one number, or in words why there is none."""
 
     samples: tuple[Sample, ...] = ()
     problem: str = ""
 
 
-class Metrics(Protocol):
+class MetricsProvider(Protocol):
     """Ask for numbers of a monitoring system. It never raises: what fails is a Reading that says so."""
 
-    def read(self, query: str, max_age: float) -> Reading | None:
+    def read(self, query: str, max_age: float) -> MetricResult | None:
         """Return what a query gives, asked at most so many seconds ago; None while that is on its way."""
         ...
 
@@ -345,7 +345,7 @@ class Records(Protocol):
         ...
 
 
-class Answers(Protocol):
+class AdviceCache(Protocol):
     """What reasoners answered, kept so that nobody is asked, and paid, twice for one plan; only the newest are."""
 
     def advice(self, digest: str, asked: str) -> Advice | None:
@@ -408,7 +408,7 @@ class StateEvent:
     ref: str = ""
 
 
-class View(Protocol):
+class StateReader(Protocol):
     """What the engine knows, from memory. Looking costs the cluster nothing and makes no application reconcile."""
 
     def applications(self) -> tuple[ApplicationView, ...]:
@@ -436,16 +436,16 @@ class View(Protocol):
         """Return a live object of an application (or a part of one, such as a Pod), masked; None when unknown."""
         ...
 
-    def parts(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+    def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
         """Return the live objects that this one owns, masked."""
         ...
 
-    def owned(self, uid: str) -> tuple[Manifest, ...]:
+    def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         """Return the live objects that name this uid as an owner, masked."""
         ...
 
 
-class Requests(Protocol):
+class SyncRequests(Protocol):
     """What people may ask of the engine; it is done by a controller, not here."""
 
     def request_sync(self, key: str, by: str) -> bool:
@@ -456,7 +456,7 @@ class Requests(Protocol):
         """
         ...
 
-    def look_at_git(self, keys: Iterable[str]) -> None:
+    def poll_now(self, keys: Iterable[str]) -> None:
         """Ask for a look at Git now, as a push event does; what follows is what a poll would do."""
         ...
 

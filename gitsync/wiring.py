@@ -14,44 +14,55 @@ from pathlib import Path
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
-from gitsync.cluster.cache import LiveView
+from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.fencing import Fenced
-from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.cluster.lease import ClusterMembers
-from gitsync.controllers.application import Applications
-from gitsync.controllers.crds import Definitions
+from gitsync.cluster.fencing import FencedCluster
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.cluster.lease import LeaseMemberStore
+from gitsync.controllers.application import ApplicationController
+from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, parse_rules
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import parse_policy
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
-from gitsync.ports import Clock, Cluster, Live, Metrics, Reasoner, Records, Renderer, Requests, Source, View
+from gitsync.ports import (
+    Clock,
+    Cluster,
+    LiveCache,
+    MetricsProvider,
+    Reasoner,
+    Records,
+    Renderer,
+    Source,
+    StateReader,
+    SyncRequests,
+)
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.render.yaml.reader import read_all
-from gitsync.runtime.manager import Manager, Part
-from gitsync.runtime.membership import Members
-from gitsync.runtime.shard import Alone, Share
-from gitsync.services.provenance import Origins
-from gitsync.services.revert import Undo
+from gitsync.runtime.manager import Manager, Runnable
+from gitsync.runtime.membership import Membership
+from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.services.provenance import FieldProvenance
+from gitsync.services.revert import RevertService
 from gitsync.settings import Settings
 from gitsync.source.repositories import Repositories
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
-from gitsync.sync.advice import Advising
-from gitsync.sync.analysis.post_sync import Aftermath
+from gitsync.sync.advice import AdviceGate
+from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.credentials import credentials_of
-from gitsync.sync.desired import Desire
-from gitsync.sync.executor import Execution
+from gitsync.sync.desired import DesiredState
+from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.planner import Planner
-from gitsync.sync.reconciler import Converger
-from gitsync.sync.state_store import State
-from gitsync.sync.status.writer import Statuses
+from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.state_store import StateStore
+from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.pool import RenderPool
 
 _OTHER_CONNECTIONS = 48
@@ -71,17 +82,17 @@ class SystemClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class Engine:
     """A controller and what others may see of it: what it knows, what it may be asked, what it remembers."""
 
     manager: Manager
-    view: View
-    requests: Requests
+    view: StateReader
+    requests: SyncRequests
     records: SqlRecords
     source: Repositories
-    cluster: Kubernetes
-    undo: Undo
-    origins: Origins
+    cluster: KubernetesCluster
+    undo: RevertService
+    origins: FieldProvenance
     clock: SystemClock
 
     def start(self) -> None:
@@ -94,21 +105,21 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class Adapters:
     """All that touches the world outside; ``pool`` carries out writes beside each other."""
 
     cluster: Cluster
-    live: Live
+    live: LiveCache
     records: Records
     source: Source
     renderer: Renderer
     clock: Clock
     pool: Executor
     reasoner: Reasoner | None = None
-    metrics: Metrics | None = None
+    metrics: MetricsProvider | None = None
 
 
-def build_controller(settings: Settings, policy: Policy | None = None) -> Controller:
+def build_controller(settings: Settings, policy: Policy | None = None) -> Engine:
     """Return a controller for these settings, not started; raise a GitsyncError when it cannot be built."""
     _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
@@ -118,65 +129,67 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Contro
     source = Repositories(settings.data / "mirrors", schemes=schemes)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
-    members = Members(ClusterMembers(client, settings.namespace), _identity(), duration=settings.lease_seconds)
-    share: Share = members if settings.replicas else Alone()
-    cluster, live = Fenced(client, share), LiveView(client, _listed(settings.namespaces))
+    members = Membership(LeaseMemberStore(client, settings.namespace), _identity(), duration=settings.lease_seconds)
+    share: Shard = members if settings.replicas else SingleReplica()
+    cluster, live = FencedCluster(client, share), InformerCache(client, _listed(settings.namespaces))
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = (
         Prometheus(settings.prometheus, clock, token=settings.prometheus_token_file) if settings.prometheus else None
     )
     policies, rules = read_policies(settings.policies)
-    applications, state = join(
-        Edges(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),
+    applications, state = build_engine(
+        Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),
         (policy,) if policy else policies,
         rules,
         share=share,
         workers=settings.workers,
     )
-    members.on_change = applications.look_at_all
-    live.subscribe(applications.saw, applications.look_at_all)
-    parts: list[Part] = [
-        _Closing(records.close),
+    members.on_change = applications.enqueue_all
+    live.subscribe(applications.on_object_change, applications.enqueue_all)
+    parts: list[Runnable] = [
+        _CloseOnStop(records.close),
         *([Retention(records, clock, settings.audit_days)] if settings.audit_days else []),
-        _Closing(renderer.close),
-        _Closing(reasoner.close),
-        *([_Closing(metrics.close)] if metrics else []),
-        _Closing(client.close),
-        _Closing(lambda: pool.shutdown(cancel_futures=True)),
-        _Closing(live.stop),
-        Definitions(Kubernetes(client), install=settings.install_crds),  # every replica may, before it has a Lease
+        _CloseOnStop(renderer.close),
+        _CloseOnStop(reasoner.close),
+        *([_CloseOnStop(metrics.close)] if metrics else []),
+        _CloseOnStop(client.close),
+        _CloseOnStop(lambda: pool.shutdown(cancel_futures=True)),
+        _CloseOnStop(live.stop),
+        CrdInstaller(
+            KubernetesCluster(client), install=settings.install_crds
+        ),  # every replica may, before it has a Lease
         *([members] if settings.replicas else []),
         applications,
     ]
-    undo = Undo(source, cluster, live)
-    origins = Origins(source, renderer, partial(credentials_of, cluster=cluster, live=live))
-    return Controller(Manager(parts), state, applications, records, source, cluster, undo, origins, clock)
+    undo = RevertService(source, cluster, live)
+    origins = FieldProvenance(source, renderer, partial(credentials_of, cluster=cluster, live=live))
+    return Engine(Manager(parts), state, applications, records, source, cluster, undo, origins, clock)
 
 
-def join(
-    edges: Edges,
+def build_engine(
+    edges: Adapters,
     policies: Sequence[Policy] = (),
     rules: Sequence[ManifestRule] = (),
     *,
-    share: Share | None = None,
+    share: Shard | None = None,
     workers: int = 4,
-) -> tuple[Applications, State]:
+) -> tuple[ApplicationController, StateStore]:
     """Return the engine between these edges: its controller, not started, and what it knows."""
     cluster, live, records, clock = edges.cluster, edges.live, edges.records, edges.clock
-    share = share or Alone()
-    statuses, state = Statuses(cluster, live), State(cluster, live)
+    share = share or SingleReplica()
+    statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
     applier = Applier(cluster, live, records, clock, edges.pool, lambda: share.may_write)
-    execution = Execution(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
-    advising = Advising(edges.reasoner, cluster, live)
+    execution = SyncExecutor(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
+    advising = AdviceGate(edges.reasoner, cluster, live)
     planner = Planner(cluster, state, edges.pool)
-    converger = Converger(cluster, live, records, clock, planner, advising, execution, policies, rules, state)
+    converger = Reconciler(cluster, live, records, clock, planner, advising, execution, policies, rules, state)
     fetcher = Fetcher(edges.source, verify_commit, cluster, live, clock)
-    desire = Desire(edges.source, edges.renderer, cluster, live, fetcher)
-    aftermath = Aftermath(records, edges.metrics)
+    desire = DesiredState(edges.source, edges.renderer, cluster, live, fetcher)
+    aftermath = PostSyncAnalysis(records, edges.metrics)
     pipeline = Pipeline(fetcher, desire, converger, aftermath, records, statuses, state, clock)
-    applications = Applications(pipeline, state, cluster, live, clock, share=share, workers=workers)
-    execution.nudge = applications.look_at_git
+    applications = ApplicationController(pipeline, state, cluster, live, clock, share=share, workers=workers)
+    execution.request_poll = applications.poll_now
     return applications, state
 
 
@@ -187,7 +200,7 @@ def read_policies(folder: Path | None) -> tuple[tuple[Policy, ...], tuple[Manife
     Raise InvalidInput when the folder is not there: without policies nearly everything is allowed.
     """
     if folder is not None and not folder.is_dir():
-        raise InvalidInput(f"there is no folder {folder}", where="policies")
+        raise InvalidInput(f"there is no folder {folder}", location="policies")
     files = sorted(folder.glob("*.yaml")) if folder is not None else []
     documents = [(document, file.name) for file in files for document in read_all(file.read_bytes(), file.name)]
     policies = (parse_policy(document, name) for document, name in documents)
@@ -195,7 +208,7 @@ def read_policies(folder: Path | None) -> tuple[tuple[Policy, ...], tuple[Manife
     return tuple(policy for policy in policies if policy is not None), tuple(rules)
 
 
-class _Closing:
+class _CloseOnStop:
     """Something that needs no start but an end."""
 
     def __init__(self, close: Callable[[], None]) -> None:
@@ -224,6 +237,6 @@ def _check_replicas(settings: Settings) -> None:
     if settings.replicas and settings.database_url.startswith("sqlite"):
         raise InvalidInput(
             "replicas share one history, and SQLite is a file of one machine",
-            where="GITSYNC_DATABASE",
-            cure="name a PostgreSQL such as postgresql://gitsync@db/gitsync, or unset GITSYNC_REPLICAS",
+            location="GITSYNC_DATABASE",
+            hint="name a PostgreSQL such as postgresql://gitsync@db/gitsync, or unset GITSYNC_REPLICAS",
         )

@@ -6,19 +6,19 @@ from datetime import UTC, datetime, timedelta
 
 from gitsync.objects.change import Review
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.ports import Records
 
 
-def approval(by: str | Person = "ada", reason: str = "", until: datetime | None = None) -> Review:
+def approval(by: str | User = "ada", reason: str = "", until: datetime | None = None) -> Review:
     """Return an approval, by default for an hour from now."""
-    person = by if isinstance(by, Person) else Person(by)
+    person = by if isinstance(by, User) else User(by)
     return Review(person, True, reason, until or datetime.now(UTC) + timedelta(hours=1))
 
 
 def rejection(by: str = "bob", reason: str = "") -> Review:
     """Return a rejection."""
-    return Review(Person(by), False, reason)
+    return Review(User(by), False, reason)
 
 
 def keep(records: Records, application: str, digest: str, review: Review) -> None:

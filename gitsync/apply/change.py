@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gitsync.apply.types import Job, Result
+from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
@@ -13,12 +13,12 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import Outcome
 from gitsync.plan.mask import mask_text
-from gitsync.ports import Cluster, Live
+from gitsync.ports import Cluster, LiveCache
 
 _TRIES = 5
 
 
-def carry_out(job: Job, change: Change, cluster: Cluster, live: Live) -> Result:
+def apply_change(job: ApplyRequest, change: Change, cluster: Cluster, live: LiveCache) -> StepResult:
     """
     Apply or delete one object and say how it went; no error leaves.
 
@@ -26,19 +26,19 @@ def carry_out(job: Job, change: Change, cluster: Cluster, live: Live) -> Result:
     repeated: an apply says the same again, a delete names the uid.
     """
     if change.problem:
-        return Result(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
+        return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
     began = time.monotonic()
     try:
-        found = _persist(lambda: _write(job, change, cluster))
+        found = _with_retries(lambda: _write(job, change, cluster))
     except GitsyncError as error:
         message = mask_text(str(error), (change.desired, change.live))
-        return Result(change, Outcome.FAILED, message, error=error, duration_ms=_since(began))
+        return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
     resource = cluster.resource(change.ref.group, job.versions[change.ref], change.ref.kind)
     if resource is not None and found is not None:
-        live.saw(resource, found)
+        live.observe_write(resource, found)
     elif resource is not None and change.live is not None:
-        live.lost(resource, change.live)
-    return Result(change, Outcome.SUCCEEDED, change.reason, live=found, duration_ms=_since(began))
+        live.observe_delete(resource, change.live)
+    return StepResult(change, Outcome.SUCCEEDED, change.reason, live=found, duration_ms=_elapsed_ms(began))
 
 
 def impersonated(app: Application) -> str:
@@ -47,7 +47,7 @@ def impersonated(app: Application) -> str:
     return f"system:serviceaccount:{app.namespace}:{account}" if account else ""
 
 
-def _write(job: Job, change: Change, cluster: Cluster) -> Manifest | None:
+def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | None:
     ref, user = change.ref, impersonated(job.app)
     if change.action is Action.PRUNE:
         assert change.live is not None
@@ -58,18 +58,18 @@ def _write(job: Job, change: Change, cluster: Cluster) -> Manifest | None:
     return cluster.apply(change.desired, manager=FIELD_MANAGER, user=user)
 
 
-def _replace(job: Job, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
+def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
     """Apply; only when the API server refuses because a field is immutable, delete the object and create it anew."""
     try:
         return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
     except Rejected as error:
-        if error.code != 422 or "immutable" not in error.what or change.live is None:
+        if error.code != 422 or "immutable" not in error.message or change.live is None:
             raise
     cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
     return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
 
 
-def _persist(write: Callable[[], Manifest | None]) -> Manifest | None:
+def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
     for _ in range(_TRIES - 1):
         try:
             return write()
@@ -82,5 +82,5 @@ def _persist(write: Callable[[], Manifest | None]) -> Manifest | None:
     return write()
 
 
-def _since(began: float) -> int:
+def _elapsed_ms(began: float) -> int:
     return round((time.monotonic() - began) * 1000)

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
-from gitsync.apply.change import carry_out
-from gitsync.apply.types import Job, Result, Round
-from gitsync.apply.wait import DEFINITION, NAMESPACE, defines, waits_for
+from gitsync.apply.change import apply_change
+from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
+from gitsync.apply.wait import DEFINITION, NAMESPACE, blocking_reason, defined_kind
 from gitsync.errors import Conflict
 from gitsync.objects.change import ABSENT, Action, Change
-from gitsync.objects.inventory import Held
+from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.plan.mask import mask_change
 from gitsync.plan.order import batches
-from gitsync.ports import Clock, Cluster, Live, Records
+from gitsync.ports import Clock, Cluster, LiveCache, Records
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Applier:
     def __init__(
         self,
         cluster: Cluster,
-        live: Live,
+        live: LiveCache,
         records: Records,
         clock: Clock,
         pool: Executor,
@@ -47,43 +47,45 @@ class Applier:
         self._pool = pool
         self._may_write = may_write
 
-    def execute(self, job: Job) -> Round:
+    def execute(self, job: ApplyRequest) -> ApplyProgress:
         """
         Carry out the plan's batches in order until done, or until one has to wait.
 
         An object that fails takes only its dependents along. Nothing is pruned in a round in which an apply failed.
         """
-        results: list[Result] = []
+        results: list[StepResult] = []
         for batch in batches(job.plan.changes):
-            if waiting := waits_for(job, batch, self._cluster, self._live):
-                return Round(tuple(results), waiting=waiting)
+            if waiting := blocking_reason(job, batch, self._cluster, self._live):
+                return ApplyProgress(tuple(results), waiting=waiting)
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
             results += self.write(job, ready)
-        return Round(tuple(results))
+        return ApplyProgress(tuple(results))
 
-    def write(self, job: Job, batch: Sequence[Change]) -> list[Result]:
+    def write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
         if not batch:
             return []
         if not self._may_write():
-            raise Conflict("another replica may be leading by now", cure="nothing more is written here")
+            raise Conflict("another replica may be leading by now", hint="nothing more is written here")
         self._records.audit(self._audit(job, change, Outcome.INTENDED, change.reason) for change in batch)
-        job.hold({change.ref: _held(job, change) for change in batch if change.action is not Action.PRUNE})
-        results = list(self._pool.map(lambda change: carry_out(job, change, self._cluster, self._live), batch))
+        job.widen_inventory(
+            {change.ref: _inventory_entry(job, change) for change in batch if change.action is not Action.PRUNE}
+        )
+        results = list(self._pool.map(lambda change: apply_change(job, change, self._cluster, self._live), batch))
         self._records.audit(
             replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
             for result in results
             if not result.is_unknown
         )
         for result in results:
-            _tell(job, result)
+            _log_result(job, result)
         if any(change.ref.of == DEFINITION for change in batch):
             self._cluster.definitions_changed()
         return results
 
-    def _audit(self, job: Job, change: Change, outcome: Outcome, message: str) -> AuditRecord:
+    def _audit(self, job: ApplyRequest, change: Change, outcome: Outcome, message: str) -> AuditRecord:
         return AuditRecord(
             application=job.app.key,
             action=change.action.value,
@@ -103,13 +105,13 @@ class Applier:
         )
 
 
-def _held(job: Job, change: Change) -> Held:
+def _inventory_entry(job: ApplyRequest, change: Change) -> InventoryEntry:
     """Return what the inventory is to know of an object before it is written; a hook is another one each time."""
     is_same = change.live is not None and change.action is not Action.HOOK
-    return Held(job.versions[change.ref], uid_of(change.live or {}) if is_same else "")
+    return InventoryEntry(job.versions[change.ref], uid_of(change.live or {}) if is_same else "")
 
 
-def _tell(job: Job, result: Result) -> None:
+def _log_result(job: ApplyRequest, result: StepResult) -> None:
     fields = {"application": job.app.key, "revision": job.commit.id, "ref": result.change.ref.path}
     level = logging.WARNING if result.outcome is Outcome.FAILED else logging.INFO
     _log.log(level, "%s %s: %s", result.change.action.value, result.outcome.value, result.message, extra=fields)
@@ -121,8 +123,8 @@ def shown_differences(change: Change) -> list[dict[str, object]]:
         {
             "path": difference.path,
             "kind": difference.kind.value,
-            "desired": _shown(difference.desired),
-            "live": _shown(difference.live),
+            "desired": _json_value(difference.desired),
+            "live": _json_value(difference.live),
             "owners": [
                 {"manager": owner.manager, "operation": owner.operation, "time": owner.time}
                 for owner in difference.owners
@@ -132,11 +134,11 @@ def shown_differences(change: Change) -> list[dict[str, object]]:
     ]
 
 
-def _shown(value: object) -> object:
+def _json_value(value: object) -> object:
     return None if value is ABSENT else value
 
 
-def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Change], list[Result]]:
+def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Change], list[StepResult]]:
     """Return the steps that may run, and results for those whose foundation failed."""
     ready, blocked = [], []
     for change in batch:
@@ -144,7 +146,7 @@ def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Chan
         if culprit is None:
             ready.append(change)
         else:
-            blocked.append(Result(change, Outcome.FAILED, f"not tried: {culprit.ref} failed"))
+            blocked.append(StepResult(change, Outcome.FAILED, f"not tried: {culprit.ref} failed"))
     return ready, blocked
 
 
@@ -154,5 +156,5 @@ def _depends(change: Change, other: Change) -> bool:
     if other.ref.of == NAMESPACE:
         return change.ref.namespace == other.ref.name
     if other.ref.of == DEFINITION and other.desired is not None:
-        return change.ref.of == defines(other.desired)
+        return change.ref.of == defined_kind(other.desired)
     return False

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from gitsync.apply.execute import Applier
-from gitsync.apply.types import Job, Result, Round
-from gitsync.apply.wait import look
+from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
+from gitsync.apply.wait import live_object
 from gitsync.errors import Terminating, TransientError
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
@@ -17,7 +17,7 @@ from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import HookDelete, HookPhase, Options, options_of
 from gitsync.plan.order import hook_stage
-from gitsync.ports import Cluster, Live
+from gitsync.ports import Cluster, LiveCache
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class HookRun:
     ``is_deleted`` says that it was, as its policy asks.
     """
 
-    removing: str = ""
+    deleting_uid: str = ""
     uid: str = ""
-    result: Result | None = None
+    result: StepResult | None = None
     is_deleted: bool = False
 
 
-Runs = dict[tuple[ObjectRef, HookPhase], HookRun]
+HookRuns = dict[tuple[ObjectRef, HookPhase], HookRun]
 
 
 def is_hook(change: Change) -> bool:
@@ -52,16 +52,16 @@ class Hooks:
     of the last run goes before the next. A delete that the API server did not take is one of the leftovers.
     """
 
-    def __init__(self, applier: Applier, cluster: Cluster, live: Live) -> None:
+    def __init__(self, applier: Applier, cluster: Cluster, live: LiveCache) -> None:
         self._applier = applier
         self._cluster = cluster
         self._live = live
 
-    def run(self, job: Job, runs: Runs, phase: HookPhase) -> Round:
+    def run(self, job: ApplyRequest, runs: HookRuns, phase: HookPhase) -> ApplyProgress:
         """Start what is due, look at what runs, and return the results of what has ended since the last call."""
         stage = hook_stage(phase)
         hooks = [change for change in job.plan.changes if change.stage == stage and is_hook(change)]
-        results: list[Result] = []
+        results: list[StepResult] = []
         for _, wave in groupby(hooks, key=lambda change: change.wave):
             waiting = ""
             for change in wave:
@@ -70,38 +70,38 @@ class Hooks:
                     waiting = self._advance(job, change, run, f"{job.sync}-{phase.value}") or waiting
                     results += [run.result] if run.result is not None else []
             if waiting or any(result.outcome is Outcome.FAILED for result in results):
-                return Round(tuple(results), waiting)
-        return Round(tuple(results))
+                return ApplyProgress(tuple(results), waiting)
+        return ApplyProgress(tuple(results))
 
-    def stop(self, job: Job, runs: Runs) -> None:
+    def stop(self, job: ApplyRequest, runs: HookRuns) -> None:
         """Delete the hooks that still run: their time is over."""
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(job, late)
 
-    def sweep(self, job: Job, runs: Runs) -> tuple[Result, ...]:
+    def sweep(self, job: ApplyRequest, runs: HookRuns) -> tuple[StepResult, ...]:
         """Delete the hooks that have ended and that their policies want gone, but for those that these runs deleted."""
         deleted = {ref for (ref, _), run in runs.items() if run.is_deleted}
         leftovers = {}
         for ref in {change.ref for change in job.plan.changes if is_hook(change)} - deleted:
-            found = look(job, ref, self._cluster, self._live)
-            if found is not None and _is_leftover(job, ref, found):
+            found = live_object(job, ref, self._cluster, self._live)
+            if found is not None and _is_completed(job, ref, found):
                 leftovers[ref] = uid_of(found)
         return tuple(self._delete(job, leftovers))
 
-    def _advance(self, job: Job, change: Change, run: HookRun, mark: str) -> str:
+    def _advance(self, job: ApplyRequest, change: Change, run: HookRun, mark: str) -> str:
         """Take one hook a step further; return what it waits for, empty when it has ended."""
         assert change.desired is not None
         options = options_of(change.desired)
-        found = look(job, change.ref, self._cluster, self._live)
+        found = live_object(job, change.ref, self._cluster, self._live)
         if not run.uid and found is not None and annotations_of(found).get(HOOK_RUN) == mark:
             run.uid = uid_of(found)
         if run.uid:
             return self._watch(job, change, run, found, options)
-        if found is not None and (_removes_first(options) or _is_leftover(job, change.ref, found)):
-            if run.removing != uid_of(found):
-                run.removing = uid_of(found)
-                self._delete(job, {change.ref: run.removing})
-                found = look(job, change.ref, self._cluster, self._live)
+        if found is not None and (_deletes_before_creation(options) or _is_completed(job, change.ref, found)):
+            if run.deleting_uid != uid_of(found):
+                run.deleting_uid = uid_of(found)
+                self._delete(job, {change.ref: run.deleting_uid})
+                found = live_object(job, change.ref, self._cluster, self._live)
             if found is not None:
                 return f"the last {change.ref} to be gone"
         done = self._applier.write(job, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))])[0]
@@ -116,22 +116,22 @@ class Hooks:
         run.uid = uid_of(done.live)
         return self._watch(job, change, run, done.live, options)
 
-    def _watch(self, job: Job, change: Change, run: HookRun, found: Manifest | None, options: Options) -> str:
+    def _watch(self, job: ApplyRequest, change: Change, run: HookRun, found: Manifest | None, options: Options) -> str:
         if found is None or uid_of(found) != run.uid:
-            run.result = Result(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
+            run.result = StepResult(change, Outcome.FAILED, f"{change.ref} disappeared before it was done")
             return ""
         status = job.health(change.ref, found)
         if status.health is Health.PROGRESSING:
             return f"hook {change.ref} to finish"
         failed = status.health is Health.DEGRADED
         outcome = Outcome.FAILED if failed else Outcome.SUCCEEDED
-        run.result = Result(change, outcome, f"{change.ref}: {status.message}" if failed else "")
+        run.result = StepResult(change, outcome, f"{change.ref}: {status.message}" if failed else "")
         if _policy_for(status.health) in options.hook_delete:
             (deleted,) = self._delete(job, {change.ref: run.uid})
             run.is_deleted = deleted.outcome is Outcome.SUCCEEDED
         return ""
 
-    def _delete(self, job: Job, uids: dict[ObjectRef, str]) -> list[Result]:
+    def _delete(self, job: ApplyRequest, uids: dict[ObjectRef, str]) -> list[StepResult]:
         changes = [
             Change(ref, Action.PRUNE, reason="a hook that is over", live={"metadata": {"uid": uid}})
             for ref, uid in uids.items()
@@ -139,7 +139,7 @@ class Hooks:
         return self._applier.write(job, changes)
 
 
-def _is_leftover(job: Job, ref: ObjectRef, found: Manifest) -> bool:
+def _is_completed(job: ApplyRequest, ref: ObjectRef, found: Manifest) -> bool:
     """Whether a hook that we started has ended, and its policies want it gone, and it is not going yet."""
     if HOOK_RUN not in annotations_of(found) or metadata_of(found).get("deletionTimestamp"):
         return False
@@ -151,7 +151,7 @@ def _policy_for(health: Health) -> HookDelete:
     return HookDelete.FAILED if health is Health.DEGRADED else HookDelete.SUCCEEDED
 
 
-def _removes_first(options: Options) -> bool:
+def _deletes_before_creation(options: Options) -> bool:
     return not options.hook_delete or HookDelete.BEFORE_CREATION in options.hook_delete
 
 

@@ -9,14 +9,14 @@ from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
 from gitsync.objects.health import HealthStatus
-from gitsync.objects.inventory import Held
+from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ApplyRequest:
     """
     One sync of one application.
 
@@ -28,13 +28,13 @@ class Job:
     commit: Commit
     sync: str
     versions: Mapping[ObjectRef, str]
-    hold: Callable[[Mapping[ObjectRef, Held]], None]
+    widen_inventory: Callable[[Mapping[ObjectRef, InventoryEntry]], None]
     health: Callable[[ObjectRef, Manifest], HealthStatus]
     approver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StepResult:
     """How one step ended; ``live`` is the object after the write, ``error`` what went wrong."""
 
     change: Change
@@ -51,12 +51,12 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ApplyProgress:
     """
     What one go at a plan did.
 
     ``waiting`` says in words what the next batch waits for: a watch event, not a thread, takes the plan up again.
     """
 
-    results: tuple[Result, ...] = ()
+    results: tuple[StepResult, ...] = ()
     waiting: str = ""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gitsync.apply.types import Job
+from gitsync.apply.types import ApplyRequest
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.ports import Cluster, Live
+from gitsync.ports import Cluster, LiveCache
 
 NAMESPACE = GroupKind("", "Namespace")
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
-def waits_for(job: Job, batch: Sequence[Change], cluster: Cluster, live: Live) -> str:
+def blocking_reason(job: ApplyRequest, batch: Sequence[Change], cluster: Cluster, live: LiveCache) -> str:
     """
     Return in words what the batch still waits for, empty when it may run.
 
@@ -24,18 +24,18 @@ def waits_for(job: Job, batch: Sequence[Change], cluster: Cluster, live: Live) -
     """
     kinds = {change.ref.of for change in batch if change.action is not Action.PRUNE}
     for change in job.plan.changes:
-        if change.ref.of == DEFINITION and change.desired is not None and defines(change.desired) in kinds:
-            definition = look(job, change.ref, cluster, live)
+        if change.ref.of == DEFINITION and change.desired is not None and defined_kind(change.desired) in kinds:
+            definition = live_object(job, change.ref, cluster, live)
             if definition is None or not is_established(definition) or not _is_served(change.desired, cluster):
                 return f"{change.ref} to be established"
     stage, wave = batch[0].stage, batch[0].wave
     earlier = (c for c in job.plan.changes if (c.stage, c.wave) < (stage, wave) and c.wave < wave)
-    return _unready(job, earlier, cluster, live)
+    return _unhealthy(job, earlier, cluster, live)
 
 
-def _unready(job: Job, changes: Iterable[Change], cluster: Cluster, live: Live) -> str:
+def _unhealthy(job: ApplyRequest, changes: Iterable[Change], cluster: Cluster, live: LiveCache) -> str:
     for change in changes:
-        found = look(job, change.ref, cluster, live)
+        found = live_object(job, change.ref, cluster, live)
         if change.action is Action.PRUNE:
             if found is not None:
                 return f"{change.ref} to be gone"
@@ -49,13 +49,13 @@ def _unready(job: Job, changes: Iterable[Change], cluster: Cluster, live: Live) 
     return ""
 
 
-def look(job: Job, ref: ObjectRef, cluster: Cluster, live: Live) -> Manifest | None:
+def live_object(job: ApplyRequest, ref: ObjectRef, cluster: Cluster, live: LiveCache) -> Manifest | None:
     """Return the live object of a step from the local copies, None when it is absent or its kind is not served."""
     resource = cluster.resource(ref.group, job.versions[ref], ref.kind)
     return live.get(resource, ref.namespace, ref.name) if resource is not None else None
 
 
-def defines(definition: Manifest) -> GroupKind:
+def defined_kind(definition: Manifest) -> GroupKind:
     """Return the kind that a CustomResourceDefinition defines."""
     spec = definition.get("spec")
     return GroupKind(str(at(spec, "group", default="")), str(at(spec, "names", "kind", default="")))
@@ -69,6 +69,6 @@ def is_established(definition: Manifest) -> bool:
 
 def _is_served(definition: Manifest, cluster: Cluster) -> bool:
     """Whether discovery has every version: it comes a moment after Established."""
-    of = defines(definition)
+    of = defined_kind(definition)
     versions = [v["name"] for v in at(definition, "spec", "versions", default=[]) if v.get("served", True)]
     return all(cluster.resource(of.group, version, of.kind) is not None for version in versions)

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Rejected
 from gitsync.objects.application import GitSource
 from gitsync.objects.manifest import Manifest
@@ -17,16 +17,16 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
 from gitsync.ports import Credentials, Resource, Snapshot
 from gitsync.render.build import Build, build
-from gitsync.render.provenance.trace import Traces, Wanted, trace
-from gitsync.render.yaml.ambiguous_bools import refuse_ambiguous
+from gitsync.render.provenance.trace import FieldSelection, Traces, trace
+from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
 from gitsync.source.repositories import Repositories
 from gitsync.workers import protocol
 
 
-class Reading:
+class DirectLiveCache:
     """Live objects by one request each."""
 
-    def __init__(self, cluster: Kubernetes) -> None:
+    def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
@@ -51,14 +51,14 @@ class Reading:
         """Return the object alone."""
         return (manifest,)
 
-    def saw(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Do nothing: there is no copy to keep."""
 
-    def lost(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
         """Do nothing: there is no copy to keep."""
 
 
-class AsMe(Kubernetes):
+class CallerCluster(KubernetesCluster):
     """A cluster in which dry runs go on under our own name where we may not take the Application's."""
 
     def __init__(self, client: Client) -> None:
@@ -71,26 +71,26 @@ class AsMe(Kubernetes):
         try:
             return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)
         except Rejected as error:
-            if not (user and dry_run and error.code == 403 and "impersonate" in error.what):
+            if not (user and dry_run and error.code == 403 and "impersonate" in error.message):
                 raise
         return super().apply(manifest, manager=manager, force=force, dry_run=dry_run)
 
 
-class Here:
+class InProcessRenderer:
     """Render in this process, to exactly what the controller's own processes would send it."""
 
     def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
         """Return the manifests and the files read."""
         made = build(snapshot.tree, path, renderer=renderer)
-        refuse_ambiguous(made.manifests)
+        reject_ambiguous_bools(made.manifests)
         return protocol.to_build(orjson.loads(protocol.frame(protocol.of_build(made))[protocol.LENGTH_BYTES :]))
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields."""
         return trace(build(snapshot.tree, path, renderer=renderer, provenance=True), wanted)
 
 
-class Folder(Repositories):
+class FolderSource(Repositories):
     """A folder on disk in the place of every commit."""
 
     def __init__(self, mirrors: Path, tree: Tree) -> None:

@@ -20,7 +20,7 @@ _ROOT = f"/apis/{API_VERSION}"
 def connect(kubeconfig: str) -> Client:
     """Return a client of the cluster that the kubeconfig names; raise InvalidInput where there is no such file."""
     if kubeconfig and not Path(kubeconfig).is_file():
-        raise InvalidInput(f"there is no file {kubeconfig}", where="--kubeconfig", cure="name a kubeconfig file")
+        raise InvalidInput(f"there is no file {kubeconfig}", location="--kubeconfig", hint="name a kubeconfig file")
     return Client(Connection(kubeconfig=kubeconfig, pool=4))
 
 
@@ -31,7 +31,7 @@ def all_applications(client: Client, namespace: str = "") -> list[Manifest]:
         items = client.get(f"{_ROOT}{inside}/applications")["items"]
     except Rejected as error:
         if error.code == 403 and not namespace:
-            raise Rejected(error.what, cure="ask for one namespace: -n NAMESPACE", code=error.code) from error
+            raise Rejected(error.message, hint="ask for one namespace: -n NAMESPACE", code=error.code) from error
         raise _explained(error) from error
     return sorted(items, key=lambda item: (at(item, "metadata", "namespace"), at(item, "metadata", "name")))
 
@@ -45,7 +45,7 @@ def one_application(client: Client, namespace: str, name: str) -> Manifest:
             known = ", ".join(sorted(at(item, "metadata", "name") for item in all_applications(client, namespace)))
             raise InvalidInput(
                 f"there is no Application {name!r} in namespace {namespace!r}",
-                cure=f"there are: {known}" if known else "apply one first, see `gitsync run --help`",
+                hint=f"there are: {known}" if known else "apply one first, see `gitsync run --help`",
             ) from error
         raise _explained(error) from error
     return found
@@ -120,7 +120,7 @@ def _explained(error: Rejected) -> Rejected:
     if error.code == 404:
         return Rejected(
             "the cluster does not know Applications",
-            cure="start the controller once, it installs them: gitsync run",
+            hint="start the controller once, it installs them: gitsync run",
             code=404,
         )
     return error

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import guarded
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import (
     DATA,
     NAMESPACE,
@@ -19,7 +19,7 @@ from gitsync.cli.options import (
     Namespace,
     ServerUrl,
     TokenFile,
-    site,
+    resolve_target,
 )
 from gitsync.cli.output import Exit
 
@@ -29,7 +29,7 @@ Reason = Annotated[str, typer.Option(help="Why, for the audit.")]
 
 
 @app.command()
-@guarded
+@exit_on_error
 def sync(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -41,11 +41,11 @@ def sync(
     """Ask the controller to sync now. Exit code 1: not in sync or not healthy after it."""
     from gitsync.cli.commands.sync import sync
 
-    return sync(name, namespace, wait, timeout, site(kubeconfig, data))
+    return sync(name, namespace, wait, timeout, resolve_target(kubeconfig, data))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def approve(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -61,14 +61,14 @@ def approve(
 ) -> Exit:
     """Let the plan that waits run, once, exactly as it is."""
     from gitsync.cli.commands.approve import approve
-    from gitsync.cli.dashboard_client import Server
+    from gitsync.cli.dashboard_client import DashboardAddress
 
-    where = site(kubeconfig, data, allow_file_urls, age_key=age_key)
-    return approve(name, namespace, reason, by, overrule, where, Server(server, token_file))
+    where = resolve_target(kubeconfig, data, allow_file_urls, age_key=age_key)
+    return approve(name, namespace, reason, by, overrule, where, DashboardAddress(server, token_file))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def reject(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -83,14 +83,14 @@ def reject(
 ) -> Exit:
     """Turn down the plan that waits; another plan asks again."""
     from gitsync.cli.commands.approve import reject
-    from gitsync.cli.dashboard_client import Server
+    from gitsync.cli.dashboard_client import DashboardAddress
 
-    where = site(kubeconfig, data, allow_file_urls, age_key=age_key)
-    return reject(name, namespace, reason, by, where, Server(server, token_file))
+    where = resolve_target(kubeconfig, data, allow_file_urls, age_key=age_key)
+    return reject(name, namespace, reason, by, where, DashboardAddress(server, token_file))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def rollback(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -106,11 +106,11 @@ def rollback(
     """Undo by a real revert commit in Git; the controller then follows it."""
     from gitsync.cli.commands.rollback import rollback
 
-    return rollback(name, namespace, to, branch, author, site(kubeconfig, data, allow_file_urls))
+    return rollback(name, namespace, to, branch, author, resolve_target(kubeconfig, data, allow_file_urls))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def pin(
     name: Name,
     revision: Annotated[
@@ -124,31 +124,31 @@ def pin(
     """Follow one commit until unpinned, whatever the branch does."""
     from gitsync.cli.commands.pin import pin
 
-    return pin(name, namespace, revision, site(kubeconfig, data, allow_file_urls))
+    return pin(name, namespace, revision, resolve_target(kubeconfig, data, allow_file_urls))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def unpin(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
     """Follow again what was followed before the pin."""
     from gitsync.cli.commands.pin import unpin
 
-    return unpin(name, namespace, site(kubeconfig, data))
+    return unpin(name, namespace, resolve_target(kubeconfig, data))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def suspend(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
     """Stop syncing an Application; nothing of it is deleted."""
     from gitsync.cli.commands.suspend import suspend
 
-    return suspend(name, namespace, True, site(kubeconfig, data))
+    return suspend(name, namespace, True, resolve_target(kubeconfig, data))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def resume(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
     """Sync a suspended Application again."""
     from gitsync.cli.commands.suspend import suspend
 
-    return suspend(name, namespace, False, site(kubeconfig, data))
+    return suspend(name, namespace, False, resolve_target(kubeconfig, data))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 
-from gitsync.cli.commands.build import Wish
+from gitsync.cli.commands.build import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.checks import check_manifests
 from gitsync.gate.validate import Problem, validate
@@ -18,19 +18,19 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.normalize import desired_objects
 from gitsync.plan.options import options_of
 from gitsync.render.build import Build
-from gitsync.render.errors import Noting
+from gitsync.render.errors import ErrorCollector
 from gitsync.render.provenance.recorder import History
 from gitsync.render.spelled import follow
-from gitsync.render.yaml.ambiguous_bools import refuse_ambiguous
+from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
 from gitsync.secrets.sops import is_encrypted
-from gitsync.source.local import Place
+from gitsync.source.local import LocalTarget
 from gitsync.workers import protocol
 
 _ANY = Application("check", "default", "", 0, GitSource(""), Destination("default"), SyncPolicy(), RiskPolicy())
 """Some Application: what its own settings refuse is not known here."""
 
 
-def problems(place: Place, wish: Wish) -> Sequence[str]:
+def problems(place: LocalTarget, wish: BuildOptions) -> Sequence[str]:
     """
     Return what is wrong, each once, with ``file:line`` where that is known; empty when all is well.
 
@@ -39,7 +39,7 @@ def problems(place: Place, wish: Wish) -> Sequence[str]:
     """
     faults: list[InvalidInput] = []
     misfits: list[str] = []
-    with Noting(faults):
+    with ErrorCollector(faults):
         misfits += _misfits(wish.render(place, provenance=True, faults=faults))
     return tuple(dict.fromkeys((*map(str, faults), *misfits)))
 
@@ -59,18 +59,20 @@ def _misfits(made: Build) -> Iterator[str]:
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
         for line in check_manifests([sent]):
-            yield str(InvalidInput(line, where=history.source.where(())))
+            yield str(InvalidInput(line, location=history.source.where(())))
         for act in (_refuse_ambiguous, options_of, _declare):
             faults: list[InvalidInput] = []
-            with Noting(faults):
+            with ErrorCollector(faults):
                 act(manifest)
             for fault in faults:
-                subject = fault.subject or str(ref_of(manifest))
-                yield str(InvalidInput(fault.what, where=history.source.where(()), subject=subject, cure=fault.cure))
+                subject = fault.object or str(ref_of(manifest))
+                yield str(
+                    InvalidInput(fault.message, location=history.source.where(()), object=subject, hint=fault.hint)
+                )
 
 
 def _refuse_ambiguous(manifest: Manifest) -> None:
-    refuse_ambiguous([manifest])
+    reject_ambiguous_bools([manifest])
 
 
 def _declare(manifest: Manifest) -> None:
@@ -91,7 +93,7 @@ def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str
 
 def _as_error(problem: Problem, manifest: Manifest, history: History) -> InvalidInput:
     return InvalidInput(
-        f"{problem.path}: {problem.what}", where=_where(problem, manifest, history), subject=str(ref_of(manifest))
+        f"{problem.path}: {problem.what}", location=_where(problem, manifest, history), object=str(ref_of(manifest))
     )
 
 

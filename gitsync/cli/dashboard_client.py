@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from gitsync.errors import ClusterUnavailable, InvalidInput, Refused, one_line
-from gitsync.integrations.http import NoAnswer, host_of, request
+from gitsync.integrations.http import RequestFailed, host_of, request
 
 _SECONDS, _MOST = 30.0, 32 << 20
 _ADDRESS = "dashboard.url"
@@ -22,7 +22,7 @@ def address_file(data: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class DashboardAddress:
     """What the command line was told: the address of a dashboard, and the file of the token for it."""
 
     url: str = ""
@@ -34,7 +34,7 @@ class Server:
         if self.url:
             if not host_of(self.url):
                 raise InvalidInput(
-                    f"{self.url!r} is no address", where="--server", cure="write https://gitsync.example"
+                    f"{self.url!r} is no address", location="--server", hint="write https://gitsync.example"
                 )
             return Dashboard(self.url.rstrip("/"), token)
         try:
@@ -54,8 +54,8 @@ class Dashboard:
     def is_there(self) -> bool:
         """Tell whether it answers: what is left of one that was killed does not."""
         try:
-            status, _ = request("GET", f"{self.url}/healthz", {}, seconds=_SECONDS, most=_MOST)
-        except NoAnswer:
+            status, _ = request("GET", f"{self.url}/healthz", {}, timeout=_SECONDS, max_bytes=_MOST)
+        except RequestFailed:
             return False
         return status == 200
 
@@ -72,9 +72,9 @@ class Dashboard:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            status, answer = request(method, url, headers, body, seconds=_SECONDS, most=_MOST)
-        except NoAnswer as error:
-            raise ClusterUnavailable(f"the dashboard {error}", where=self.url) from error
+            status, answer = request(method, url, headers, body, timeout=_SECONDS, max_bytes=_MOST)
+        except RequestFailed as error:
+            raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
         found = _json(answer)
         if status != 200:
             _fail(self.url, status, str(found.get("error", "")) or answer.decode(errors="replace"))
@@ -84,10 +84,10 @@ class Dashboard:
 def _fail(url: str, status: int, text: str) -> NoReturn:
     what = one_line(text, 500) or f"answered {status}"
     if status == 401:
-        raise Refused("the dashboard wants you to sign in", where=url, cure="give your token with --token-file")
+        raise Refused("the dashboard wants you to sign in", location=url, hint="give your token with --token-file")
     if status == 503:
-        raise ClusterUnavailable(what, where=url)
-    raise Refused(what, where=url)
+        raise ClusterUnavailable(what, location=url)
+    raise Refused(what, location=url)
 
 
 def _json(answer: bytes) -> dict[str, Any]:
@@ -104,4 +104,4 @@ def _token(file: Path | None) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("the token cannot be read", where=str(file)) from error
+        raise InvalidInput("the token cannot be read", location=str(file)) from error

@@ -14,7 +14,7 @@ from gitsync.errors import GitsyncError, TransientError, one_line
 P = ParamSpec("P")
 
 
-def guarded(command: Callable[P, Exit]) -> Callable[P, NoReturn]:
+def exit_on_error(command: Callable[P, Exit]) -> Callable[P, NoReturn]:
     """
     Return the command as one that leaves with its exit code and never shows a traceback.
 
@@ -33,31 +33,31 @@ def _code(command: Callable[[], Exit]) -> Exit:
         code = command()
         sys.stdout.flush()
     except GitsyncError as error:
-        return tell(error)
+        return print_error(error)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
-        return Exit.DONE
+        return Exit.OK
     except OSError as error:
         if error.filename is None:
             return _unexpected(error)
-        return _say(one_line(f"{error.filename}: {error.strerror}"), Exit.REFUSED)
+        return _say(one_line(f"{error.filename}: {error.strerror}"), Exit.INVALID)
     except Exception as error:
         return _unexpected(error)
     return code
 
 
-def tell(error: GitsyncError) -> Exit:
+def print_error(error: GitsyncError) -> Exit:
     """Print an error as one line, and return the exit code that it stands for."""
-    return _say(str(error), Exit.UNAVAILABLE if isinstance(error, TransientError) else Exit.REFUSED)
+    return _say(str(error), Exit.UNAVAILABLE if isinstance(error, TransientError) else Exit.INVALID)
 
 
 def _unexpected(error: Exception) -> Exit:
     if os.environ.get("GITSYNC_DEBUG"):
         raise error
     told = one_line(f"{type(error).__name__}: {error}", 500)
-    return _say(f"unexpected {told}; set GITSYNC_DEBUG=1 to see where", Exit.BROKEN)
+    return _say(f"unexpected {told}; set GITSYNC_DEBUG=1 to see where", Exit.INTERNAL)
 
 
 def _say(text: str, code: Exit) -> Exit:

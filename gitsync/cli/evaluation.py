@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gitsync.cli.adapters import AsMe, Folder, Here, Reading
+from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.options import Site
+from gitsync.cli.options import Target
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.decide import decide
 from gitsync.gate.policy_files import policy_for
@@ -22,22 +22,22 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
-from gitsync.ports import Cluster, Credentials, Live, Source
+from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
-from gitsync.sync.cache import Memory
+from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
-from gitsync.sync.dependencies import waits_for
-from gitsync.sync.desired import Desire
+from gitsync.sync.dependencies import blocking_dependency
+from gitsync.sync.desired import DesiredState
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.observe import confirmed, created_namespace, observe
+from gitsync.sync.observe import confirm_missing, created_namespace, observe
 from gitsync.sync.planner import Planner
-from gitsync.sync.reconcile import Turn
-from gitsync.sync.state_store import State
-from gitsync.sync.validation import refuse_misfits, violations_of
+from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.state_store import StateStore
+from gitsync.sync.validation import policy_violations, validate_desired
 from gitsync.wiring import SystemClock, read_policies
 
 _DRY_RUNS = 8
@@ -45,7 +45,7 @@ _DRY_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Evaluation:
     """
     An Application, its manifest as it was read, what of it was compared, and the masked plan.
 
@@ -61,19 +61,19 @@ class Look:
     notes: tuple[str, ...] = ()
 
 
-class Desk:
+class Evaluator:
     """What commands work with: a client of the cluster, and the mirrors in the data folder."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Target) -> None:
         self.client = connect(site.kubeconfig)
-        self.cluster = AsMe(self.client)
-        self.live = Reading(self.cluster)
+        self.cluster = CallerCluster(self.client)
+        self.live = DirectLiveCache(self.cluster)
         schemes = (*SAFE_SCHEMES, "file") if site.file_urls else SAFE_SCHEMES
         self.source = Repositories(site.data / "mirrors", schemes=schemes)
         self._site = site
         self._clock = SystemClock()
 
-    def look(self, namespace: str, name: str, local: Path | None = None) -> Look:
+    def evaluate(self, namespace: str, name: str, local: Path | None = None) -> Evaluation:
         """
         Compare what Git, or a local folder, declares now with the cluster; nothing is written.
 
@@ -81,96 +81,98 @@ class Desk:
         can be sure of are asked by a dry run.
         """
         manifest = one_application(self.client, namespace, name)
-        turn, memory = self._turn(manifest), Memory()
+        run, cache = self._turn(manifest), ReconcileCache()
         if local is not None:
             place = open_path(str(local))
-            turn.app = replace(turn.app, source=replace(turn.app.source, path=place.path or "."))
-            return self._judged(turn, memory, Folder(self._site.data / "mirrors", place.tree), Commit(""), ())
-        notes = self._fetched(turn, memory)
-        assert turn.commit is not None
-        return self._judged(turn, memory, self.source, turn.commit, notes)
+            run.app = replace(run.app, source=replace(run.app.source, path=place.path or "."))
+            return self._evaluate(run, cache, FolderSource(self._site.data / "mirrors", place.tree), Commit(""), ())
+        notes = self._fetched(run, cache)
+        assert run.commit is not None
+        return self._evaluate(run, cache, self.source, run.commit, notes)
 
-    def look_at(self, manifest: Manifest, commit: str) -> Look:
+    def evaluate_commit(self, manifest: Manifest, commit: str) -> Evaluation:
         """Compare what a commit declares with the cluster."""
-        turn, memory = self._turn(manifest), Memory()
-        return self._judged(turn, memory, self.source, Commit(commit), ())
+        run, cache = self._turn(manifest), ReconcileCache()
+        return self._evaluate(run, cache, self.source, Commit(commit), ())
 
     def credentials(self, app: Application) -> Credentials:
         """Return how to sign in at the Git server of an Application."""
         return credentials_of(app, self.cluster, self.live)
 
-    def _turn(self, manifest: Manifest) -> Turn:
-        turn = Turn.of(manifest, self._clock.now())
-        turn.app = parse_application(manifest)
-        return turn
+    def _turn(self, manifest: Manifest) -> Reconcile:
+        run = Reconcile.start(manifest, self._clock.now())
+        run.app = parse_application(manifest)
+        return run
 
     def _fetcher(self, source: Source) -> Fetcher:
         return Fetcher(source, verify_commit, self.cluster, self.live, self._clock)
 
-    def _desire(self, source: Source) -> Desire:
-        return Desire(source, Here(), self.cluster, self.live, self._fetcher(source), self._keys)
+    def _desire(self, source: Source) -> DesiredState:
+        return DesiredState(source, InProcessRenderer(), self.cluster, self.live, self._fetcher(source), self._keys)
 
-    def _keys(self, app: Application, cluster: Cluster, live: Live) -> tuple[str, ...]:
+    def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
         """Return the keys of the Application's Secret, or of a file where one is given in its place."""
         if self._site.age_key is None or not app.source.decryption_keys:
             return decryption_keys(app, cluster, live)
         try:
             return (self._site.age_key.read_text(encoding="utf-8"),)
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput("is no file of age keys that can be read", where="--age-key") from error
+            raise InvalidInput("is no file of age keys that can be read", location="--age-key") from error
 
-    def _fetched(self, turn: Turn, memory: Memory) -> tuple[str, ...]:
+    def _fetched(self, run: Reconcile, cache: ReconcileCache) -> tuple[str, ...]:
         """Fetch what the Application follows; return what there is to say of it."""
         fetcher = self._fetcher(self.source)
         try:
-            fetcher.fetch(turn, memory)
+            fetcher.fetch(run, cache)
         except Refused as refusal:  # of a rewritten branch, which a sync takes that a person asks for
-            turn.requested_by = "a person"
-            fetcher.fetch(turn, memory)
+            run.requested_by = "a person"
+            fetcher.fetch(run, cache)
             return (str(refusal),)
-        return (f"compared with the last known commit: {turn.source_error}",) if turn.source_error else ()
+        return (f"compared with the last known commit: {run.source_error}",) if run.source_error else ()
 
-    def _judged(self, turn: Turn, memory: Memory, source: Source, commit: Commit, notes: tuple[str, ...]) -> Look:
-        turn.goal = commit
-        desire, state = self._desire(source), State(self.cluster, self.live)
-        desired = desire.of(turn, memory, commit)
-        seen = confirmed(observe(desired, turn.inventory, self.cluster, self.live), turn.inventory, self.cluster)
-        turn.observation = seen
-        refuse_misfits(seen, partial(desire.place, turn, memory))
-        notes += self._claimed(turn, state)
+    def _evaluate(
+        self, run: Reconcile, cache: ReconcileCache, source: Source, commit: Commit, notes: tuple[str, ...]
+    ) -> Evaluation:
+        run.target_commit = commit
+        desire, state = self._desire(source), StateStore(self.cluster, self.live)
+        desired = desire.load(run, cache, commit)
+        seen = confirm_missing(observe(desired, run.inventory, self.cluster, self.live), run.inventory, self.cluster)
+        run.observation = seen
+        validate_desired(seen, partial(desire.locate, run, cache))
+        notes += self._load_claims(run, state)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
-            Planner(self.cluster, state, pool).plan(turn, memory)
-        assert turn.plan is not None
+            Planner(self.cluster, state, pool).plan(run, cache)
+        assert run.plan is not None
         policies, rules = read_policies(self._site.policies)
         verdict = decide(
-            turn.plan,
-            turn.app,
-            policy_for(policies, turn.app),
+            run.plan,
+            run.app,
+            policy_for(policies, run.app),
             None,
-            turn.now,
-            manual=turn.is_requested,
-            violations=violations_of(turn.app, turn.plan, policies, rules),
+            run.now,
+            manual=run.is_requested,
+            violations=policy_violations(run.app, run.plan, policies, rules),
         )
-        return Look(
-            turn.app,
-            turn.manifest,
+        return Evaluation(
+            run.app,
+            run.manifest,
             commit.id,
-            replace(turn.plan, changes=tuple(map(mask_change, turn.plan.changes))),
+            replace(run.plan, changes=tuple(map(mask_change, run.plan.changes))),
             verdict,
-            self._traced(turn, source, commit),
-            (*notes, *self._waits(turn)),
+            self._traced(run, source, commit),
+            (*notes, *self._blocking_notes(run)),
         )
 
-    def _claimed(self, turn: Turn, state: State) -> tuple[str, ...]:
+    def _load_claims(self, run: Reconcile, state: StateStore) -> tuple[str, ...]:
         """
         Tell the state what other Applications declare in Git, where that matters for this one's plan.
 
         It matters for a declared object that bears another's marks, and for any object that would be deleted.
         """
-        seen = turn.observation
+        seen = run.observation
         assert seen is not None
-        owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", turn.app.key}
-        leaves = any(ref in seen.live and ref not in seen.desired for ref in turn.inventory)
+        owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", run.app.key}
+        leaves = any(ref in seen.live and ref not in seen.desired for ref in run.inventory)
         if not owners and not leaves:
             return ()
         try:
@@ -179,40 +181,40 @@ class Desk:
             return ("other Applications cannot be read, so nobody knows whether one of them declares the same object",)
         for manifest in others:
             key = f"{metadata_of(manifest)['namespace']}/{metadata_of(manifest)['name']}"
-            if key != turn.app.key and (leaves or key in owners):
-                state.declare(key, self._declared(manifest))
+            if key != run.app.key and (leaves or key in owners):
+                state.set_declared(key, self._declared(manifest))
         return ()
 
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:
         """Return what another Application declares in Git now; where that cannot be told, what it holds."""
         try:
-            turn, memory = self._turn(manifest), Memory()
-            commit = self._fetcher(self.source).fetch(turn, memory)
-            desired = self._desire(self.source).of(turn, memory, commit)
+            run, cache = self._turn(manifest), ReconcileCache()
+            commit = self._fetcher(self.source).fetch(run, cache)
+            desired = self._desire(self.source).load(run, cache, commit)
         except GitsyncError:
             return frozenset(Inventory.from_status(at(manifest, "status", default={})))
-        created = created_namespace(turn.app)
+        created = created_namespace(run.app)
         return frozenset(ref for ref in desired if created.get(ref) != desired[ref])
 
-    def _traced(self, turn: Turn, source: Source, commit: Commit) -> Traces:
-        assert turn.plan is not None
-        wanted = {change.ref: fields for change in turn.plan.writes if (fields := _declared_fields(change))}
+    def _traced(self, run: Reconcile, source: Source, commit: Commit) -> Traces:
+        assert run.plan is not None
+        wanted = {change.ref: fields for change in run.plan.writes if (fields := _declared_fields(change))}
         if not wanted:
             return {}
-        snapshot = source.snapshot(turn.app.source, self.credentials(turn.app), commit.id)
-        return Here().trace(snapshot, turn.app.source.path, turn.app.source.renderer, wanted)
+        snapshot = source.snapshot(run.app.source, self.credentials(run.app), commit.id)
+        return InProcessRenderer().trace(snapshot, run.app.source.path, run.app.source.renderer, wanted)
 
-    def _waits(self, turn: Turn) -> Iterable[str]:
+    def _blocking_notes(self, run: Reconcile) -> Iterable[str]:
         """Yield why the controller does nothing of itself, though nothing forbids it."""
-        app, pin = turn.app, turn.pin
+        app, pin = run.app, run.pin
         if app.suspend:
             yield f"suspended: nothing is written until somebody resumes it: gitsync resume {app.name}"
-        if turn.commit is not None and pin is not None and pin.instead == turn.commit.id:
+        if run.commit is not None and pin is not None and pin.bad_commit == run.commit.id:
             yield pin.message
         if not app.sync.automated:
             yield f"automation is off: it waits until somebody asks: gitsync sync {app.name}"
-        if turn.plan is not None and turn.plan.writes and not turn.is_applied:
-            waits = waits_for(app, turn.plan.revision, self._find)
+        if run.plan is not None and run.plan.writes and not run.is_applied:
+            waits = blocking_dependency(app, run.plan.revision, self._find)
             if waits:
                 yield waits
 

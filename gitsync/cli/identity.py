@@ -14,4 +14,4 @@ def person(given: str = "", option: str = "--author") -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:
-        raise InvalidInput("nobody knows who you are", where=option, cure=f"say it with {option}") from error
+        raise InvalidInput("nobody knows who you are", location=option, hint=f"say it with {option}") from error

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import guarded
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import (
     DATA,
     NAMESPACE,
@@ -20,7 +20,7 @@ from gitsync.cli.options import (
     Namespace,
     Output,
     Policies,
-    site,
+    resolve_target,
 )
 from gitsync.cli.output import Exit, Format
 
@@ -31,7 +31,7 @@ AnyNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this 
 
 
 @app.command()
-@guarded
+@exit_on_error
 def status(
     name: AnyName = "",
     namespace: AnyNamespace = "",
@@ -42,11 +42,11 @@ def status(
     """Show sync, health and reasons. Exit code 1: something is not in sync or not healthy."""
     from gitsync.cli.commands.status import status
 
-    return status(name, namespace, output, site(kubeconfig, data))
+    return status(name, namespace, output, resolve_target(kubeconfig, data))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def diff(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -60,11 +60,11 @@ def diff(
     """Show field by field where the cluster differs from Git. Exit code 1: it differs."""
     from gitsync.cli.commands.diff import diff
 
-    return diff(name, namespace, local, output, site(kubeconfig, data, allow_file_urls, age_key=age_key))
+    return diff(name, namespace, local, output, resolve_target(kubeconfig, data, allow_file_urls, age_key=age_key))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def plan(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -78,11 +78,11 @@ def plan(
     """Show what a sync would do, each step with its class, rule and reason. Exit code 1: it would do something."""
     from gitsync.cli.commands.plan import plan
 
-    return plan(name, namespace, output, site(kubeconfig, data, allow_file_urls, policies, age_key))
+    return plan(name, namespace, output, resolve_target(kubeconfig, data, allow_file_urls, policies, age_key))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def drift(
     name: AnyName = "",
     namespace: AnyNamespace = "",
@@ -95,11 +95,11 @@ def drift(
     """Show what was changed in the cluster since it was applied, by whom and when. Exit code 1: something was."""
     from gitsync.cli.commands.drift import drift
 
-    return drift(name, namespace, output, site(kubeconfig, data, allow_file_urls, age_key=age_key))
+    return drift(name, namespace, output, resolve_target(kubeconfig, data, allow_file_urls, age_key=age_key))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def orphans(
     namespace: AnyNamespace = "",
     output: Output = Format.TABLE,
@@ -109,11 +109,11 @@ def orphans(
     """List objects that an Application applied and that none holds any more. Exit code 1: there are some."""
     from gitsync.cli.commands.orphans import orphans
 
-    return orphans(namespace, output, site(kubeconfig, data))
+    return orphans(namespace, output, resolve_target(kubeconfig, data))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def history(
     name: Name,
     namespace: Namespace = NAMESPACE,
@@ -124,11 +124,11 @@ def history(
     """List what was synced: commit, author, message, outcome."""
     from gitsync.cli.commands.history import history
 
-    return history(name, namespace, output, site(kubeconfig, data))
+    return history(name, namespace, output, resolve_target(kubeconfig, data))
 
 
 @app.command()
-@guarded
+@exit_on_error
 def audit(
     name: Annotated[
         str, typer.Argument(metavar="APPLICATION|verify", help="Only this Application; verify: check the chain.")

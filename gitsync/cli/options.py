@@ -91,7 +91,7 @@ NAMESPACE = "gitsync"
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Target:
     """
     Where a command works: the cluster, the folder of data, and whether repositories may be folders.
 
@@ -105,9 +105,9 @@ class Site:
     age_key: Path | None = None
 
 
-def site(
+def resolve_target(
     kubeconfig: str, data: Path, file_urls: bool = False, policies: Path | None = None, age_key: Path | None = None
-) -> Site:
+) -> Target:
     """
     Return where to work: the kubeconfig given, else KUBECONFIG's, else the demo's where it runs.
 
@@ -116,7 +116,7 @@ def site(
     demo = data / "kubeconfig"
     config = kubeconfig or ("" if os.environ.get("KUBECONFIG") or not demo.exists() else str(demo))
     is_demo = bool(config) and Path(config).resolve() == demo.resolve()
-    return Site(config, data, file_urls or is_demo, policies, age_key)
+    return Target(config, data, file_urls or is_demo, policies, age_key)
 
 
 def load_settings(**given: Any) -> Settings:
@@ -131,4 +131,4 @@ def load_settings(**given: Any) -> Settings:
         wrong = error.errors()[0]
         name = "_".join(str(part) for part in wrong["loc"])
         where = f"--{name.replace('_', '-')}" if name in given else f"GITSYNC_{name.upper()}"
-        raise InvalidInput(wrong["msg"], where=where) from error
+        raise InvalidInput(wrong["msg"], location=where) from error

@@ -13,15 +13,15 @@ from gitsync.errors import one_line
 class Exit(IntEnum):
     """Exit codes that scripts can use."""
 
-    DONE = 0
+    OK = 0
     """Done; in sync and healthy where the command asks that."""
-    DIFFERS = 1
+    DIFFERENT = 1
     """There are differences, or something is not in sync or not healthy."""
-    REFUSED = 2
+    INVALID = 2
     """The input is invalid or refused: change it."""
     UNAVAILABLE = 3
     """A server does not answer, or it took too long: try again."""
-    BROKEN = 70
+    INTERNAL = 70
     """A mistake in gitsync itself."""
     INTERRUPTED = 130
     """Ctrl-C."""

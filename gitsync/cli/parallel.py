@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, TypeAlias
 
-Told: TypeAlias = tuple[str, ...]
+TaskOutput: TypeAlias = tuple[str, ...]
 """What came of a piece of work, as texts."""
 
 _LENGTH_BYTES: Final = 8
 
 
-def beside(work: Callable[[str], Told], items: Sequence[str]) -> Iterator[Told]:
+def map_forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[TaskOutput]:
     """
     Yield what comes of each item, in order. ``work`` may have no effect but its result.
 
@@ -31,7 +31,7 @@ def beside(work: Callable[[str], Told], items: Sequence[str]) -> Iterator[Told]:
 
 
 @contextlib.contextmanager
-def _forked(work: Callable[[str], Told], items: Sequence[str]) -> Iterator[BinaryIO]:
+def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[BinaryIO]:
     """Fork a process that does some work, and yield what it writes."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -51,11 +51,11 @@ def _forked(work: Callable[[str], Told], items: Sequence[str]) -> Iterator[Binar
         os.waitpid(child, 0)
 
 
-def _read(replies: BinaryIO) -> Told | None:
+def _read(replies: BinaryIO) -> TaskOutput | None:
     """Return the next reply, None where there is none any more."""
     body = replies.read(int.from_bytes(replies.read(_LENGTH_BYTES)))
     try:
-        told: Told = marshal.loads(body)
+        told: TaskOutput = marshal.loads(body)
     except (EOFError, ValueError):
         return None
     return told

@@ -26,7 +26,7 @@ def parse_path(text: str) -> tuple[str, ...]:
         step = _STEP.match(text, end)
         if step is None:
             raise InvalidInput(
-                f"{text!r} is no field", where=f"character {end + 1}", cure='write spec.containers[name="web"].image'
+                f"{text!r} is no field", location=f"character {end + 1}", hint='write spec.containers[name="web"].image'
             )
         parts.append(_part(step))
         end = step.end()

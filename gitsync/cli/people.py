@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import guarded
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import UsersFile
 from gitsync.cli.output import Exit
 
@@ -18,7 +18,7 @@ UserName = Annotated[str, typer.Argument(help="The person.")]
 
 
 @users.command("add")
-@guarded
+@exit_on_error
 def add(
     name: UserName,
     group: Annotated[list[str] | None, typer.Option(help="A group of the person; may be given again.")] = None,
@@ -31,7 +31,7 @@ def add(
 
 
 @users.command("remove")
-@guarded
+@exit_on_error
 def remove(name: UserName, file: UsersFile = None) -> Exit:
     """Let somebody sign in no more; a running dashboard knows at once."""
     from gitsync.cli.commands.users import remove_user

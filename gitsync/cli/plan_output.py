@@ -9,7 +9,7 @@ from gitsync.cli.output import say
 from gitsync.errors import one_line
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
 from gitsync.plan.value_diff import changes_in, inner_lines
-from gitsync.render.provenance.recorder import Setter
+from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import Traces, place
 
 COLUMNS = ("action", "class", "object", "path", "live", "desired", "manager", "time", "where")
@@ -36,7 +36,7 @@ def rows_of(step: Change, traces: Traces) -> list[dict[str, Any]]:
     return rows or [base | _origin(setters.get("", ()))]
 
 
-def field_row(step: Change, difference: FieldDifference, setters: Sequence[Setter]) -> dict[str, Any]:
+def field_row(step: Change, difference: FieldDifference, setters: Sequence[FieldSetter]) -> dict[str, Any]:
     """Return a difference as members; a value that is not there is null."""
     owner = difference.owners[0] if difference.owners else None
     inside = [
@@ -72,7 +72,7 @@ def print_steps(steps: Sequence[Change], traces: Traces) -> None:
             _print_field(step, difference, setters.get(difference.path, ()))
 
 
-def _print_field(step: Change, difference: FieldDifference, setters: Sequence[Setter]) -> None:
+def _print_field(step: Change, difference: FieldDifference, setters: Sequence[FieldSetter]) -> None:
     owner = difference.owners[0] if difference.owners else None
     by = f"   ({', '.join(filter(None, (owner.manager, owner.operation, owner.time)))})" if owner else ""
     inner = list(_inner(step, difference))
@@ -91,14 +91,14 @@ def _inner(step: Change, difference: FieldDifference) -> Iterator[tuple[str, str
         yield f"{change.path}: {shown(change.live)} -> {shown(change.desired)}", ""
 
 
-def _origin(setters: Sequence[Setter]) -> dict[str, Any]:
+def _origin(setters: Sequence[FieldSetter]) -> dict[str, Any]:
     return {
         "where": place(setters),
         "steps": [{"where": setter.where, "step": setter.step} for setter in setters],
     }
 
 
-def _at(setters: Sequence[Setter]) -> str:
+def _at(setters: Sequence[FieldSetter]) -> str:
     where = place(setters)
     return f"   <- {where}" if where else ""
 

@@ -24,8 +24,8 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
     if file is not None and not file.is_file():
         raise InvalidInput(
             f"there is no history database {file}",
-            where="--data",
-            cure="run this beside the controller with its --data, or set GITSYNC_DATABASE to its URL",
+            location="--data",
+            hint="run this beside the controller with its --data, or set GITSYNC_DATABASE to its URL",
         )
     records = SqlRecords(Database(url))
     try:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import guarded
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import LoadRestrictor, Output, Renderer, RendererName, Revision
 from gitsync.cli.output import BuildFormat, Exit, Format
 
@@ -14,7 +14,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
-@guarded
+@exit_on_error
 def build(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Folders with a kustomization file, or with plain manifests.")
@@ -26,13 +26,13 @@ def build(
     load_restrictor: LoadRestrictor = True,
 ) -> Exit:
     """Print the manifests that a path renders to, as `kubectl kustomize` does."""
-    from gitsync.cli.commands.build import Wish, build
+    from gitsync.cli.commands.build import BuildOptions, build
 
-    return build(paths, Wish(rev, renderer, load_restrictor), output, check)
+    return build(paths, BuildOptions(rev, renderer, load_restrictor), output, check)
 
 
 @app.command()
-@guarded
+@exit_on_error
 def explain(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A folder, as for build.")],
     object: Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object; all when left out.")] = "",
@@ -45,7 +45,7 @@ def explain(
     load_restrictor: LoadRestrictor = True,
 ) -> Exit:
     """Say which file and line set a field of a rendered object, and through which steps it went."""
-    from gitsync.cli.commands.build import Wish
+    from gitsync.cli.commands.build import BuildOptions
     from gitsync.cli.commands.explain import explain
 
-    return explain(path, object, field, Wish(rev, renderer, load_restrictor), output)
+    return explain(path, object, field, BuildOptions(rev, renderer, load_restrictor), output)

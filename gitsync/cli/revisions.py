@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gitsync.cli.evaluation import Desk
+from gitsync.cli.evaluation import Evaluator
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, at
@@ -22,7 +22,7 @@ def commit_of_sync(manifest: Manifest, text: str) -> str:
     return text
 
 
-def find_commit(desk: Desk, app: Application, manifest: Manifest, text: str, followed: str) -> Commit:
+def find_commit(desk: Evaluator, app: Application, manifest: Manifest, text: str, followed: str) -> Commit:
     """
     Return the commit that a text names: the number of a sync, a commit id or its beginning, a branch or a tag.
 
@@ -43,6 +43,6 @@ def find_commit(desk: Desk, app: Application, manifest: Manifest, text: str, fol
     except InvalidInput as error:
         raise InvalidInput(
             f"{text[:60]!r} names no commit",
-            subject=f"Application {app.key}",
-            cure=f"give the number of a sync, a commit id (or {_SHORTEST} characters of it), a branch or a tag",
+            object=f"Application {app.key}",
+            hint=f"give the number of a sync, a commit id (or {_SHORTEST} characters of it), a branch or a tag",
         ) from error

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.errors import guarded
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import DATA, Data, Host, Kubeconfig, Policies, Port, UsersFile, load_settings
 from gitsync.cli.output import Exit
 
@@ -15,7 +15,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
-@guarded
+@exit_on_error
 def run(
     application: Annotated[list[Path] | None, typer.Option(help="Apply these Application files first.")] = None,
     kubeconfig: Kubeconfig = "",
@@ -53,7 +53,7 @@ def run(
 
 
 @app.command()
-@guarded
+@exit_on_error
 def demo(data: Data = DATA, host: Host = "127.0.0.1", port: Port = 8080) -> Exit:
     """Run everything on this machine: a sandbox cluster, a demo repository, the controller, the dashboard."""
     from gitsync.cli.commands.demo import demo
@@ -62,7 +62,7 @@ def demo(data: Data = DATA, host: Host = "127.0.0.1", port: Port = 8080) -> Exit
 
 
 @app.command()
-@guarded
+@exit_on_error
 def sandbox(
     data: Annotated[Path | None, typer.Option(help="Keep the state in this folder; by default in memory.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 picks one.")] = 0,

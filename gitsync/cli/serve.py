@@ -34,8 +34,8 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     if not access.is_needed and not _is_loopback(settings.web_host):
         raise InvalidInput(
             f"the dashboard would be open to everybody who reaches {settings.web_host}",
-            where="--host",
-            cure="name a file of users with --users, or set GITSYNC_WEB_TOKEN to a token that people share",
+            location="--host",
+            hint="name a file of users with --users, or set GITSYNC_WEB_TOKEN to a token that people share",
         )
     listener = _listen(settings.web_host, settings.web_port)
     controller = build_controller(settings)
@@ -92,7 +92,9 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InvalidInput(
-            f"cannot listen on {host}:{port}: {error.strerror}", where="--port", cure="take another, such as --port 0"
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            location="--port",
+            hint="take another, such as --port 0",
         ) from error
 
 

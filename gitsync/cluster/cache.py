@@ -26,7 +26,7 @@ _REMEMBERED = 8192
 """So many deleted objects of a kind are remembered: more than there are writes under way."""
 
 
-class LiveView:
+class InformerCache:
     """
     Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
 
@@ -41,7 +41,7 @@ class LiveView:
         self._on_change: OnChange = lambda before, after: None
         self._on_state: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
-        self._kinds: dict[_Place, _Copy] = {}
+        self._kinds: dict[_Place, _KindStore] = {}
         self._reflectors: dict[_Place, Reflector] = {}
         self._by_uid: dict[str, Manifest] = {}
         self._dependents: dict[str, dict[str, Manifest]] = {}
@@ -74,7 +74,7 @@ class LiveView:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
         """Return the object as last seen, None when it is absent; raise Refused for a namespace that is not watched."""
-        place = self._place(resource, namespace)
+        place = self._scope_of(resource, namespace)
         with self._lock:
             copy = self._kinds.get(place)
             return copy.items.get(f"{namespace}/{name}") if copy is not None else None
@@ -104,13 +104,13 @@ class LiveView:
                 chain.append(owner)
         return tuple(chain)
 
-    def saw(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
         """Take the answer to our own write, so that the next look does not come before its watch event."""
         copy = self._copy(resource, manifest)
         if copy is not None and resource_version_of(manifest):
             copy.put(_key(manifest), manifest)
 
-    def lost(self, resource: Resource, manifest: Manifest) -> None:
+    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
         """Take it that our own delete removed the object, so that the next look does not plan to delete it again."""
         copy = self._copy(resource, manifest)
         if copy is not None:
@@ -125,8 +125,8 @@ class LiveView:
         for reflector in reflectors:
             reflector.join(2.0)
 
-    def _copy(self, resource: Resource, manifest: Manifest) -> _Copy | None:
-        place = self._place(resource, str(metadata_of(manifest).get("namespace") or ""))
+    def _copy(self, resource: Resource, manifest: Manifest) -> _KindStore | None:
+        place = self._scope_of(resource, str(metadata_of(manifest).get("namespace") or ""))
         with self._lock:
             return self._kinds.get(place)
 
@@ -134,15 +134,15 @@ class LiveView:
         """Return what is listed and watched to follow a kind."""
         return tuple((resource, name) for name in (resource.namespaced and self._namespaces) or ("",))
 
-    def _place(self, resource: Resource, namespace: str) -> _Place:
+    def _scope_of(self, resource: Resource, namespace: str) -> _Place:
         """Return by what an object is followed; raise Refused when it is by nothing, so that nobody can tell."""
         if not resource.namespaced or not self._namespaces:
             return resource, ""
         if namespace not in self._namespaces:
             raise Refused(
                 f"the controller watches only the namespaces {', '.join(self._namespaces)}",
-                subject=f"{resource.kind} in namespace {namespace}",
-                cure="add the namespace to GITSYNC_NAMESPACES",
+                object=f"{resource.kind} in namespace {namespace}",
+                hint="add the namespace to GITSYNC_NAMESPACES",
             )
         return resource, namespace
 
@@ -151,7 +151,7 @@ class LiveView:
         with self._lock:
             found = self._reflectors.get(place)
             if found is None:
-                copy = self._kinds[place] = _Copy(self)
+                copy = self._kinds[place] = _KindStore(self)
                 found = self._reflectors[place] = Reflector(
                     f"{resource} in {namespace}" if namespace else str(resource),
                     KindCollection(self._client, resource, namespace),
@@ -161,7 +161,7 @@ class LiveView:
                 found.start()
             return found
 
-    def changed(self, before: Manifest | None, after: Manifest | None) -> None:
+    def _reindex(self, before: Manifest | None, after: Manifest | None) -> None:
         """Keep the indexes true; called under the lock."""
         if before is not None:
             uid = uid_of(before)
@@ -177,7 +177,7 @@ class LiveView:
             for owner in _owner_uids(after):
                 self._dependents.setdefault(owner, {})[uid_of(after)] = after
 
-    def tell(self, changes: Iterable[tuple[Manifest | None, Manifest | None]]) -> None:
+    def _notify(self, changes: Iterable[tuple[Manifest | None, Manifest | None]]) -> None:
         """Tell of changes; called without the lock."""
         for before, after in changes:
             self._on_change(before, after)
@@ -188,14 +188,14 @@ class LiveView:
         return self._lock
 
 
-class _Copy:
+class _KindStore:
     """
     The objects of one kind; what a reflector writes into.
 
     An object that is gone never comes back: the answer to a write of ours may arrive after the news of its deletion.
     """
 
-    def __init__(self, view: LiveView) -> None:
+    def __init__(self, view: InformerCache) -> None:
         self.items: dict[str, Manifest] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._view = view
@@ -207,9 +207,9 @@ class _Copy:
             for key in before.keys() | items.keys():
                 old, new = before.get(key), items.get(key)
                 if old is None or new is None or resource_version_of(old) != resource_version_of(new):
-                    self._view.changed(old, new)
+                    self._view._reindex(old, new)
                     changes.append((old, new))
-        self._view.tell(changes)
+        self._view._notify(changes)
 
     def put(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
@@ -217,20 +217,20 @@ class _Copy:
             if uid_of(item) in self._gone or (before is not None and not _is_newer(item, before)):
                 return
             self.items[key] = item
-            self._view.changed(before, item)
-        self._view.tell([(before, item)])
+            self._view._reindex(before, item)
+        self._view._notify([(before, item)])
 
     def remove(self, key: str, item: dict[str, Any]) -> None:
         with self._view.lock:
-            self._bury(uid_of(item))
+            self._remember_deleted(uid_of(item))
             before = self.items.get(key)
             if before is None or uid_of(before) != uid_of(item):
                 return
             del self.items[key]
-            self._view.changed(before, None)
-        self._view.tell([(before, None)])
+            self._view._reindex(before, None)
+        self._view._notify([(before, None)])
 
-    def _bury(self, uid: str) -> None:
+    def _remember_deleted(self, uid: str) -> None:
         self._gone[uid] = None
         if len(self._gone) > _REMEMBERED:
             self._gone.popitem(last=False)
@@ -257,4 +257,4 @@ def _behind(reflector: Reflector, state: str) -> ClusterUnavailable:
     error = reflector.error
     is_forbidden = isinstance(error, Rejected) and error.code == 403
     cure = "let the controller list and watch it, or only some namespaces by GITSYNC_NAMESPACES" if is_forbidden else ""
-    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), cure=cure)
+    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=cure)

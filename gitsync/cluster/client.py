@@ -204,7 +204,7 @@ def _connect(connection: Connection) -> Any:
         _load(config, connection)(configuration)
     except config.ConfigException as error:
         raise InvalidInput(
-            f"no usable cluster configuration: {error}", where="--kubeconfig", cure="name a kubeconfig file"
+            f"no usable cluster configuration: {error}", location="--kubeconfig", hint="name a kubeconfig file"
         ) from error
     configuration.retries = False  # we decide what is tried again
     configuration.connection_pool_maxsize = connection.pool

@@ -28,7 +28,7 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
     if code == 429 or (code >= 500 and not _is_users(message)):
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:
-        return ClusterUnavailable(f"the API server does not accept our credentials ({message})", cure="renew them")
+        return ClusterUnavailable(f"the API server does not accept our credentials ({message})", hint="renew them")
     return Rejected(message, code=code, reason=reason)
 
 

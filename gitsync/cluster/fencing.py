@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Conflict
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.runtime.shard import Share
+from gitsync.runtime.shard import Shard
 
 
-class Fenced(Kubernetes):
+class FencedCluster(KubernetesCluster):
     """
     The same as Kubernetes, but a write raises Conflict unless the share may write right before it.
 
@@ -18,7 +18,7 @@ class Fenced(Kubernetes):
     or a version, or by saying what Git declares.
     """
 
-    def __init__(self, client: Client, share: Share) -> None:
+    def __init__(self, client: Client, share: Shard) -> None:
         super().__init__(client)
         self._share = share
 
@@ -42,4 +42,4 @@ class Fenced(Kubernetes):
 
     def _check(self) -> None:
         if not self._share.may_write:
-            raise Conflict("this replica could not renew its Lease", cure="nothing is written until it can")
+            raise Conflict("this replica could not renew its Lease", hint="nothing is written until it can")

@@ -15,7 +15,7 @@ from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Resource
 
 
-class Kubernetes:
+class KubernetesCluster:
     """Read and write objects of a cluster; see the port ``Cluster`` for what each method promises."""
 
     def __init__(self, client: Client) -> None:
@@ -61,7 +61,7 @@ class Kubernetes:
         except Rejected as error:
             raise _explained(error, ref) from error
         except Conflict as error:
-            raise Conflict(error.what, subject=str(ref)) from error
+            raise Conflict(error.message, object=str(ref)) from error
         return applied
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
@@ -84,7 +84,7 @@ class Kubernetes:
                 return None
             raise _explained(error, ref) from error
         except Conflict as error:
-            raise Conflict(error.what, subject=str(ref)) from error
+            raise Conflict(error.message, object=str(ref)) from error
         return None if answer.get("kind") == "Status" else answer
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
@@ -104,7 +104,7 @@ class Kubernetes:
         if resource is None:
             where = f"{group}/{version}" if group else version
             raise InvalidInput(
-                f"the cluster does not serve {kind} of {where}", cure="install its CustomResourceDefinition first"
+                f"the cluster does not serve {kind} of {where}", hint="install its CustomResourceDefinition first"
             )
         return resource
 
@@ -129,13 +129,13 @@ def object_path(resource: Resource, ref: ObjectRef) -> str:
 def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
     """Return the refusal with the object, and the cure where we know one."""
     cure = ""
-    if error.code == 404 and error.what.startswith("namespaces "):
+    if error.code == 404 and error.message.startswith("namespaces "):
         cure = "declare the Namespace in Git, or create it"
-    elif error.code == 403 and "being terminated" in error.what:
-        return Terminating(error.what, subject=str(ref), cure="it is tried again when the namespace is gone")
+    elif error.code == 403 and "being terminated" in error.message:
+        return Terminating(error.message, object=str(ref), hint="it is tried again when the namespace is gone")
     elif error.code == 403:
         cure = "give the service account that right"
-    return Rejected(error.what, subject=str(ref), cure=cure, code=error.code, reason=error.reason)
+    return Rejected(error.message, object=str(ref), hint=cure, code=error.code, reason=error.reason)
 
 
 def with_type(item: dict[str, Any], resource: Resource) -> Manifest:

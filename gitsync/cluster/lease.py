@@ -9,13 +9,13 @@ from typing import Any
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import Conflict, Rejected
 from gitsync.objects.manifest import Manifest, annotations_of, at, resource_version_of
-from gitsync.runtime.membership import MemberLease, View
+from gitsync.runtime.membership import MemberLease, MemberSet
 
 _LABEL = "gitsync.dev/member"
 _VIEW = "gitsync.dev/members"
 
 
-class ClusterMembers:
+class LeaseMemberStore:
     """``coordination.k8s.io/v1`` Leases of one namespace as a MemberStore."""
 
     def __init__(self, client: Client, namespace: str) -> None:
@@ -28,7 +28,7 @@ class ClusterMembers:
         answer = self._client.get(self._path, {"labelSelector": _LABEL})
         return tuple(_lease(item) for item in answer.get("items") or ())
 
-    def put(self, seen: MemberLease | None, holder: str, view: View, seconds: float) -> MemberLease:
+    def put(self, seen: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
         """Write a member's lease if it is still the one that was seen."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # the API server wants microseconds
         metadata: dict[str, Any] = {
@@ -51,7 +51,7 @@ class ClusterMembers:
         except Rejected as error:
             if error.code == 403:
                 raise
-            raise Conflict(f"the lease is gone: {error.what}") from error
+            raise Conflict(f"the lease is gone: {error.message}") from error
 
     def remove(self, seen: MemberLease) -> None:
         """Remove a lease that is still the one that was seen."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from gitsync.apply.wait import defines
+from gitsync.apply.wait import defined_kind
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.keys import (
     API_VERSION,
@@ -19,24 +19,24 @@ from gitsync.objects.keys import (
 )
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ref_of
-from gitsync.ports import Clock, Cluster, Live, Resource
+from gitsync.ports import Clock, Cluster, LiveCache, Resource
 from gitsync.runtime.controller import Controller
-from gitsync.runtime.shard import Alone, Share
+from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.pipeline import Pipeline
-from gitsync.sync.state_store import State
+from gitsync.sync.state_store import StateStore
 
 APPLICATION = GroupKind(GROUP, "Application")
 _log = logging.getLogger(__name__)
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
-_GATHER = 0.03
+_DEBOUNCE = 0.03
 """Events that come together are answered by one look."""
-_HINT = 0.5
+_FORWARD_DELAY = 0.5
 """So often, at most, another replica is told that Git has changed."""
 _FIRST_LIST = 30.0
 
 
-class Applications:
+class ApplicationController:
     """
     Reconcile Applications, level-based: a key says which one, never what happened.
 
@@ -48,12 +48,12 @@ class Applications:
     def __init__(
         self,
         pipeline: Pipeline,
-        state: State,
+        state: StateStore,
         cluster: Cluster,
-        live: Live,
+        live: LiveCache,
         clock: Clock,
         *,
-        share: Share | None = None,
+        share: Shard | None = None,
         workers: int = 4,
     ) -> None:
         self._pipeline = pipeline
@@ -61,11 +61,11 @@ class Applications:
         self._cluster = cluster
         self._live = live
         self._clock = clock
-        self._share = share or Alone()
+        self._share = share or SingleReplica()
         self._queue: WorkQueue[str] = WorkQueue()
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._resource: Resource | None = None
-        self._hints: set[str] = set()
+        self._pending_notifications: set[str] = set()
         """Applications of other replicas that should be told that Git has changed."""
 
     def start(self) -> None:
@@ -83,12 +83,12 @@ class Applications:
         if manifest is None:
             self._state.remove(key, self._clock.now())
             return None
-        with self._share.working(key) as is_ours:
+        with self._share.claim(key) as is_ours:
             if is_ours:
                 return self._sync(key, manifest)
         self._pipeline.relay(manifest)
-        if key in self._hints:
-            self._hints.discard(key)
+        if key in self._pending_notifications:
+            self._pending_notifications.discard(key)
             self._annotate(manifest, HINT_MANAGER, GIT_CHANGED)
         return None
 
@@ -97,9 +97,9 @@ class Applications:
         try:
             return self._pipeline.sync(manifest)
         finally:
-            self._tell(key, before.sequence if before is not None else 0)
+            self._log_transition(key, before.sequence if before is not None else 0)
 
-    def _tell(self, key: str, before: int) -> None:
+    def _log_transition(self, key: str, before: int) -> None:
         """Log what an application has become, when it has become something else."""
         view = self._state.application(key)
         if view is None or view.sequence == before:
@@ -115,7 +115,7 @@ class Applications:
             extra={"application": key, "revision": revision.get("fetched", "")},
         )
 
-    def saw(self, before: Manifest | None, after: Manifest | None) -> None:
+    def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Take note of a change of any followed object."""
         manifest = after or before
         assert manifest is not None
@@ -125,39 +125,39 @@ class Applications:
         if ref.of == DEFINITION:
             self._cluster.definitions_changed()
             if after is None:
-                self._live.forget(defines(manifest))
+                self._live.forget(defined_kind(manifest))
         for owner in self._live.owners(manifest):
-            for key in self._state.concerned(ref_of(owner)):
-                self._queue.add_after(key, _GATHER)
+            for key in self._state.applications_for(ref_of(owner)):
+                self._queue.add_after(key, _DEBOUNCE)
 
-    def look_at_all(self) -> None:
+    def enqueue_all(self) -> None:
         """Look at every application: a watch failed or recovered, or others are ours now."""
         if self._resource is not None:
             for manifest in self._live.all(self._resource):
-                self._queue.add_after(_key(manifest), _GATHER)
+                self._queue.add_after(_key(manifest), _DEBOUNCE)
 
     def request_sync(self, key: str, by: str) -> bool:
         """Ask Git and sync now, in the name of a person."""
         manifest = self._get(key)
         if manifest is None:
             return False
-        if self._share.holds(key):
+        if self._share.owns(key):
             self._pipeline.request(uid_of(manifest), by)
             self._queue.add(key)
         else:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True
 
-    def look_at_git(self, keys: Iterable[str]) -> None:
+    def poll_now(self, keys: Iterable[str]) -> None:
         """Look at applications now and ask Git anew: it is said to have changed."""
         for key in keys:
             manifest = self._get(key)
-            if manifest is not None and self._share.holds(key):
+            if manifest is not None and self._share.owns(key):
                 self._pipeline.poll_now(uid_of(manifest))
                 self._queue.add(key)
             elif manifest is not None:
-                self._hints.add(key)
-                self._queue.add_after(key, _HINT)
+                self._pending_notifications.add(key)
+                self._queue.add_after(key, _FORWARD_DELAY)
 
     def suspend(self, key: str, suspended: bool) -> bool:
         """Set ``spec.suspend`` of an Application and nothing else; the watch tells what follows."""
@@ -180,10 +180,10 @@ class Applications:
         self._resource = self._cluster.resource(GROUP, VERSION, APPLICATION.kind)
         if self._resource is None:
             raise ClusterUnavailable(
-                "the cluster does not serve Application", cure="install the CRDs (gitsync run does when allowed)"
+                "the cluster does not serve Application", hint="install the CRDs (gitsync run does when allowed)"
             )
         self._live.follow([self._resource], _FIRST_LIST)
-        self._state.expect(_key(manifest) for manifest in self._live.all(self._resource))
+        self._state.register(_key(manifest) for manifest in self._live.all(self._resource))
 
     def _get(self, key: str) -> Manifest | None:
         assert self._resource is not None
@@ -194,7 +194,7 @@ class Applications:
         """Queue an application whose input changed; our own status writes are no input."""
         key = _key(after or before or {})
         if before is not None and after is not None:
-            if _input(before) == _input(after) and self._share.holds(key):
+            if _input(before) == _input(after) and self._share.owns(key):
                 return
             if annotations_of(before).get(GIT_CHANGED) != annotations_of(after).get(GIT_CHANGED):
                 self._pipeline.poll_now(uid_of(after))

@@ -13,7 +13,7 @@ from gitsync.ports import Cluster
 _PATIENCE = 30.0
 
 
-class Definitions:
+class CrdInstaller:
     """See to it that the cluster serves Application, before anything follows it."""
 
     def __init__(self, cluster: Cluster, *, install: bool, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -36,7 +36,7 @@ class Definitions:
         give_up = time.monotonic() + _PATIENCE
         while self._cluster.resource(GROUP, VERSION, "Application") is None:
             if time.monotonic() > give_up:
-                raise ClusterUnavailable("the cluster does not serve Application", cure="install the CRDs of gitsync")
+                raise ClusterUnavailable("the cluster does not serve Application", hint="install the CRDs of gitsync")
             self._sleep(0.05)
             self._cluster.definitions_changed()
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Review, Risk
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 
 
 def needs_approval(app: Application, risk: Risk) -> bool:
@@ -15,12 +15,12 @@ def needs_approval(app: Application, risk: Risk) -> bool:
     return lowest is not None and risk.level >= lowest.level
 
 
-def may_review(app: Application, person: Person) -> bool:
+def may_review(app: Application, person: User) -> bool:
     """Tell whether a person may approve and reject; where no approvers are named, everyone who is let in may."""
     groups, users = app.risk.approver_groups, app.risk.approver_users
     if not groups and not users:
         return True
-    return person.is_known and (person.name in users or not set(groups).isdisjoint(person.groups))
+    return person.is_authenticated and (person.name in users or not set(groups).isdisjoint(person.groups))
 
 
 def approvers(app: Application) -> str:
@@ -28,7 +28,7 @@ def approvers(app: Application) -> str:
     return ", ".join((*app.risk.approver_groups, *app.risk.approver_users)) or "an approver"
 
 
-def counts(app: Application, review: Review | None) -> bool:
+def is_valid_approval(app: Application, review: Review | None) -> bool:
     """Tell whether a review is an approval by somebody who may give one, as the Application says now."""
     return review is not None and review.approves and may_review(app, review.by)
 
@@ -38,7 +38,7 @@ def expires(app: Application, given: datetime) -> datetime:
     return given + timedelta(seconds=app.risk.approval_ttl)
 
 
-def asks(app: Application, plan: Plan) -> str:
+def approval_message(app: Application, plan: Plan) -> str:
     """Return the line that says what waits for whom."""
     steps = sum(change.risk is plan.risk for change in plan.writes)
     return f"{steps} {plan.risk.value.lower()} {'step waits' if steps == 1 else 'steps wait'} for {approvers(app)}"

@@ -35,12 +35,12 @@ def parse_rules(document: Mapping[str, Any], where: str) -> tuple[ManifestRule, 
     """
     spec, name = document.get("spec"), str((document.get("metadata") or {}).get("name") or "")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules", []), list):
-        raise InvalidInput("is no Policy, or its spec.rules is no list", where=where)
+        raise InvalidInput("is no Policy, or its spec.rules is no list", location=where)
     kinds = tuple(str(kind) for kind in (spec.get("match") or {}).get("kinds") or ("*",))
     rules = []
     for index, rule in enumerate(spec.get("rules", [])):
         if not isinstance(rule, dict) or not isinstance(rule.get("expression"), str):
-            raise InvalidInput(f"spec.rules[{index}].expression must be a text", where=where)
+            raise InvalidInput(f"spec.rules[{index}].expression must be a text", location=where)
         title = f"{name}/{rule.get('name') or index}"
         _compiled(rule["expression"], f"{where}: spec.rules[{index}]")
         rules.append(ManifestRule(title, rule["expression"], str(rule.get("message") or rule["expression"]), kinds))
@@ -73,7 +73,7 @@ def _compiled(expression: str, where: str) -> Any:
     try:
         return _environment().compile(expression)
     except RuntimeError as error:
-        raise InvalidInput(f"expression: {str(error).splitlines()[0]}", where=where) from error
+        raise InvalidInput(f"expression: {str(error).splitlines()[0]}", location=where) from error
 
 
 @functools.cache

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
-from gitsync.gate.approvals import approvers, asks, counts, needs_approval
+from gitsync.gate.approvals import approval_message, approvers, is_valid_approval, needs_approval
 from gitsync.gate.deletion_limits import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
-from gitsync.objects.change import Decision, Hold, Plan, Review, Verdict
+from gitsync.objects.change import Decision, HoldReason, Plan, Review, Verdict
 
 
 def decide(
@@ -40,7 +40,7 @@ def decide(
         window = windows.state(app.sync.windows, now, manual=manual)
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
-    asked = asks(app, plan) if needs_approval(app, plan.risk) else ""
+    asked = approval_message(app, plan) if needs_approval(app, plan.risk) else ""
     waits = tuple(reason for reason in (mass_deletion(plan, app, policy), asked) if reason)
     return _verdict(app, review, waits, "" if window.allowed else window.reason)
 
@@ -52,7 +52,7 @@ def decide_deletion(plan: Plan, app: Application, review: Review | None) -> Verd
     That is a person's word, so neither guards nor windows ask again; steps of a class that the application wants
     approved, such as deleting a volume, still wait.
     """
-    return _verdict(app, review, (asks(app, plan),) if needs_approval(app, plan.risk) else ())
+    return _verdict(app, review, (approval_message(app, plan),) if needs_approval(app, plan.risk) else ())
 
 
 def _verdict(app: Application, review: Review | None, waits: Sequence[str], closed: str = "") -> Verdict:
@@ -63,13 +63,13 @@ def _verdict(app: Application, review: Review | None, waits: Sequence[str], clos
     """
     held = []
     if review is not None and not review.approves:
-        held.append((Hold.REJECTION, rejected(review)))
-    elif waits and not counts(app, review):
+        held.append((HoldReason.REJECTION, rejection_message(review)))
+    elif waits and not is_valid_approval(app, review):
         if review is not None:
-            held.append((Hold.APPROVAL, f"{review.by.name} approved it, who is not of {approvers(app)}"))
-        held += [(Hold.APPROVAL, reason) for reason in waits]
+            held.append((HoldReason.APPROVAL, f"{review.by.name} approved it, who is not of {approvers(app)}"))
+        held += [(HoldReason.APPROVAL, reason) for reason in waits]
     if closed:
-        held.append((Hold.WINDOW, closed))
+        held.append((HoldReason.WINDOW, closed))
     if held:
         return Verdict(
             Decision.HELD, tuple(reason for _, reason in held), holds=tuple(dict.fromkeys(hold for hold, _ in held))
@@ -77,6 +77,6 @@ def _verdict(app: Application, review: Review | None, waits: Sequence[str], clos
     return Verdict(Decision.ALLOWED, tuple(waits), review.by.name if waits and review is not None else "")
 
 
-def rejected(review: Review) -> str:
+def rejection_message(review: Review) -> str:
     """Return who rejected a plan and why, in words."""
     return f"rejected by {review.by.name}" + (f": {review.reason}" if review.reason else "")

@@ -18,7 +18,7 @@ _LISTS = {
     "deniedKinds": "denied_kinds",
     "clusterKinds": "cluster_kinds",
 }
-_NOBODY = Policy(name="none: no policy names this application", namespaces=("-",))
+_DENY_ALL = Policy(name="none: no policy names this application", namespaces=("-",))
 """Allows nothing: no namespace is called ``-``."""
 
 
@@ -31,10 +31,10 @@ def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
     """
     spec, name = document.get("spec"), at(document, "metadata", "name")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(name, str):
-        raise InvalidInput("is no Policy with metadata.name and spec", where=where)
+        raise InvalidInput("is no Policy with metadata.name and spec", location=where)
     unknown = spec.keys() - {"applications", "allow", "limits", "match", "rules"}
     if unknown:
-        raise InvalidInput(f"spec.{min(unknown)} is unknown", where=where)
+        raise InvalidInput(f"spec.{min(unknown)} is unknown", location=where)
     if not spec.keys() & {"applications", "allow", "limits"}:
         return None
     allow = _mapping(spec, "allow", _LISTS, where)
@@ -58,26 +58,26 @@ def policy_for(policies: Sequence[Policy], app: Application) -> Policy:
     if not policies:
         return Policy()
     named = (policy for policy in policies if any(fnmatch.fnmatchcase(app.key, name) for name in policy.applications))
-    return next(named, _NOBODY)
+    return next(named, _DENY_ALL)
 
 
 def _mapping(spec: Mapping[str, Any], name: str, known: Iterable[str], where: str) -> Mapping[str, Any]:
     value = spec.get(name, {})
     if not isinstance(value, dict):
-        raise InvalidInput(f"spec.{name} must be a mapping", where=where)
+        raise InvalidInput(f"spec.{name} must be a mapping", location=where)
     unknown = value.keys() - set(known)
     if unknown:
-        raise InvalidInput(f"spec.{name}.{min(unknown)} is unknown", where=where, cure=f"write {', '.join(known)}")
+        raise InvalidInput(f"spec.{name}.{min(unknown)} is unknown", location=where, hint=f"write {', '.join(known)}")
     return value
 
 
 def _strings(value: Any, field: str, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput(f"{field} must be a list of texts", where=where)
+        raise InvalidInput(f"{field} must be a list of texts", location=where)
     return tuple(value)
 
 
 def _number(value: Any, field: str, most: float, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise InvalidInput(f"{field} must be a number between 0 and {most}", where=where)
+        raise InvalidInput(f"{field} must be a number between 0 and {most}", location=where)
     return value

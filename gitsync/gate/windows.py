@@ -39,14 +39,14 @@ def check(window: Window) -> None:
     if len(window.schedule.split()) != 5 or not croniter.is_valid(window.schedule):
         raise InvalidInput(
             f"{window.schedule!r} is no cron schedule",
-            where="spec.sync.windows.schedule",
-            cure='write minute, hour, day, month, weekday: "0 18 * * 5"',
+            location="spec.sync.windows.schedule",
+            hint='write minute, hour, day, month, weekday: "0 18 * * 5"',
         )
     try:
         ZoneInfo(window.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidInput(
-            f"{window.time_zone!r} is no time zone", where="spec.sync.windows.timeZone", cure='write "Europe/Berlin"'
+            f"{window.time_zone!r} is no time zone", location="spec.sync.windows.timeZone", hint='write "Europe/Berlin"'
         ) from None
 
 

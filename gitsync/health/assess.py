@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitsync.health import argo, batch, builtin, by_condition, by_phase, flux, gateway, gitops, operators, workloads
-from gitsync.health.generic import by_signs
-from gitsync.health.no_status import PASSIVE
+from gitsync.health.generic import assess_generic
+from gitsync.health.no_status import ALWAYS_HEALTHY
 from gitsync.health.rules import Rule, progressing
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
@@ -34,7 +34,7 @@ _BUILT_IN: dict[GroupKind, Rule] = {
     GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): builtin.crd,
 }
 _RULES: dict[GroupKind, Rule] = {
-    **dict.fromkeys(PASSIVE, builtin.exists),
+    **dict.fromkeys(ALWAYS_HEALTHY, builtin.exists),
     **_BUILT_IN,
     **by_condition.RULES,
     **by_phase.RULES,
@@ -73,7 +73,7 @@ def rule_for(of: GroupKind) -> Rule:
     for domain, group_rule in operators.GROUP_RULES.items():
         if of.group.endswith(f".{domain}"):
             return group_rule
-    return by_signs
+    return assess_generic
 
 
 def pending_deletion(live: Manifest) -> HealthStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from gitsync.health.fields import conditions, items, message, text
-from gitsync.health.generic import by_signs
+from gitsync.health.generic import assess_generic
 from gitsync.health.rules import degraded, healthy, progressing, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
@@ -107,5 +107,5 @@ def namespace(live: Manifest) -> HealthStatus:
 
 def exists(live: Manifest) -> HealthStatus:
     """Judge a kind that has no work of its own: it is healthy by being there, unless it says otherwise."""
-    said = by_signs(live) if "status" in live else healthy()
+    said = assess_generic(live) if "status" in live else healthy()
     return healthy() if said.health is Health.UNKNOWN else said

@@ -40,7 +40,7 @@ def _compiled(expression: str) -> Any:
         return _environment().compile(expression)
     except RuntimeError as error:
         raise InvalidInput(
-            f"{expression!r} is no CEL expression: {str(error).splitlines()[0]}", where="spec.healthChecks"
+            f"{expression!r} is no CEL expression: {str(error).splitlines()[0]}", location="spec.healthChecks"
         ) from error
 
 

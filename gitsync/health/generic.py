@@ -15,7 +15,7 @@ _FAILURES = ("error", "errored", "failed")
 """How words for a failure begin or end: ``FailedValidation``, ``PartiallyFailed``."""
 
 
-def by_signs(live: Manifest) -> HealthStatus:
+def assess_generic(live: Manifest) -> HealthStatus:
     """
     Judge an object by what it says of itself; Unknown, not Healthy, when it says nothing.
 

@@ -71,4 +71,4 @@ _BY_GROUP = {
     ),
 }
 
-PASSIVE = frozenset(GroupKind(group, kind) for group, kinds in _BY_GROUP.items() for kind in kinds)
+ALWAYS_HEALTHY = frozenset(GroupKind(group, kind) for group, kinds in _BY_GROUP.items() for kind in kinds)

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 
-class NoAnswer(Exception):
+class RequestFailed(Exception):
     """No usable answer came; ``again`` says whether another try may help."""
 
     def __init__(self, what: str, *, again: bool) -> None:
         super().__init__(what)
-        self.again = again
+        self.retryable = again
 
 
 def host_of(url: str) -> str:
@@ -30,34 +30,34 @@ def host_of(url: str) -> str:
 
 
 def request(
-    method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, seconds: float, most: int
+    method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, timeout: float, max_bytes: int
 ) -> tuple[int, bytes]:
     """Return status and body of an answer, whatever the status; raise NoAnswer, whose text quotes neither side."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=seconds)
-    cut = _Cut(seconds)
+    connection = kind(parts.hostname or "", parts.port, timeout=timeout)
+    cut = _Deadline(timeout)
     try:
         connection.connect()
         cut.start(connection.sock)
         connection.request(method, parts._replace(scheme="", netloc="").geturl() or "/", body, dict(headers))
         response = connection.getresponse()
-        answer = response.read(most + 1)
+        answer = response.read(max_bytes + 1)
         if cut.is_done:  # what was read is a part only
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:
         is_late = cut.is_done or isinstance(error, TimeoutError)
-        what = f"did not answer within {seconds:g} s" if is_late else "cannot be reached"
-        raise NoAnswer(what, again=not is_late) from error
+        what = f"did not answer within {timeout:g} s" if is_late else "cannot be reached"
+        raise RequestFailed(what, again=not is_late) from error
     finally:
         cut.cancel()
         connection.close()
-    if len(answer) > most:
-        raise NoAnswer("answered more than the limit", again=False)
+    if len(answer) > max_bytes:
+        raise RequestFailed("answered more than the limit", again=False)
     return response.status, answer
 
 
-class _Cut:
+class _Deadline:
     """End a request that trickles on for ever: a time limit of the socket counts from byte to byte only."""
 
     def __init__(self, seconds: float) -> None:

@@ -43,14 +43,14 @@ def decode(entries: Iterable[Mapping[str, Any]] | None) -> Managers:
     for entry in entries or ():
         operation = entry.get("operation")
         if operation not in ("Apply", "Update"):
-            raise InvalidInput(f"invalid operation {operation!r}", where="metadata.managedFields")
+            raise InvalidInput(f"invalid operation {operation!r}", location="metadata.managedFields")
         if entry.get("fieldsType") != "FieldsV1":
-            raise InvalidInput(f"invalid fieldsType {entry.get('fieldsType')!r}", where="metadata.managedFields")
+            raise InvalidInput(f"invalid fieldsType {entry.get('fieldsType')!r}", location="metadata.managedFields")
         version = str(entry.get("apiVersion") or "")
         try:
             fields = FieldSet.from_v1(entry.get("fieldsV1") or {})
         except ValueError as problem:
-            raise InvalidInput(str(problem), where="metadata.managedFields") from problem
+            raise InvalidInput(str(problem), location="metadata.managedFields") from problem
         manager = Manager(
             str(entry.get("manager") or ""),
             operation,

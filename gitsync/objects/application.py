@@ -78,13 +78,13 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class MetricQuery:
     """The most that a Prometheus query may give after a sync, and for how many seconds more is borne."""
 
     name: str
     query: str
     max: float
-    lasting: float = 0.0
+    for_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class SyncPolicy:
     windows: tuple[Window, ...] = ()
     health_timeout: float = 600.0
     on_degraded: str = "Ignore"
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[MetricQuery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,19 +244,19 @@ def _sync_policy(spec: Mapping[str, Any]) -> SyncPolicy:
     )
 
 
-def _limits(queries: Sequence[Mapping[str, Any]], where: str) -> tuple[Limit, ...]:
+def _limits(queries: Sequence[Mapping[str, Any]], where: str) -> tuple[MetricQuery, ...]:
     limits = tuple(_limit(query, f"{where}[{index}]") for index, query in enumerate(queries))
     if len({limit.name for limit in limits}) < len(limits):
-        raise InvalidInput("two queries have one name", where=where)
+        raise InvalidInput("two queries have one name", location=where)
     return limits
 
 
-def _limit(query: Mapping[str, Any], where: str) -> Limit:
+def _limit(query: Mapping[str, Any], where: str) -> MetricQuery:
     name, text = str(query.get("name", "")), str(query.get("prometheusQuery", ""))
     if not name or not text:
-        raise InvalidInput("needs name and prometheusQuery", where=where)
+        raise InvalidInput("needs name and prometheusQuery", location=where)
     most = parse_number(query.get("max"), f"{where}.max")
-    return Limit(name, text, most, parse_duration(query.get("for", "0s"), f"{where}.for"))
+    return MetricQuery(name, text, most, parse_duration(query.get("for", "0s"), f"{where}.for"))
 
 
 def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
@@ -279,10 +279,10 @@ def _openai(spec: Mapping[str, Any] | None) -> OpenAI | None:
     where = "spec.reasoner.openAI"
     endpoint, model = str(spec.get("endpoint", "")), str(spec.get("model", ""))
     if not endpoint or not model:
-        raise InvalidInput("needs endpoint and model", where=where)
+        raise InvalidInput("needs endpoint and model", location=where)
     timeout = parse_duration(spec.get("timeout", "20s"), f"{where}.timeout", least=1.0)
     if timeout > _LONGEST_ANSWER:
-        raise InvalidInput(f"is out of range: between 1s and {_LONGEST_ANSWER:.0f}s", where=f"{where}.timeout")
+        raise InvalidInput(f"is out of range: between 1s and {_LONGEST_ANSWER:.0f}s", location=f"{where}.timeout")
     return OpenAI(
         endpoint=endpoint,
         model=model,
@@ -301,7 +301,7 @@ def _decryption_keys(source: Mapping[str, Any]) -> str:
     choice(at(decryption, "provider"), ("sops",), "spec.source.decryption.provider")
     name = str(at(decryption, "secretRef", "name", default=""))
     if not name:
-        raise InvalidInput("names no Secret", where="spec.source.decryption.secretRef.name")
+        raise InvalidInput("names no Secret", location="spec.source.decryption.secretRef.name")
     return name
 
 
@@ -331,7 +331,7 @@ def parse_application(manifest: Manifest) -> Application:
     meta, spec = metadata_of(manifest), manifest.get("spec")
     name = str(meta.get("name", ""))
     if not isinstance(spec, dict):
-        raise InvalidInput("must be a mapping", where="spec", subject=f"Application {name}")
+        raise InvalidInput("must be a mapping", location="spec", object=f"Application {name}")
     source, destination = spec.get("source") or {}, spec.get("destination") or {}
     try:
         return Application(
@@ -369,7 +369,10 @@ def parse_application(manifest: Manifest) -> Application:
         )
     except InvalidInput as error:
         raise InvalidInput(
-            error.what, where=error.where, subject=f"Application {meta.get('namespace', '')}/{name}", cure=error.cure
+            error.message,
+            location=error.location,
+            object=f"Application {meta.get('namespace', '')}/{name}",
+            hint=error.hint,
         ) from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"cannot be read: {error}", where="spec", subject=f"Application {name}") from error
+        raise InvalidInput(f"cannot be read: {error}", location="spec", object=f"Application {name}") from error

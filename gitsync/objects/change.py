@@ -10,7 +10,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 
 
 class Action(Enum):
@@ -151,7 +151,7 @@ class Plan:
 class Review:
     """What a person said of exactly one plan; an approval counts ``until`` then, a rejection as long as the plan."""
 
-    by: Person
+    by: User
     approves: bool
     reason: str = ""
     until: datetime | None = None
@@ -165,7 +165,7 @@ class Decision(Enum):
     REFUSED = "refused"
 
 
-class Hold(Enum):
+class HoldReason(Enum):
     """What a plan that is held waits for; the value is the reason in its condition."""
 
     REJECTION = "Rejected"
@@ -180,4 +180,4 @@ class Verdict:
     decision: Decision
     reasons: tuple[str, ...] = ()
     approver: str = ""
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[HoldReason, ...] = ()

@@ -17,7 +17,7 @@ _LONGEST = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class InventoryEntry:
     """What is known of an object in the inventory: the API version it was applied at, and its uid once it has one."""
 
     version: str
@@ -28,7 +28,7 @@ class Held:
 class Inventory:
     """An immutable mapping of refs to what is held; it is written wider before an apply and narrower after a prune."""
 
-    entries: Mapping[ObjectRef, Held] = field(default_factory=dict)
+    entries: Mapping[ObjectRef, InventoryEntry] = field(default_factory=dict)
 
     def __contains__(self, ref: ObjectRef) -> bool:
         return ref in self.entries
@@ -39,12 +39,12 @@ class Inventory:
     def __iter__(self) -> Iterator[ObjectRef]:
         return iter(self.entries)
 
-    def widened(self, entries: Mapping[ObjectRef, Held]) -> Inventory:
+    def widened(self, entries: Mapping[ObjectRef, InventoryEntry]) -> Inventory:
         """Return the inventory with these entries added; a known uid is never forgotten for an unknown one."""
         merged = dict(self.entries)
         for ref, held in entries.items():
             known = merged.get(ref)
-            merged[ref] = Held(held.version, held.uid or (known.uid if known else ""))
+            merged[ref] = InventoryEntry(held.version, held.uid or (known.uid if known else ""))
         return Inventory(merged)
 
     def without(self, refs: Iterable[ObjectRef]) -> Inventory:
@@ -73,7 +73,9 @@ class Inventory:
         entries = json.loads(_unpacked(str(packed))) if packed else status.get("inventory") or ()
         return cls(
             {
-                ObjectRef.from_path(str(entry["id"])): Held(str(entry.get("version", "")), str(entry.get("uid", "")))
+                ObjectRef.from_path(str(entry["id"])): InventoryEntry(
+                    str(entry.get("version", "")), str(entry.get("uid", ""))
+                )
                 for entry in entries
             }
         )

@@ -19,8 +19,8 @@ def parse_duration(text: object, where: str, *, least: float = 0.0) -> float:
     if match is None or not least <= found <= _LONGEST:
         raise InvalidInput(
             f"{text!r} is an invalid duration: between {least:.0f}s and {_LONGEST / 3600:.0f}h",
-            where=where,
-            cure="write it as 30s, 3m or 1h30m",
+            location=where,
+            hint="write it as 30s, 3m or 1h30m",
         )
     return found
 
@@ -36,19 +36,19 @@ def duration(seconds: float) -> str:
 def parse_number(text: object, where: str) -> float:
     """Return the number of a text such as ``0.05``; raise InvalidInput naming the field."""
     if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
-        raise InvalidInput(f"{text!r} is no number in quotes", where=where, cure='write it as "0.05"')
+        raise InvalidInput(f"{text!r} is no number in quotes", location=where, hint='write it as "0.05"')
     return float(text)
 
 
 def choice(value: object, allowed: tuple[str, ...], where: str) -> str:
     """Return a value that is one of those allowed; raise InvalidInput naming the field."""
     if value not in allowed:
-        raise InvalidInput(f"{value!r} is not one of {', '.join(allowed)}", where=where)
+        raise InvalidInput(f"{value!r} is not one of {', '.join(allowed)}", location=where)
     return str(value)
 
 
 def strings(value: object, where: str) -> tuple[str, ...]:
     """Return the texts of a list; raise InvalidInput naming the field."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput("must be a list of strings", where=where)
+        raise InvalidInput("must be a list of strings", location=where)
     return tuple(value)

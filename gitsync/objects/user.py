@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class User:
     """
     Who says so.
 
@@ -16,4 +16,4 @@ class Person:
 
     name: str
     groups: tuple[str, ...] = ()
-    is_known: bool = False
+    is_authenticated: bool = False

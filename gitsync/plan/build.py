@@ -30,7 +30,7 @@ SchemaOf = Callable[[Manifest], Schema | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterState:
     """
     What was observed of the cluster, completely: live objects by ref, and the answers to dry runs.
 
@@ -43,11 +43,11 @@ class Seen:
     claims: Mapping[ObjectRef, str] = field(default_factory=dict)
 
 
-def make_plan(
+def build_plan(
     app: Application,
     revision: str,
     desired: Mapping[ObjectRef, Manifest],
-    seen: Seen,
+    seen: ClusterState,
     inventory: Inventory,
     schema_of: SchemaOf,
     previous: Plan | None = None,
@@ -67,7 +67,7 @@ def make_plan(
     fresh: list[Change] = []
     for ref, manifest in desired.items():
         again = known.get(ref)
-        if again is not None and _is_same(again, manifest, seen, ref):
+        if again is not None and _is_unchanged(again, manifest, seen, ref):
             steps.append(again)
         else:
             fresh += _steps(app, ref, desired, seen, inventory, schema_of)
@@ -76,7 +76,7 @@ def make_plan(
     steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
-        steps = [_resting(step) if step.action is Action.HOOK else step for step in steps]
+        steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]
     ordered = in_order(steps)
     return Plan(
         app.key,
@@ -85,7 +85,7 @@ def make_plan(
         digest(app.key, revision, ordered),
         plan_risk(ordered, app.risk.max_deletes),
         explain(ordered),
-        _rivals(app, ordered, seen.claims),
+        _ownership_conflicts(app, ordered, seen.claims),
     )
 
 
@@ -120,7 +120,9 @@ def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
     return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
 
 
-def _rivals(app: Application, changes: Iterable[Change], claims: Mapping[ObjectRef, str]) -> tuple[str, ...]:
+def _ownership_conflicts(
+    app: Application, changes: Iterable[Change], claims: Mapping[ObjectRef, str]
+) -> tuple[str, ...]:
     """Return a line for each object that another Application declares and already holds."""
     lines = []
     for change in changes:
@@ -130,7 +132,7 @@ def _rivals(app: Application, changes: Iterable[Change], claims: Mapping[ObjectR
     return tuple(lines)
 
 
-def _is_same(again: Change, manifest: Manifest, seen: Seen, ref: ObjectRef) -> bool:
+def _is_unchanged(again: Change, manifest: Manifest, seen: ClusterState, ref: ObjectRef) -> bool:
     """
     Tell whether a step of the last plan still holds: the same declared and the same live object.
 
@@ -153,7 +155,7 @@ def _version(live: Manifest) -> tuple[str, str]:
     return uid_of(live), resource_version_of(live)
 
 
-def _resting(step: Change) -> Change:
+def _skipped(step: Change) -> Change:
     return classify(replace(step, action=Action.NOTHING, reason="runs with the next sync"))
 
 
@@ -161,7 +163,7 @@ def _steps(
     app: Application,
     ref: ObjectRef,
     desired: Mapping[ObjectRef, Manifest],
-    seen: Seen,
+    seen: ClusterState,
     inventory: Inventory,
     schema_of: SchemaOf,
 ) -> Iterable[Change]:
@@ -171,7 +173,7 @@ def _steps(
     live = seen.live.get(ref)
     if options.hooks:
         for phase in options.hooks:
-            rests = _why_it_rests(app, phase, ref, desired)
+            rests = _skip_reason(app, phase, ref, desired)
             yield Change(
                 ref,
                 Action.NOTHING if rests else Action.HOOK,
@@ -198,7 +200,7 @@ def _steps(
         yield _update(app, step, live, options, seen, inventory, schema_of(manifest))
 
 
-def _why_it_rests(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:
+def _skip_reason(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:
     """Return why a hook does not run in this plan, empty when it does."""
     if phase.is_of_deletion is app.is_deleted:
         return ""
@@ -224,7 +226,7 @@ def _update(
     step: Change,
     live: Manifest,
     options: Options,
-    seen: Seen,
+    seen: ClusterState,
     inventory: Inventory,
     schema: Schema | None,
 ) -> Change:
@@ -232,7 +234,7 @@ def _update(
     assert step.desired is not None
     answer = seen.dry_runs.get(step.ref)
     if isinstance(answer, Rejected) and options.force and is_immutable_refusal(answer):
-        return replace(step, action=Action.REPLACE, reason=f"cannot be changed in place: {answer.what}")
+        return replace(step, action=Action.REPLACE, reason=f"cannot be changed in place: {answer.message}")
     if isinstance(answer, dict):
         drift = compare_objects(answer, live, schema)
     else:
@@ -257,7 +259,7 @@ def _update(
 
 def is_immutable_refusal(error: Rejected) -> bool:
     """Tell whether the API server refused because a field of an existing object cannot be changed."""
-    text = error.what.lower()
+    text = error.message.lower()
     return error.code == 422 and any(
         words in text for words in ("immutable", "forbidden: updates to", "may not change")
     )

@@ -19,7 +19,7 @@ from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.plan.equality import is_empty, same_value
-from gitsync.plan.fast_match import is_settled
+from gitsync.plan.fast_match import matches_exactly
 from gitsync.plan.field_owners import Owners, applied_fields, node_at, owners_of
 from gitsync.plan.list_keys import indexed
 
@@ -74,11 +74,11 @@ def find_drift(
     """
     known = schema or DEDUCED
     applied = _last_applied(live, known) if three_way else applied_fields(live, manager)
-    if applied is not None and is_settled(known, desired, live, applied):
+    if applied is not None and matches_exactly(known, desired, live, applied):
         return IN_SYNC
     declared = declared_fields(desired, known)
     owners = owners_of(live, manager)
-    walk = _Walk(replace(owners, ours=applied or MEMBER, others=MEMBER) if three_way else owners)
+    walk = _Comparer(replace(owners, ours=applied or MEMBER, others=MEMBER) if three_way else owners)
     walk.object(known, desired, live)
     return Drift(tuple(walk.found), tuple(walk.paths), applied == declared, certain=schema is not None and walk.certain)
 
@@ -96,7 +96,7 @@ def compare_objects(
 
     ``owned_only`` leaves out what the manager does not own in the answer, such as the work of mutating webhooks.
     """
-    walk = _Walk(owners_of(live, manager), whole=True)
+    walk = _Comparer(owners_of(live, manager), whole=True)
     walk.object(schema or DEDUCED, answer, live)
     found = list(zip(walk.found, walk.paths, strict=True))
     applied = applied_fields(answer, manager)
@@ -118,7 +118,7 @@ def undeclared(
 
     Fields of another manager are foreign; those of nobody are what the API server filled in.
     """
-    walk = _Walk(owners_of(live, manager), whole=True)
+    walk = _Comparer(owners_of(live, manager), whole=True)
     walk.object(schema or DEDUCED, desired, live)
     return tuple(
         replace(difference, kind=Difference.FOREIGN if difference.owners else Difference.DEFAULTED)
@@ -155,12 +155,12 @@ def declared_fields(desired: Manifest, schema: Schema) -> Node | None:
     return {**kept, "f:metadata": metadata} if metadata else kept
 
 
-class _Walk:
+class _Comparer:
     """One comparison: what was found, and who owns what; ``whole``: what only live has is always a difference."""
 
     def __init__(self, owners: Owners, *, whole: bool = False) -> None:
         self.owners = owners
-        self.whole = whole
+        self.include_unowned = whole
         self.found: list[FieldDifference] = []
         self.paths: list[Path] = []
         self.certain = True
@@ -181,7 +181,7 @@ class _Walk:
         elif type(desired) is list and type(live) is list and schema.is_list and schema.list_type != "atomic":
             self.list(schema, desired, live, path, pointer)
         elif not same_value(schema, desired, live):
-            self.differ(Difference.CHANGED, path, pointer, desired, live)
+            self.record(Difference.CHANGED, path, pointer, desired, live)
 
     def map(self, schema: Schema, desired: dict[str, Any], live: dict[str, Any], path: Path, pointer: str) -> None:
         """Compare two maps member by member; members that only live has count where we alone own them."""
@@ -191,26 +191,32 @@ class _Walk:
             if live.get(name) is not None:
                 self.value(below, value, live[name], here, there)
             elif not (
-                is_empty(below, value) or (name in live and same_value(below, value, None)) or self.unsaid(value, here)
+                is_empty(below, value)
+                or (name in live and same_value(below, value, None))
+                or self.is_dropped_zero(value, here)
             ):
-                self.differ(Difference.GONE, here, there, value, ABSENT)
-        node = dict.fromkeys(f"f:{name}" for name in live) if self.whole else node_at(self.owners.ours, path) or MEMBER
+                self.record(Difference.GONE, here, there, value, ABSENT)
+        node = (
+            dict.fromkeys(f"f:{name}" for name in live)
+            if self.include_unowned
+            else node_at(self.owners.ours, path) or MEMBER
+        )
         for element in node:
             name = element[2:]
             if element[:2] == "f:" and name not in desired and name in live:
                 below = schema.fields[name] or DEDUCED
-                self.given_up(below, live[name], (*path, element), f"{pointer}/{_escape(name)}")
+                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{_escape(name)}")
 
-    def unsaid(self, value: Any, path: Path) -> bool:
+    def is_dropped_zero(self, value: Any, path: Path) -> bool:
         """Tell whether a zero was applied that the API server does not store; whoever removes it takes it from us."""
-        return not self.whole and value in (False, 0, "") and node_at(self.owners.ours, path) is not None
+        return not self.include_unowned and value in (False, 0, "") and node_at(self.owners.ours, path) is not None
 
     def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
         """Compare two keyed lists or sets item by item, and the order of the items that both have."""
         want, have = indexed(schema, desired), indexed(schema, live)
         if want is None or have is None:
             if not same_value(schema, desired, live):
-                self.differ(Difference.CHANGED, path, pointer, desired, live)
+                self.record(Difference.CHANGED, path, pointer, desired, live)
             return
         for element, (index, value) in want.items():
             if element in have:
@@ -218,30 +224,30 @@ class _Walk:
                     schema.items or DEDUCED, value, have[element][1], (*path, element), f"{pointer}/{have[element][0]}"
                 )
             else:
-                self.differ(Difference.GONE, (*path, element), f"{pointer}/{index}", value, ABSENT)
-        node = have if self.whole else node_at(self.owners.ours, path) or MEMBER
+                self.record(Difference.GONE, (*path, element), f"{pointer}/{index}", value, ABSENT)
+        node = have if self.include_unowned else node_at(self.owners.ours, path) or MEMBER
         for element in node:
             if element in have and element not in want:
                 index, value = have[element]
-                self.given_up(schema.items or DEDUCED, value, (*path, element), f"{pointer}/{index}")
+                self.removed_by_apply(schema.items or DEDUCED, value, (*path, element), f"{pointer}/{index}")
         order, live_order = [e for e in want if e in have], [e for e in have if e in want]
         if order != live_order:
-            self.differ(Difference.ORDER, path, pointer, [_key(e) for e in order], [_key(e) for e in live_order])
+            self.record(Difference.ORDER, path, pointer, [_key(e) for e in order], [_key(e) for e in live_order])
 
-    def given_up(self, schema: Schema, live: Any, path: Path, pointer: str) -> None:
+    def removed_by_apply(self, schema: Schema, live: Any, path: Path, pointer: str) -> None:
         """Record what applying removes of a member that Git no longer declares: what no other manager owns."""
         if is_empty(schema, live):
             return
         ours, others = node_at(self.owners.ours, path), node_at(self.owners.others, path)
-        if self.whole or (others is None and ours is not None and _is_all_ours(ours, live)):
-            self.differ(Difference.EXTRA, path, pointer, ABSENT, live)
+        if self.include_unowned or (others is None and ours is not None and _is_all_ours(ours, live)):
+            self.record(Difference.EXTRA, path, pointer, ABSENT, live)
             return
         if type(live) is dict and not schema.map_atomic:
             self.map(schema, {}, live, path, pointer)
         elif type(live) is list and schema.list_type != "atomic":
             self.list(schema, [], live, path, pointer)
 
-    def is_remade(self, desired: Any, path: Path) -> bool:
+    def may_be_rewritten(self, desired: Any, path: Path) -> bool:
         """
         Tell whether the API server may make something else of a value, or change others with it.
 
@@ -249,12 +255,12 @@ class _Walk:
         """
         return node_at(self.owners.others, path) is None or isinstance(desired, dict | list) or path[-1] in _SWITCHES
 
-    def differ(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
+    def record(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
         """Record one difference with its owners."""
         owners = self.owners.of(path) if live is not ABSENT else ()
         if (
             kind is Difference.EXTRA
-            or (kind is Difference.CHANGED and self.is_remade(desired, path))
+            or (kind is Difference.CHANGED and self.may_be_rewritten(desired, path))
             or (kind is Difference.GONE and not desired)
         ):
             # What we give up may get its default back, and what is empty may not be stored at all.

@@ -14,7 +14,7 @@ _PLAIN: Final = frozenset({str, int, float, bool})
 _NOT_OWNED: Final = frozenset({"name", "namespace"})
 
 
-def is_settled(schema: Schema, desired: Manifest, live: Manifest, applied: Node) -> bool:
+def matches_exactly(schema: Schema, desired: Manifest, live: Manifest, applied: Node) -> bool:
     """
     Tell whether nothing has to be looked at closely: one pass over what is declared, and no list or set is built.
 

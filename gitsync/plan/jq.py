@@ -134,6 +134,6 @@ def _at(value: Any, path: Concrete) -> Any:
 def _refusal(expression: str) -> InvalidInput:
     return InvalidInput(
         f"the path {expression[:80]!r} is not understood",
-        where="spec.sync.ignoreDifferences",
-        cure='use members, [], [0] and select(.name == "text")',
+        location="spec.sync.ignoreDifferences",
+        hint='use members, [], [0] and select(.name == "text")',
     )

@@ -19,7 +19,7 @@ _SERVER_METADATA = frozenset(
 _NESTED_LISTS = 10
 
 
-class Placed(NamedTuple):
+class PreparedObject(NamedTuple):
     """What was made of a manifest, for one application."""
 
     manifest: Manifest
@@ -33,7 +33,7 @@ def desired_objects(
     app: Application,
     manifests: Iterable[Manifest],
     is_namespaced: Callable[[GroupKind], bool],
-    before: dict[int, Placed] | None = None,
+    before: dict[int, PreparedObject] | None = None,
 ) -> dict[ObjectRef, Manifest]:
     """
     Return what the Application declares, by ref, ready to be compared and applied.
@@ -52,7 +52,7 @@ def desired_objects(
         if one is None or one.is_namespaced is not is_namespaced(one.of):
             one = _placed(app, manifest, is_namespaced)
         if one.ref in objects:
-            raise InvalidInput("is declared twice", subject=str(one.ref), cure="remove or rename one of them")
+            raise InvalidInput("is declared twice", object=str(one.ref), hint="remove or rename one of them")
         objects[one.ref] = one.object
         now[id(manifest)] = one
     if before is not None:
@@ -68,18 +68,18 @@ def _unpacked(manifests: Iterable[Manifest], depth: int) -> Iterator[Manifest]:
         if not str(manifest.get("kind") or "").endswith("List") or not isinstance(items, list):
             yield manifest
         elif depth >= _NESTED_LISTS or not all(isinstance(item, dict) for item in items):
-            raise InvalidInput("holds what is no object", subject=str(ref_of(manifest)), cure="write the objects out")
+            raise InvalidInput("holds what is no object", object=str(ref_of(manifest)), hint="write the objects out")
         else:
             yield from _unpacked(items, depth + 1)
 
 
-def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[GroupKind], bool]) -> Placed:
+def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[GroupKind], bool]) -> PreparedObject:
     of = GroupKind(group_of(str(manifest.get("apiVersion") or "")), str(manifest.get("kind") or ""))
     placed = _in_namespace(app, manifest) if (namespaced := is_namespaced(of)) else _without_namespace(manifest)
     ref = ref_of(placed)
     if not ref.kind or not ref.name or not placed.get("apiVersion"):
-        raise InvalidInput("has no apiVersion, kind or metadata.name", subject=str(ref))
-    return Placed(manifest, of, namespaced, ref, marked(app, ref, declared(placed)))
+        raise InvalidInput("has no apiVersion, kind or metadata.name", object=str(ref))
+    return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, declared(placed)))
 
 
 def _in_namespace(app: Application, manifest: Manifest) -> Manifest:
@@ -112,12 +112,12 @@ def encode_string_data(secret: Manifest) -> Manifest:
     if not texts:
         return result
     if not isinstance(texts, dict):
-        raise InvalidInput("stringData must be a mapping of strings", subject=str(ref_of(secret)))
+        raise InvalidInput("stringData must be a mapping of strings", object=str(ref_of(secret)))
     encoded = {}
     for key, text in texts.items():
         if not isinstance(text, str | None):
             raise InvalidInput(
-                f"stringData.{key} must be a string", subject=str(ref_of(secret)), cure="put the value in quotes"
+                f"stringData.{key} must be a string", object=str(ref_of(secret)), hint="put the value in quotes"
             )
         encoded[key] = base64.b64encode((text or "").encode()).decode()
     return {**result, "data": {**(secret.get("data") or {}), **encoded}}

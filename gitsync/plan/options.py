@@ -204,8 +204,8 @@ class _Reader:
     def _refuse(self, key: str, expected: str) -> InvalidInput:
         return InvalidInput(
             f"annotation {key}: {self.annotations[key]!r} is invalid",
-            subject=self.subject,
-            cure=f"write {expected}",
+            object=self.subject,
+            hint=f"write {expected}",
         )
 
     def _wave(self) -> int:

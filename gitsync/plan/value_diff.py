@@ -24,7 +24,7 @@ _REMOVED = ("dictionary_item_removed", "iterable_item_removed", "attribute_remov
 
 
 @dataclass(frozen=True, slots=True)
-class InnerChange:
+class NestedChange:
     """One place inside a value: its path below the value, and both sides; ABSENT where a side has nothing there."""
 
     path: str
@@ -40,14 +40,14 @@ class Line:
     text: str
 
 
-def changes_in(difference: FieldDifference, live: Manifest | None) -> tuple[InnerChange, ...]:
+def changes_in(difference: FieldDifference, live: Manifest | None) -> tuple[NestedChange, ...]:
     """Return where the two sides of a difference differ inside; empty where only the order does."""
     if difference.kind is Difference.ORDER or difference.live is ABSENT or difference.desired is ABSENT:
         return ()
     return inner_changes(difference.live, difference.desired, _schema_at(live or {}, difference.pointer))
 
 
-def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[InnerChange, ...]:
+def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[NestedChange, ...]:
     """
     Return where two containers differ inside, at most 40 places; texts of JSON count as what they hold.
 
@@ -117,13 +117,13 @@ def _size(value: Any) -> int:
     return size
 
 
-def _changes(live: Any, desired: Any) -> Iterator[InnerChange]:
+def _changes(live: Any, desired: Any) -> Iterator[NestedChange]:
     from deepdiff import DeepDiff  # late: it takes longer to load than most diffs to show
 
     found = DeepDiff(live, desired, view="tree", threshold_to_diff_deeper=0)
     for kind, levels in found.items():
         for level in levels:
-            yield InnerChange(
+            yield NestedChange(
                 path=_path(level.path(output_format="list")),
                 live=ABSENT if kind in _ADDED else level.t1,
                 desired=ABSENT if kind in _REMOVED else level.t2,

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, select, update
 
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.record.serialization import GENESIS, audit_body, audit_record, link
+from gitsync.record.serialization import GENESIS, audit_body, audit_record, link_hash
 from gitsync.record.tables import AUDIT, CHAIN
 
-LINK = (AUDIT.c.id, AUDIT.c.body, AUDIT.c.previous, AUDIT.c.hash)
+AUDIT_COLUMNS = (AUDIT.c.id, AUDIT.c.body, AUDIT.c.previous, AUDIT.c.hash)
 TRIM = "trim"
 """The action of a link that says up to which one older ones were cut off."""
 
@@ -31,7 +31,7 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> None:
     rows = []
     for record, body in bodies:
         length += 1
-        previous, head = head, link(head, length, body)
+        previous, head = head, link_hash(head, length, body)
         rows.append(
             {
                 "id": length,
@@ -68,7 +68,7 @@ def unfinished(connection: Connection) -> tuple[AuditRecord, ...]:
             done.c.outcome != Outcome.INTENDED.value,
         )
     )
-    query = select(*LINK).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~followed).order_by(AUDIT.c.id)
+    query = select(*AUDIT_COLUMNS).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~followed).order_by(AUDIT.c.id)
     return tuple(record_of(row) for row in connection.execute(query))
 
 
@@ -82,7 +82,7 @@ def trim(connection: Connection, before: datetime, now: datetime) -> int:
     end = min(_first_since(connection, int(first), length, before), open_intents[0].id if open_intents else length + 1)
     if end <= first:
         return 0
-    last = record_of(connection.execute(select(*LINK).where(AUDIT.c.id == end - 1)).one())
+    last = record_of(connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == end - 1)).one())
     connection.execute(delete(AUDIT).where(AUDIT.c.id < end))
     message = f"records up to {last.id} are older than {before:%Y-%m-%d} and were dropped"
     details = {"through": last.id, "hash": last.hash}
@@ -95,7 +95,7 @@ def _first_since(connection: Connection, low: int, length: int, time: datetime) 
     high = length + 1
     while low < high:
         middle = (low + high) // 2
-        row = connection.execute(select(*LINK).where(AUDIT.c.id == middle)).first()
+        row = connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == middle)).first()
         if row is not None and record_of(row).timestamp < time:
             low = middle + 1
         else:
@@ -108,13 +108,13 @@ def broken(connection: Connection) -> Iterator[str]:
     length, head = connection.execute(select(CHAIN.c.length, CHAIN.c.head)).one()
     cut = _cut(connection)
     expected, previous_hash = int(cut.get("through", 0)) + 1, str(cut.get("hash", GENESIS))
-    rows = connection.execution_options(yield_per=1000).execute(select(*LINK).order_by(AUDIT.c.id))
+    rows = connection.execution_options(yield_per=1000).execute(select(*AUDIT_COLUMNS).order_by(AUDIT.c.id))
     for id, body, previous, hash in rows:
         if id != expected:
             yield f"audit record {expected} is missing" + (f" (up to {id - 1})" if id - expected > 1 else "")
         elif previous != previous_hash:
             yield f"audit record {id} does not follow the one before it"
-        if link(previous, id, body) != hash:
+        if link_hash(previous, id, body) != hash:
             yield f"audit record {id} was changed"
         expected, previous_hash = id + 1, hash
     if expected - 1 != length:
@@ -125,6 +125,6 @@ def broken(connection: Connection) -> Iterator[str]:
 
 def _cut(connection: Connection) -> Mapping[str, Any]:
     """Return up to which link, and with which hash, older ones were cut off, as the chain itself says."""
-    query = select(*LINK).where(AUDIT.c.action == TRIM).order_by(AUDIT.c.id.desc()).limit(1)
+    query = select(*AUDIT_COLUMNS).where(AUDIT.c.action == TRIM).order_by(AUDIT.c.id.desc()).limit(1)
     row = connection.execute(query).first()
     return record_of(row).details if row is not None else {}

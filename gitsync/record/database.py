@@ -70,8 +70,8 @@ class Database:
             cause = getattr(error, "orig", None) or error
             raise RecordUnavailable(
                 f"the history database cannot be used: {cause}",
-                where=self.url.get_backend_name(),
-                cure="is its disk full, or the server away? Nothing is applied meanwhile",
+                location=self.url.get_backend_name(),
+                hint="is its disk full, or the server away? Nothing is applied meanwhile",
             ) from error
 
     def close(self) -> None:

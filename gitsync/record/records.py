@@ -11,9 +11,9 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, f
 
 from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.ports import Advice
-from gitsync.record.audit_chain import LINK, append, broken, record_of, trim, unfinished
+from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, record_of, trim, unfinished
 from gitsync.record.database import Database
 from gitsync.record.metrics import count
 from gitsync.record.serialization import history_body, history_record
@@ -79,7 +79,7 @@ class SqlRecords:
         before: int = 0,
     ) -> tuple[AuditRecord, ...]:
         """Return audit records, newest first; an empty filter lets all pass."""
-        query = select(*LINK).order_by(AUDIT.c.id.desc()).limit(limit)
+        query = select(*AUDIT_COLUMNS).order_by(AUDIT.c.id.desc()).limit(limit)
         for column, wanted in (
             (AUDIT.c.application, application),
             (AUDIT.c.sync, sync),
@@ -97,7 +97,7 @@ class SqlRecords:
         """Yield the chain of one application or of all, oldest first, a batch in memory at a time."""
         last = 0
         while True:
-            query = select(*LINK).where(AUDIT.c.id > last).order_by(AUDIT.c.id).limit(batch)
+            query = select(*AUDIT_COLUMNS).where(AUDIT.c.id > last).order_by(AUDIT.c.id).limit(batch)
             if application:
                 query = query.where(AUDIT.c.application == application)
             with self._database.reading() as connection:
@@ -125,7 +125,7 @@ class SqlRecords:
             row = connection.execute(select(REVIEWS).where(_plan(REVIEWS, application, digest))).first()
             if row is None or (row.approves and (row.until <= _stamp(now) or _is_used(connection, row.sync, sync))):
                 return None
-        by = Person(row.reviewer, tuple(orjson.loads(row.groups)), bool(row.is_known))
+        by = User(row.reviewer, tuple(orjson.loads(row.groups)), bool(row.is_known))
         return Review(by, bool(row.approves), row.reason, datetime.fromisoformat(row.until) if row.until else None)
 
     def end_approval(self, application: str, digest: str) -> None:
@@ -180,7 +180,7 @@ def _row(review: Review) -> dict[str, str | int]:
         "approves": int(review.approves),
         "reviewer": review.by.name,
         "groups": orjson.dumps(review.by.groups).decode(),
-        "is_known": int(review.by.is_known),
+        "is_known": int(review.by.is_authenticated),
         "reason": review.reason,
         "until": _stamp(review.until) if review.until else "",
         "sync": "",

@@ -72,6 +72,6 @@ def audit_record(id: int, body: str, previous: str, hash: str) -> AuditRecord:
     return replace(AuditRecord(**members), id=id, previous=previous, hash=hash)
 
 
-def link(previous: str, id: int, body: str) -> str:
+def link_hash(previous: str, id: int, body: str) -> str:
     """Return the hash of one link: SHA-256 over the hash before it, its number and its body."""
     return hashlib.sha256(f"{previous}\n{id}\n{body}".encode()).hexdigest()

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
-from gitsync.render.build_cache import Steps
-from gitsync.render.errors import Noting
+from gitsync.render.build_cache import CachedSteps
+from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize import transformers
 from gitsync.render.kustomize.accumulate import Accumulator, accumulate
-from gitsync.render.kustomize.build_context import Session
+from gitsync.render.kustomize.build_context import BuildContext
 from gitsync.render.kustomize.build_metadata import MANAGED_BY, annotate
 from gitsync.render.kustomize.files import Files, ParseCache
-from gitsync.render.kustomize.internal_annotations import NOTES
+from gitsync.render.kustomize.internal_annotations import INTERNAL
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.kustomize.order import in_order
@@ -27,7 +27,7 @@ from gitsync.render.kustomize.references import fix_references
 from gitsync.render.kustomize.stages import METADATA_LABELS
 from gitsync.render.kustomize.variables import resolve_variables
 from gitsync.render.plain import plain_resources
-from gitsync.render.provenance.recorder import BUILD, History, Recorder, Text, Told
+from gitsync.render.provenance.recorder import BUILD_STEP, History, Recorder, SourceFile, StepSource
 from gitsync.render.resources.resource import Id, Origin, Resource
 from gitsync.render.yaml.scalar_types import is_plain, plain
 
@@ -76,29 +76,29 @@ def build(
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
         kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
-        raise kind(f"the path {path or '.'} {what}", cure="correct the path of the application")
+        raise kind(f"the path {path or '.'} {what}", hint="correct the path of the application")
     looks_at_steps = recorder is not None or faults is not None
-    steps = Steps(cache.memo(f"{folder} as {renderer}") if cache is not None and not looks_at_steps else None)
+    steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not looks_at_steps else None)
     loader = Loader(files, folder, is_restricted=load_restrictions)
     kustomization = loader.kustomization() if renderer != "Plain" else None
     if kustomization is None:
         if renderer == "Kustomize":
             raise InvalidInput(
-                f"the folder has none of {', '.join(FILE_NAMES)}", where=path or ".", cure="add a kustomization.yaml"
+                f"the folder has none of {', '.join(FILE_NAMES)}", location=path or ".", hint="add a kustomization.yaml"
             )
-        resources = plain_resources(files, loader, folder, Noting(faults))
+        resources = plain_resources(files, loader, folder, ErrorCollector(faults))
         if recorder:
             for resource in resources:
                 file, document = resource.origin
-                recorder.start(resource, "manifest", Text(file, files.read(file), document))
+                recorder.start(resource, "manifest", SourceFile(file, files.read(file), document))
         return _result(files, resources, steps, recorder=recorder)
-    session = Session(kustomization, recorder, Noting(faults), steps)
+    session = BuildContext(kustomization, recorder, ErrorCollector(faults), steps)
     session.use_schema(loader, kustomization)
     made = Accumulator()
     try:
         accumulate(session, loader, kustomization, made)
     except EmptyRender as error:  # a base is empty, which is a mistake and no word about all objects
-        raise InvalidInput(error.what, where=error.where, cure=error.cure) from error
+        raise InvalidInput(error.message, location=error.location, hint=error.hint) from error
     resources = made.resources
     if faults:
         return _result(files, resources, steps, recorder=recorder)
@@ -130,13 +130,13 @@ class _Finish:
     def __call__(self, step: str, act: Callable[[], None]) -> None:
         act()
         if self._recorder:
-            self._recorder.after(step, Told(BUILD), self._resources)
+            self._recorder.after(step, StepSource(BUILD_STEP), self._resources)
 
 
 def _result(
     files: Files,
     resources: Sequence[Resource],
-    steps: Steps,
+    steps: CachedSteps,
     build_metadata: frozenset[str] = frozenset(),
     warnings: tuple[str, ...] = (),
     recorder: Recorder | None = None,
@@ -161,9 +161,9 @@ def _refuse_nameless(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
         if not one.name or not one.gvk.kind:
             raise InvalidInput(
                 "after all patches the object has no kind or no name",
-                where=resource.origin.file,
-                subject=f"{one.gvk.kind} {one.name}".strip(),
-                cure="correct the patch that removes it",
+                location=resource.origin.file,
+                object=f"{one.gvk.kind} {one.name}".strip(),
+                hint="correct the patch that removes it",
             )
 
 
@@ -176,9 +176,9 @@ def _refuse_twins(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
         if other is not resource:
             raise InvalidInput(
                 f"two objects have become the same: one from {other.origin.file}, one from {resource.origin.file}",
-                where=resource.origin.file,
-                subject=str(one),
-                cure="correct the patch or transformer that renames one of them",
+                location=resource.origin.file,
+                object=str(one),
+                hint="correct the patch or transformer that renames one of them",
             )
 
 
@@ -192,7 +192,7 @@ def _finish(resource: Resource, wanted: frozenset[str]) -> None:
     """Leave the annotations that Kustomize leaves: no notes of its own, and no empty mapping."""
     annotations = (resource.manifest.get("metadata") or {}).get("annotations", _ABSENT)
     if annotations is not _ABSENT:
-        kept = {key: value for key, value in resource.labels("annotations").items() if key not in NOTES}
+        kept = {key: value for key, value in resource.labels("annotations").items() if key not in INTERNAL}
         if kept != annotations:
             resource.editable["metadata"]["annotations"] = kept
         if not kept:

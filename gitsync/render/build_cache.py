@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from gitsync.render.resources.resource import Known, Resource
+from gitsync.render.resources.resource import Resource, ResourceVersion
 from gitsync.render.yaml.scalar_types import text_of
 
 Act: TypeAlias = Callable[[Sequence[Resource]], None]
-Table: TypeAlias = dict[Known, Any]
+Table: TypeAlias = dict[ResourceVersion, Any]
 
 
-class Memo:
+class BuildCache:
     """
     What builds of one folder remember: what the last one that succeeded made or took over, and nothing older.
 
@@ -29,10 +29,10 @@ class Memo:
         self.tables: dict[Hashable, Table] = {}
 
 
-class Steps:
+class CachedSteps:
     """The steps of one build, which take over what a memo, where there is one, has of the last build."""
 
-    def __init__(self, memo: Memo | None) -> None:
+    def __init__(self, memo: BuildCache | None) -> None:
         self._memo = memo
         self._now: dict[Hashable, Table] = {}
 
@@ -65,26 +65,26 @@ class Steps:
             act(resources if isinstance(resources, list) else list(resources))
             return
         last, now = self.tables(key)
-        anew: list[tuple[Resource, Known | None]] = []
+        uncached: list[tuple[Resource, ResourceVersion | None]] = []
         for resource in resources:
             known = resource.known
             made = known and (now.get(known) or last.get(known))
             if known and made:
                 now[known] = made
                 if made is not known:
-                    resource.become(made)
+                    resource.restore(made)
             else:
-                anew.append((resource, known))
-        act([resource for resource, _ in anew])
-        for resource, known in anew:
+                uncached.append((resource, known))
+        act([resource for resource, _ in uncached])
+        for resource, known in uncached:
             if known is not None:
-                now[known] = resource.freeze()
+                now[known] = resource.snapshot()
 
 
-def told(value: Any) -> Hashable:
+def hashable(value: Any) -> Hashable:
     """Return what a configuration says, in a form that is equal only for equal values of equal types and order."""
     if isinstance(value, dict):
-        return dict, *((told(key), told(item)) for key, item in value.items())
+        return dict, *((hashable(key), hashable(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return list, *map(told, value)
+        return list, *map(hashable, value)
     return type(value), text_of(value)

@@ -8,22 +8,22 @@ from types import TracebackType
 from gitsync.errors import InvalidInput
 
 
-class Several(InvalidInput):
+class MultipleErrors(InvalidInput):
     """Several things are wrong in one file; the line is that of the first, ``all`` holds each."""
 
     def __init__(self, faults: Sequence[InvalidInput]) -> None:
         first = faults[0]
-        super().__init__(first.what, where=first.where, subject=first.subject, cure=first.cure)
+        super().__init__(first.message, location=first.location, object=first.object, hint=first.hint)
         self.all = tuple(faults)
 
 
-def refuse(faults: Sequence[InvalidInput]) -> None:
+def raise_all(faults: Sequence[InvalidInput]) -> None:
     """Raise what was found, if anything."""
     if faults:
-        raise faults[0] if len(faults) == 1 else Several(faults)
+        raise faults[0] if len(faults) == 1 else MultipleErrors(faults)
 
 
-class Noting:
+class ErrorCollector:
     """
     Surround a part of a build that can be refused without the parts beside it.
 
@@ -42,5 +42,5 @@ class Noting:
         """End the part, and say whether to go on."""
         if self.found is None or not isinstance(error, InvalidInput):
             return False
-        self.found += error.all if isinstance(error, Several) else (error,)
+        self.found += error.all if isinstance(error, MultipleErrors) else (error,)
         return True

@@ -7,7 +7,7 @@ from typing import Final
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.tree import Entry
-from gitsync.render.errors import Noting
+from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.files import Files, join
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.resources.resource import Id, Resource
@@ -16,7 +16,7 @@ from gitsync.render.resources.scopes import Scopes
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
-def plain_resources(files: Files, loader: Loader, folder: str, noting: Noting) -> list[Resource]:
+def plain_resources(files: Files, loader: Loader, folder: str, noting: ErrorCollector) -> list[Resource]:
     """Return the objects of all manifests in and below a folder, in the order of their paths."""
     scopes = Scopes()
     found: dict[Id, Resource] = {}
@@ -28,15 +28,15 @@ def plain_resources(files: Files, loader: Loader, folder: str, noting: Noting) -
                 if other is not resource:
                     raise InvalidInput(
                         f"the object is already in {other.origin.file}",
-                        where=path,
-                        subject=str(one),
-                        cure="remove one of them",
+                        location=path,
+                        object=str(one),
+                        hint="remove one of them",
                     )
     if not found and not noting.found:
         raise EmptyRender(
             "the folder has neither a kustomization file nor manifests",
-            where=folder or ".",
-            cure="correct the path of the application",
+            location=folder or ".",
+            hint="correct the path of the application",
         )
     return list(found.values())
 

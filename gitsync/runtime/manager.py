@@ -9,7 +9,7 @@ from typing import Protocol
 _log = logging.getLogger(__name__)
 
 
-class Part(Protocol):
+class Runnable(Protocol):
     """Something that runs beside others."""
 
     def start(self) -> None:
@@ -24,9 +24,9 @@ class Part(Protocol):
 class Manager:
     """Run parts: when one fails to start, those before it are stopped again and the failure is raised."""
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[Runnable]) -> None:
         self._parts = parts
-        self._started: list[Part] = []
+        self._started: list[Runnable] = []
 
     def start(self) -> None:
         """Start the parts in order."""

@@ -30,7 +30,7 @@ from gitsync.errors import Conflict, GitsyncError
 
 _log = logging.getLogger(__name__)
 
-View = tuple[str, ...]
+MemberSet = tuple[str, ...]
 """The members that one member goes by, sorted; the empty one claims nothing."""
 _DEADLINE, _PERIOD = 2 / 3, 2 / 15
 """How long a lease counts after its renewal, and how often it is renewed, in parts of its duration."""
@@ -42,7 +42,7 @@ class MemberLease:
 
     holder: str
     renewal: str
-    view: View
+    published_members: MemberSet
 
 
 class MemberStore(Protocol):
@@ -52,7 +52,7 @@ class MemberStore(Protocol):
         """Return the leases as they are now."""
         ...
 
-    def put(self, seen: MemberLease | None, holder: str, view: View, seconds: float) -> MemberLease:
+    def put(self, seen: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
         """Write a member's lease if it is still the one that was seen; raise Conflict otherwise."""
         ...
 
@@ -61,7 +61,7 @@ class MemberStore(Protocol):
         ...
 
 
-class Members:
+class Membership:
     """
     Take part, and say which keys are ours; see the module for what it promises.
 
@@ -87,7 +87,7 @@ class Members:
         self._lock = threading.Lock()
         self._mine: MemberLease | None = None
         self._renewed = float("-inf")
-        self._views: tuple[View, ...] = ((),)
+        self._views: tuple[MemberSet, ...] = ((),)
         self._others: tuple[MemberLease, ...] = ()
         self._at_work: Counter[str] = Counter()
         self._seen: dict[str, tuple[str, float]] = {}
@@ -101,13 +101,13 @@ class Members:
         """Whether our lease was renewed lately enough."""
         return self._monotonic() - self._renewed < self._duration * _DEADLINE
 
-    def holds(self, key: str) -> bool:
+    def owns(self, key: str) -> bool:
         """Whether a key is ours now."""
         with self._lock:
             return self._holds(key)
 
     @contextmanager
-    def working(self, key: str) -> Iterator[bool]:
+    def claim(self, key: str) -> Iterator[bool]:
         """Enter the work on a key: False inside when it is not ours; while inside, nobody else gets it."""
         with self._lock:
             is_ours = self._holds(key)
@@ -130,7 +130,7 @@ class Members:
         if self._thread.is_alive():
             self._thread.join(self._duration)
         mine, self._mine = self._mine, None
-        self._leave()
+        self._release()
         if mine is not None:
             try:
                 self._store.remove(mine)
@@ -143,28 +143,28 @@ class Members:
         try:
             is_moving = self._step()
         except Conflict as error:
-            self._leave()
+            self._release()
             problem = f"lost our Lease: {error}"
         except GitsyncError as error:
             problem = f"cannot renew our Lease: {error}"
         if problem != self._problem:
             _log.log(logging.WARNING if problem else logging.INFO, problem or "our Lease is renewed again")
         self._problem = problem
-        self._tell()
+        self._notify()
         return is_moving
 
     def _step(self) -> bool:
         began = self._monotonic()
         if not self.may_write:
-            self._leave()
+            self._release()
             if self._at_work:  # begun before a pause: it must find that it may not write, and end
                 return False
         leases = self._store.all()
         before, self._mine = self._mine, next((lease for lease in leases if lease.holder == self._identity), None)
         if before is not None and self._mine is None:
             raise Conflict("another replica took this one for gone")
-        live = self._live(leases, began)
-        published = self._mine.view if self._mine is not None else ()
+        live = self._live_leases(leases, began)
+        published = self._mine.published_members if self._mine is not None else ()
         wanted = tuple(sorted({self._identity, *(lease.holder for lease in live)}))
         with self._lock:
             if wanted == published:
@@ -177,7 +177,7 @@ class Members:
         self._renewed = began
         return view != published
 
-    def _live(self, leases: Iterable[MemberLease], now: float) -> tuple[MemberLease, ...]:
+    def _live_leases(self, leases: Iterable[MemberLease], now: float) -> tuple[MemberLease, ...]:
         """Return the leases of the others that are still renewed, and remove those that are not any more."""
         others = [lease for lease in leases if lease.holder != self._identity]
         known, self._seen = self._seen, {}
@@ -191,7 +191,7 @@ class Members:
                 self._store.remove(lease)
         return tuple(live)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         """Hold nothing."""
         with self._lock:
             self._renewed = float("-inf")
@@ -201,11 +201,11 @@ class Members:
         return (
             self.may_write
             and all(owner(view, key) == self._identity for view in self._views)
-            and all(owner(other.view, key) != other.holder for other in self._others)
+            and all(owner(other.published_members, key) != other.holder for other in self._others)
         )
 
-    def _tell(self) -> None:
-        others = tuple((other.holder, other.view) for other in self._others)
+    def _notify(self) -> None:
+        others = tuple((other.holder, other.published_members) for other in self._others)
         state = (self._views, others, self.may_write)
         if state != self._told:
             self._told = state
@@ -217,6 +217,6 @@ class Members:
                 self._stop.wait(self._duration * _PERIOD * (1 - 0.2 * self._random()))
 
 
-def owner(view: View, key: str) -> str:
+def owner(view: MemberSet, key: str) -> str:
     """Return the member that a key belongs to, empty when there is none."""
     return max(view, key=lambda member: hashlib.sha256(f"{member}\0{key}".encode()).digest(), default="")

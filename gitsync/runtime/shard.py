@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
-class Share(Protocol):
+class Shard(Protocol):
     """Which keys this replica works on."""
 
     @property
@@ -15,16 +15,16 @@ class Share(Protocol):
         """Whether anything may be written by this replica now."""
         ...
 
-    def holds(self, key: str) -> bool:
+    def owns(self, key: str) -> bool:
         """Whether a key is ours now."""
         ...
 
-    def working(self, key: str) -> AbstractContextManager[bool]:
+    def claim(self, key: str) -> AbstractContextManager[bool]:
         """Enter the work on a key: False inside when it is not ours; while inside, nobody else gets it."""
         ...
 
 
-class Alone:
+class SingleReplica:
     """The share of the only replica: everything."""
 
     @property
@@ -32,11 +32,11 @@ class Alone:
         """Say yes."""
         return True
 
-    def holds(self, key: str) -> bool:
+    def owns(self, key: str) -> bool:
         """Say yes."""
         return True
 
     @contextmanager
-    def working(self, key: str) -> Iterator[bool]:
+    def claim(self, key: str) -> Iterator[bool]:
         """Let everything be worked on."""
         yield True

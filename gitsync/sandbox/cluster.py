@@ -24,7 +24,7 @@ from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Registry, Resource, builtin_resource
 from gitsync.sandbox.registry.scale import ScalePaths, with_replicas
 from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.registry.write import Writer
+from gitsync.sandbox.registry.write import WritePipeline
 from gitsync.sandbox.storage.store import Event, Store
 from gitsync.sandbox.users import MASTERS, User
 
@@ -42,7 +42,7 @@ class Cluster:
             self.registry.add(builtin_resource(given))
         self.authorizer = Authorizer(self._bindings, self.get)
         self.admission = admission(self)
-        self.writer = Writer(
+        self.writer = WritePipeline(
             store,
             clock,
             self.strategy,

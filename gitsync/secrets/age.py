@@ -16,7 +16,7 @@ def identities_of(text: str, where: str) -> tuple[Identity, ...]:
     try:
         return tuple(Identity.from_str(line) for line in lines if line and not line.startswith("#"))
     except IdentityError:
-        raise InvalidInput("is not an age key file", where=where, cure="put in what age-keygen writes") from None
+        raise InvalidInput("is not an age key file", location=where, hint="put in what age-keygen writes") from None
 
 
 def opened(armored: Iterable[str], identities: Sequence[Identity]) -> bytes | None:

@@ -18,7 +18,7 @@ from pyrage.x25519 import Identity
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.secrets.age import opened
-from gitsync.secrets.values import NotOpened, bytes_of, is_sealed, open_value
+from gitsync.secrets.values import DecryptionFailed, bytes_of, is_sealed, open_value
 
 MEMBER = "sops"
 _SEED = hashlib.sha256(b"sops").digest()
@@ -48,7 +48,7 @@ def decrypt(
     metadata: Mapping[str, Any] = manifest[MEMBER]
 
     def wrong(what: str, cure: str) -> InvalidInput:
-        return InvalidInput(what, where=where, subject=subject, cure=cure)
+        return InvalidInput(what, location=where, object=subject, hint=cure)
 
     if any(metadata.get(name) for name in _COMMENT_RULES):
         raise wrong("is encrypted by a rule on comments, which no render keeps", "use encrypted_regex")
@@ -63,7 +63,7 @@ def decrypt(
         if not hmac.compare_digest(found, str(written)):
             raise wrong("was changed after SOPS encrypted it: its MAC does not fit", "edit it with sops")
         result: Manifest = _opened(_content(manifest), (), key)
-    except NotOpened:
+    except DecryptionFailed:
         raise wrong(
             "has an encrypted value that is damaged or was moved from another place", "edit it with sops"
         ) from None
@@ -114,7 +114,7 @@ def _checksum(documents: Iterable[Mapping[str, Any]], key: bytes, encrypts: Rule
             is_hidden = encrypts(path)
             if is_hidden and value != "":
                 if not isinstance(value, str):
-                    raise NotOpened
+                    raise DecryptionFailed
                 value = open_value(value, key, _bound_to(path))
             if is_hidden or not only_encrypted:
                 digest.update(bytes_of(value))

@@ -22,7 +22,7 @@ _SEALED = re.compile(
 _TRUE, _FALSE = "true", "false"
 
 
-class NotOpened(Exception):
+class DecryptionFailed(Exception):
     """A value is damaged, was moved to another place, or belongs to another key."""
 
 
@@ -35,14 +35,14 @@ def open_value(text: str, key: bytes, bound_to: str) -> Any:
     """Return the value of an encrypted text; raise NotOpened, which quotes nothing of it."""
     match = _SEALED.fullmatch(text)
     if match is None:
-        raise NotOpened
+        raise DecryptionFailed
     *parts, kind = match.groups()
     try:
         data, nonce, tag = (base64.b64decode(part, validate=True) for part in parts)
         plain = AESGCM(key).decrypt(nonce, data + tag, bound_to.encode())
         return _typed(plain, kind)
     except (InvalidTag, binascii.Error, ValueError):
-        raise NotOpened from None
+        raise DecryptionFailed from None
 
 
 def _typed(plain: bytes, kind: str) -> Any:
@@ -56,7 +56,7 @@ def _typed(plain: bytes, kind: str) -> Any:
             return float(text)
         case "bool" if text.lower() in (_TRUE, _FALSE):
             return text.lower() == _TRUE
-    raise NotOpened
+    raise DecryptionFailed
 
 
 def bytes_of(value: Any) -> bytes:

@@ -7,20 +7,20 @@ from fastapi import APIRouter, Depends, Form, HTTPException
 from fastapi.responses import RedirectResponse
 
 from gitsync.objects.application import Application
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
-from gitsync.server.auth.access import asker
+from gitsync.server.auth.access import current_user
 from gitsync.server.auth.security import check_form
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url
-from gitsync.server.reviews import Reviewing, line, signer
+from gitsync.server.reviews import ReviewHandler, line, reviewer
 
 Finder = Callable[[str, str], ApplicationView]
 Text = Annotated[str, Form(max_length=1000)]
-Asker = Annotated[Person, Depends(asker)]
+Asker = Annotated[User, Depends(current_user)]
 
 
-def router(engine: Engine, found: Finder, reviewing: Reviewing) -> APIRouter:
+def router(engine: Backend, found: Finder, reviewing: ReviewHandler) -> APIRouter:
     """Return the forms of applications; every one is checked to come from a page of ours."""
     routes = APIRouter(prefix="/apps/{namespace}/{name}")
     checked = [Depends(check_form)]
@@ -45,12 +45,12 @@ def router(engine: Engine, found: Finder, reviewing: Reviewing) -> APIRouter:
     def approve(
         view: Found, person: Asker, digest: Text, by: Text = "", reason: Text = "", overrule: Text = ""
     ) -> RedirectResponse:
-        reviewing.approve(view, digest, signer(person, by), line(reason), overrule=bool(overrule))
+        reviewing.approve(view, digest, reviewer(person, by), line(reason), overrule=bool(overrule))
         return _back(view)
 
     @routes.post("/reject", dependencies=checked)
     def reject(view: Found, person: Asker, digest: Text, by: Text = "", reason: Text = "") -> RedirectResponse:
-        reviewing.reject(view, digest, signer(person, by), line(reason))
+        reviewing.reject(view, digest, reviewer(person, by), line(reason))
         return _back(view, "/plan")
 
     @routes.post("/revert", dependencies=checked)
@@ -59,10 +59,10 @@ def router(engine: Engine, found: Finder, reviewing: Reviewing) -> APIRouter:
         commits = engine.undo.commits(app)
         if [item.id for item in commits] != [commit]:
             raise HTTPException(409, "The branch moved since the page was shown. Look again before reverting.")
-        author = signer(person, by).name or "dashboard"
+        author = reviewer(person, by).name or "dashboard"
         engine.undo.push(app, commits, author=author, branch=branch.strip())
         if not branch.strip():
-            engine.requests.look_at_git([view.key])
+            engine.requests.poll_now([view.key])
         return _back(view)
 
     return routes

@@ -8,12 +8,12 @@ from pydantic import BaseModel, Field
 from gitsync.ports import ApplicationView
 from gitsync.server.actions import Asker, Finder
 from gitsync.server.auth.security import check_call
-from gitsync.server.reviews import Reviewing, line, signer
+from gitsync.server.reviews import ReviewHandler, line, reviewer
 
 PREFIX = "/api/"
 
 
-class Word(BaseModel):
+class ReviewRequest(BaseModel):
     """What somebody says of a plan; ``by`` counts only where no sign-in tells the name."""
 
     digest: str = Field(max_length=100)
@@ -23,7 +23,7 @@ class Word(BaseModel):
     overrule: bool = False
 
 
-def router(found: Finder, reviewing: Reviewing) -> APIRouter:
+def router(found: Finder, reviewing: ReviewHandler) -> APIRouter:
     """Return ``/api/applications/NAMESPACE/NAME/plan`` and ``…/review``."""
     routes = APIRouter(prefix=f"{PREFIX}applications/{{namespace}}/{{name}}")
     Found = Annotated[ApplicationView, Depends(found)]  # noqa: N806 - names a type
@@ -52,8 +52,8 @@ def router(found: Finder, reviewing: Reviewing) -> APIRouter:
         }
 
     @routes.post("/review", dependencies=[Depends(check_call)])
-    def review(view: Found, person: Asker, word: Word) -> dict[str, str]:
-        by, reason = signer(person, word.by), line(word.reason)
+    def review(view: Found, person: Asker, word: ReviewRequest) -> dict[str, str]:
+        by, reason = reviewer(person, word.by), line(word.reason)
         done = {"application": view.key, "digest": word.digest, "by": by.name}
         if word.verdict == "reject":
             reviewing.reject(view, word.digest, by, reason)

@@ -16,16 +16,16 @@ from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth import signin
 from gitsync.server.auth.access import Access, Guard
 from gitsync.server.auth.security import HEADERS, Headers
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.server.pages import application, audit, overview
 from gitsync.server.pages.templates import Pages
-from gitsync.server.reviews import Reviewing
+from gitsync.server.reviews import ReviewHandler
 
 _LOG = logging.getLogger(__name__)
 
 
-def create_app(engine: Engine, access: Access | None = None, *, webhook_secret: str = "") -> FastAPI:
+def create_app(engine: Backend, access: Access | None = None, *, webhook_secret: str = "") -> FastAPI:
     """
     Return the dashboard of a controller.
 
@@ -35,8 +35,8 @@ def create_app(engine: Engine, access: Access | None = None, *, webhook_secret: 
     """
     app = FastAPI(title="gitsync", docs_url=None, redoc_url=None, openapi_url=None)
     access = access or Access()
-    pages, reviewing = Pages(engine, access), Reviewing(engine)
-    found = application.finder(pages)
+    pages, reviewing = Pages(engine, access), ReviewHandler(engine)
+    found = application.application_or_404(pages)
     app.add_middleware(Guard, access=access)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)

@@ -21,7 +21,7 @@ def web_folder() -> Path:
     for folder in (package / "_web", package.parent / "web"):
         if (folder / "templates").is_dir():
             return folder
-    raise InvalidInput("the dashboard's templates are missing", cure="install gitsync again")
+    raise InvalidInput("the dashboard's templates are missing", hint="install gitsync again")
 
 
 @cache

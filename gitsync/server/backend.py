@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gitsync.ports import Clock, Records, Requests, View
-from gitsync.services.provenance import Origins
-from gitsync.services.revert import Undo
+from gitsync.ports import Clock, Records, StateReader, SyncRequests
+from gitsync.services.provenance import FieldProvenance
+from gitsync.services.revert import RevertService
 
 
-class Engine(Protocol):
+class Backend(Protocol):
     """A running controller, as far as the dashboard may see it."""
 
     @property
-    def view(self) -> View:
+    def view(self) -> StateReader:
         """What it knows."""
         ...
 
     @property
-    def requests(self) -> Requests:
+    def requests(self) -> SyncRequests:
         """What it may be asked."""
         ...
 
@@ -28,12 +28,12 @@ class Engine(Protocol):
         ...
 
     @property
-    def undo(self) -> Undo:
+    def undo(self) -> RevertService:
         """Reverts in Git."""
         ...
 
     @property
-    def origins(self) -> Origins:
+    def origins(self) -> FieldProvenance:
         """Where fields come from."""
         ...
 

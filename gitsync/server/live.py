@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header
 from fastapi.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from gitsync.ports import View
+from gitsync.ports import StateReader
 
 _BEAT = 0.25
 """Seconds between looks: at most four updates a second for each row."""
@@ -20,7 +20,7 @@ _PATIENCE = 20.0
 _CLIENTS = 1000
 
 
-def router(view: View, *, patience: float = _PATIENCE, clients: int = _CLIENTS) -> APIRouter:
+def router(view: StateReader, *, patience: float = _PATIENCE, clients: int = _CLIENTS) -> APIRouter:
     """Return the route ``/live``: ids to resume from, ``reset`` when they are too old, a comment as heartbeat."""
     routes = APIRouter()
     feed = Feed(view)
@@ -30,7 +30,7 @@ def router(view: View, *, patience: float = _PATIENCE, clients: int = _CLIENTS) 
         if feed.listeners >= clients:
             return PlainTextResponse("Too many live pages; try again later.", 503, headers={"Retry-After": "30"})
         known = last_event_id.isascii() and last_event_id.isdigit()
-        return Stream(feed, int(last_event_id[:18]) if known else after, patience)
+        return EventStreamResponse(feed, int(last_event_id[:18]) if known else after, patience)
 
     return routes
 
@@ -43,7 +43,7 @@ class Feed:
     it missed is read from the ring of events that the engine keeps anyway, so a slow one costs no memory.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: StateReader) -> None:
         self._view = view
         self._news = asyncio.Event()
         self._newest = 0
@@ -109,7 +109,7 @@ def _reset(newest: int) -> bytes:
     return f"event: reset\nid: {newest}\ndata: \n\n".encode()
 
 
-class Stream(Response):
+class EventStreamResponse(Response):
     """An answer that goes on until the browser leaves, or takes nothing for too long."""
 
     media_type = "text/event-stream"

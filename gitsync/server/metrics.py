@@ -10,14 +10,14 @@ from prometheus_client.registry import Collector
 
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView
-from gitsync.server.backend import Engine
-from gitsync.server.pending import is_asked
+from gitsync.server.backend import Backend
+from gitsync.server.pending import needs_approval
 
 
 class Applications(Collector):
     """Gauges and totals over all applications."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Backend) -> None:
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:
@@ -38,7 +38,11 @@ class Applications(Collector):
         looks = [max((now - view.seen).total_seconds(), 0.0) for view in views]
         for name, text, value in (
             ("queue_length", "Applications that wait for a worker", self._engine.requests.queue_length()),
-            ("applications_awaiting_approval", "Applications whose plan waits for a person", sum(map(is_asked, views))),
+            (
+                "applications_awaiting_approval",
+                "Applications whose plan waits for a person",
+                sum(map(needs_approval, views)),
+            ),
             ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
             ("oldest_look_seconds", "Since the application longest unseen was looked at", max(looks, default=0.0)),
         ):

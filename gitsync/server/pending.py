@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gitsync.errors import RecordUnavailable
-from gitsync.objects.change import Decision, Hold, Review
+from gitsync.objects.change import Decision, HoldReason, Review
 from gitsync.ports import ApplicationView
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 
 
 def is_held(view: ApplicationView) -> bool:
@@ -15,9 +15,9 @@ def is_held(view: ApplicationView) -> bool:
     return view.verdict is not None and view.verdict.decision is Decision.HELD and view.plan is not None
 
 
-def is_asked(view: ApplicationView) -> bool:
+def needs_approval(view: ApplicationView) -> bool:
     """Tell whether a person's approval is missing, be it only a part of what the plan waits for."""
-    return is_held(view) and view.verdict is not None and Hold.APPROVAL in view.verdict.holds
+    return is_held(view) and view.verdict is not None and HoldReason.APPROVAL in view.verdict.holds
 
 
 def waiting(views: Iterable[ApplicationView]) -> list[ApplicationView]:
@@ -25,7 +25,7 @@ def waiting(views: Iterable[ApplicationView]) -> list[ApplicationView]:
     return [view for view in views if is_held(view)]
 
 
-def rejection(view: ApplicationView, engine: Engine) -> Review | None:
+def rejection(view: ApplicationView, engine: Backend) -> Review | None:
     """Return who rejected the plan of an application, None when nobody did."""
     if view.plan is None:
         return None
@@ -33,9 +33,9 @@ def rejection(view: ApplicationView, engine: Engine) -> Review | None:
     return review if review is not None and not review.approves else None
 
 
-def undecided(views: Iterable[ApplicationView], engine: Engine) -> list[ApplicationView]:
+def awaiting_decision(views: Iterable[ApplicationView], engine: Backend) -> list[ApplicationView]:
     """Return the applications whose plan waits for a person's word, as far as the records can be read."""
-    asked = [view for view in views if is_asked(view)]
+    asked = [view for view in views if needs_approval(view)]
     try:
         return [view for view in asked if rejection(view, engine) is None]
     except RecordUnavailable:

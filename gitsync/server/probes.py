@@ -7,11 +7,11 @@ from fastapi.responses import JSONResponse
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from gitsync.errors import RecordUnavailable
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 from gitsync.server.metrics import Applications
 
 
-def router(engine: Engine) -> APIRouter:
+def router(engine: Backend) -> APIRouter:
     """Return ``/healthz``, ``/readyz`` and ``/metrics``."""
     routes = APIRouter()
     registry = CollectorRegistry()

@@ -9,17 +9,17 @@ from fastapi import HTTPException
 
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.objects.application import Application
-from gitsync.objects.change import Hold, Plan, Review
-from gitsync.objects.user import Person
+from gitsync.objects.change import HoldReason, Plan, Review
+from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
-from gitsync.server.pending import is_asked, is_held, rejection
-from gitsync.services.reviews import Reviews
+from gitsync.server.pending import is_held, needs_approval, rejection
+from gitsync.services.reviews import ReviewService
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingPlan:
     """
     How it stands with a plan that waits, for who looks.
 
@@ -33,41 +33,39 @@ class Held:
     rejected: Review | None
 
 
-class Reviewing:
+class ReviewHandler:
     """Take a person's word on a plan, for exactly the plan that the person saw."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Backend) -> None:
         self._engine = engine
-        self._reviews = Reviews(engine.records, engine.clock)
+        self._reviews = ReviewService(engine.records, engine.clock)
 
-    def held(self, view: ApplicationView, person: Person) -> Held:
+    def pending(self, view: ApplicationView, person: User) -> PendingPlan:
         """Return how it stands with a plan that waits."""
         app, rejected = view.application, rejection(view, self._engine)
-        return Held(
+        return PendingPlan(
             view,
-            is_asked=app is not None and (is_asked(view) or rejected is not None),
+            is_asked=app is not None and (needs_approval(view) or rejected is not None),
             may_review=app is not None and may_review(app, person),
             approvers=approvers(app) if app is not None else "",
             rejected=rejected,
         )
 
-    def approve(
-        self, view: ApplicationView, digest: str, by: Person, reason: str, *, overrule: bool = False
-    ) -> datetime:
+    def approve(self, view: ApplicationView, digest: str, by: User, reason: str, *, overrule: bool = False) -> datetime:
         """Let the plan run once, and return until when; raise HTTPException when it is not the one that was shown."""
         app, plan = self._shown(view, digest)
         until = self._reviews.approve(app, plan, by, reason, overrule=overrule)
-        if view.verdict is not None and Hold.WINDOW in view.verdict.holds:
-            self._engine.requests.look_at_git([view.key])  # an approval opens no window
+        if view.verdict is not None and HoldReason.WINDOW in view.verdict.holds:
+            self._engine.requests.poll_now([view.key])  # an approval opens no window
         else:
             self._engine.requests.request_sync(view.key, by.name)
         return until
 
-    def reject(self, view: ApplicationView, digest: str, by: Person, reason: str) -> None:
+    def reject(self, view: ApplicationView, digest: str, by: User, reason: str) -> None:
         """Hold the plan until it changes; raise HTTPException when it is not the one that was shown."""
         app, plan = self._shown(view, digest)
         self._reviews.reject(app, plan, by, reason)
-        self._engine.requests.look_at_git([view.key])
+        self._engine.requests.poll_now([view.key])
 
     def _shown(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
         if view.plan is None and view.status.get("phase") in ("AwaitingApproval", "Rejected"):
@@ -79,9 +77,9 @@ class Reviewing:
         return view.application, view.plan
 
 
-def signer(person: Person, typed: str) -> Person:
+def reviewer(person: User, typed: str) -> User:
     """Return who signs: whoever is known, else the name that was typed."""
-    return person if person.is_known else Person(line(typed))
+    return person if person.is_authenticated else User(line(typed))
 
 
 def line(text: str) -> str:

@@ -13,7 +13,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 
 _LIMIT = 1 << 20
 _REMEMBERED = 4096
@@ -47,7 +47,7 @@ _DELIVERIES = ("x-github-delivery", "x-gitea-delivery", "x-request-uuid", "x-git
 _NAMES = ("clone_url", "ssh_url", "git_url", "html_url", "git_http_url", "git_ssh_url", "homepage", "url")
 
 
-def router(engine: Engine, secret: str) -> APIRouter:
+def router(engine: Backend, secret: str) -> APIRouter:
     """
     Return ``POST /webhook/{provider}``; without a secret every request is refused.
 
@@ -75,7 +75,7 @@ def router(engine: Engine, secret: str) -> APIRouter:
         seen[delivery] = None
         while len(seen) > _REMEMBERED:
             seen.popitem(last=False)
-        engine.requests.look_at_git(
+        engine.requests.poll_now(
             view.key
             for view in engine.view.applications()
             if view.application is not None and normal(view.application.source.repo_url) in urls

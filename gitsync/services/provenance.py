@@ -11,8 +11,8 @@ from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Renderer, Source
-from gitsync.render.provenance.recorder import Setter
-from gitsync.render.provenance.trace import Traces, Wanted
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.trace import FieldSelection, Traces
 
 _log = logging.getLogger(__name__)
 
@@ -22,10 +22,10 @@ _KEPT = 20
 _PATIENCE = 2.0
 """Seconds that a page waits while another commit is traced."""
 
-Known = dict[tuple[ObjectRef, str], tuple[Setter, ...]]
+Known = dict[tuple[ObjectRef, str], tuple[FieldSetter, ...]]
 
 
-class Origins:
+class FieldProvenance:
     """
     Trace fields by rendering the commit once more, with provenance, in a process of its own.
 
@@ -43,7 +43,7 @@ class Origins:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[GitSource, str], Known] = OrderedDict()
 
-    def of(self, app: Application, commit: str, wanted: Wanted) -> Traces:
+    def trace(self, app: Application, commit: str, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields, as far as that can be told now: no page waits long for it."""
         asked = {ref: tuple(fields) for ref, fields in wanted.items()}
         known = self._remembered((app.source, commit))
@@ -57,7 +57,7 @@ class Origins:
             for ref, fields in asked.items()
         }
 
-    def _trace(self, app: Application, commit: str, missing: Wanted) -> Known:
+    def _trace(self, app: Application, commit: str, missing: FieldSelection) -> Known:
         """Return an answer for each field, an empty one where there is none: it is not asked for again."""
         found: Traces = {}
         try:
@@ -77,6 +77,6 @@ class Origins:
             return known
 
 
-def _missing(asked: Wanted, known: Known) -> Wanted:
+def _missing(asked: FieldSelection, known: Known) -> FieldSelection:
     left = {ref: [field for field in fields if (ref, field) not in known] for ref, fields in asked.items()}
     return {ref: fields for ref, fields in left.items() if fields}

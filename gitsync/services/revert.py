@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
-from gitsync.ports import Cluster, Live, Reverted, Source
+from gitsync.ports import Cluster, LiveCache, RevertResult, Source
 from gitsync.sync.credentials import credentials_of
 
 _LOOK_BACK = 200
 _SHORTEST = 7
 
 
-class Undo:
+class RevertService:
     """Work out which commits an undo takes back, and push it."""
 
-    def __init__(self, source: Source, cluster: Cluster, live: Live) -> None:
+    def __init__(self, source: Source, cluster: Cluster, live: LiveCache) -> None:
         self._source = source
         self._cluster = cluster
         self._live = live
@@ -42,10 +42,10 @@ class Undo:
                 return latest[:index]
         raise InvalidInput(
             f"{after[:60]!r} is not among the last {len(latest)} commits of {app.source.revision}",
-            cure=f"give at least {_SHORTEST} characters of a commit id, or the number of a sync in the history",
+            hint=f"give at least {_SHORTEST} characters of a commit id, or the number of a sync in the history",
         )
 
-    def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> Reverted:
+    def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> RevertResult:
         """Push one commit that undoes these, to the tracked branch or to another one for review."""
         credentials = credentials_of(app, self._cluster, self._live)
         return self._source.revert(

@@ -6,15 +6,15 @@ from datetime import datetime
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.gate.approvals import approvers, expires, may_review
-from gitsync.gate.decide import rejected
+from gitsync.gate.decide import rejection_message
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Review
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.ports import Clock, Records
 
 
-class Reviews:
+class ReviewService:
     """
     Take reviews of plans. The newest counts, until the plan changes.
 
@@ -25,7 +25,7 @@ class Reviews:
         self._records = records
         self._clock = clock
 
-    def approve(self, app: Application, plan: Plan, by: Person, reason: str, *, overrule: bool = False) -> datetime:
+    def approve(self, app: Application, plan: Plan, by: User, reason: str, *, overrule: bool = False) -> datetime:
         """Let the plan run once; return until when. Raise Refused where this person, or this plan, may not."""
         _check(app, by)
         now = self._clock.now()
@@ -33,23 +33,23 @@ class Reviews:
         is_overruled = before is not None and not before.approves
         if before is not None and is_overruled and not overrule:
             raise Refused(
-                f"the plan was {rejected(before)}",
-                subject=f"Application {app.key}",
-                cure="approve it all the same by overruling that (--overrule), or change Git",
+                f"the plan was {rejection_message(before)}",
+                object=f"Application {app.key}",
+                hint="approve it all the same by overruling that (--overrule), or change Git",
             )
         until = expires(app, now)
-        said = f"overrules: {rejected(before)}" if before is not None and is_overruled else ""
-        self._keep(app, plan, Review(by, True, reason, until), said)
+        said = f"overrules: {rejection_message(before)}" if before is not None and is_overruled else ""
+        self._store(app, plan, Review(by, True, reason, until), said)
         return until
 
-    def reject(self, app: Application, plan: Plan, by: Person, reason: str) -> None:
+    def reject(self, app: Application, plan: Plan, by: User, reason: str) -> None:
         """Hold the plan until it changes. Raise Refused where this person may not."""
         _check(app, by)
         if not reason:
-            raise InvalidInput("a rejection needs a reason", subject=f"Application {app.key}", cure="say why")
-        self._keep(app, plan, Review(by, False, reason), "")
+            raise InvalidInput("a rejection needs a reason", object=f"Application {app.key}", hint="say why")
+        self._store(app, plan, Review(by, False, reason), "")
 
-    def _keep(self, app: Application, plan: Plan, review: Review, message: str) -> None:
+    def _store(self, app: Application, plan: Plan, review: Review, message: str) -> None:
         link = AuditRecord(
             application=app.key,
             action="approve" if review.approves else "reject",
@@ -64,18 +64,20 @@ class Reviews:
             approver=review.by.name,
             digest=plan.digest,
             message=message,
-            details={"groups": list(review.by.groups), "signedIn": review.by.is_known},
+            details={"groups": list(review.by.groups), "signedIn": review.by.is_authenticated},
         )
         self._records.keep_review(app.key, plan.digest, review, link)
 
 
-def _check(app: Application, by: Person) -> None:
+def _check(app: Application, by: User) -> None:
     if not by.name:
-        raise InvalidInput("a review needs a name", subject=f"Application {app.key}", cure="say who you are")
+        raise InvalidInput("a review needs a name", object=f"Application {app.key}", hint="say who you are")
     if not may_review(app, by):
-        who = f"{by.name} is not of {approvers(app)}" if by.is_known else f"nobody vouches for who {by.name!r} is"
+        who = (
+            f"{by.name} is not of {approvers(app)}" if by.is_authenticated else f"nobody vouches for who {by.name!r} is"
+        )
         raise Refused(
             f"only {approvers(app)} may review this plan, and {who}",
-            subject=f"Application {app.key}",
-            cure="sign in to the dashboard with a token of your own, or give it to the command line with --token-file",
+            object=f"Application {app.key}",
+            hint="sign in to the dashboard with a token of your own, or give it to the command line with --token-file",
         )

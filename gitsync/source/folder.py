@@ -45,11 +45,11 @@ class FolderTree:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return os.fsencode(os.readlink(place))
-            raise InvalidInput(f"the file cannot be read: {error.strerror}", where=path) from error
+            raise InvalidInput(f"the file cannot be read: {error.strerror}", location=path) from error
         try:
             return self._content(file, path)
         except OSError as error:
-            raise InvalidInput(f"the file cannot be read: {error.strerror}", where=path) from error
+            raise InvalidInput(f"the file cannot be read: {error.strerror}", location=path) from error
         finally:
             os.close(file)
 
@@ -61,7 +61,7 @@ class FolderTree:
             size += len(chunk)
             if size > self._limit:
                 what = f"the file is larger than the limit of {self._limit} bytes"
-                raise InvalidInput(what, where=path, cure="split it")
+                raise InvalidInput(what, location=path, hint="split it")
         return b"".join(chunks)
 
     def blob_id(self, path: str) -> str:

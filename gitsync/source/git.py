@@ -69,7 +69,7 @@ def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None)
 
 
 @contextlib.contextmanager
-def signed_in(url: str, credentials: Credentials, schemes: Sequence[str]) -> Iterator[dict[str, str]]:
+def authenticated_env(url: str, credentials: Credentials, schemes: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield the environment for talking to a server; secrets are in no argument, and key files go at the end."""
     config: dict[str, str] = {}
     if credentials.password:
@@ -128,7 +128,7 @@ def run(
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         raise SourceUnavailable(
-            f"git {arguments[0]} took longer than {timeout:.0f} s", cure="is the Git server reachable?"
+            f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
         ) from None
     if process.returncode != 0:
         text = err.decode(errors="replace").replace(str(git_dir), "the mirror").strip()

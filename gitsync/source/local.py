@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Place(NamedTuple):
+class LocalTarget(NamedTuple):
     """A path inside a tree."""
 
     tree: Tree
     path: str
 
 
-def open_path(path: str, revision: str = "") -> Place:
+def open_path(path: str, revision: str = "") -> LocalTarget:
     """
     Return the tree that a path lies in, and the path below its root.
 
@@ -37,12 +37,12 @@ def open_path(path: str, revision: str = "") -> Place:
         return _at_revision(path, revision)
     place = os.path.realpath(path)
     if not os.path.isdir(place):
-        raise InvalidInput("there is no such folder", where=path)
+        raise InvalidInput("there is no such folder", location=path)
     root = place
     while not _is_top(root) and os.path.dirname(root) != root:
         root = os.path.dirname(root)
     inside = os.path.relpath(place, root)
-    return Place(FolderTree(root), "" if inside == os.curdir else inside)
+    return LocalTarget(FolderTree(root), "" if inside == os.curdir else inside)
 
 
 def _is_top(folder: str) -> bool:
@@ -51,7 +51,7 @@ def _is_top(folder: str) -> bool:
     return os.path.exists(os.path.join(git, "HEAD")) or os.path.isfile(git)
 
 
-def _at_revision(path: str, revision: str) -> Place:
+def _at_revision(path: str, revision: str) -> LocalTarget:
     from pathlib import Path
 
     from gitsync.source.snapshot import GitTree
@@ -59,9 +59,9 @@ def _at_revision(path: str, revision: str) -> Place:
     place = Path(path).resolve()
     top, git_dir = _repository(place)
     if top is None or git_dir is None:
-        raise InvalidInput("is not inside a Git repository, so --rev means nothing", where=path)
+        raise InvalidInput("is not inside a Git repository, so --rev means nothing", location=path)
     inside = place.relative_to(top).as_posix()
-    return Place(GitTree(git_dir, _commit(git_dir, revision)), "" if inside == "." else inside)
+    return LocalTarget(GitTree(git_dir, _commit(git_dir, revision)), "" if inside == "." else inside)
 
 
 def _repository(place: Path) -> tuple[Path | None, Path | None]:
@@ -91,5 +91,5 @@ def _commit(git_dir: Path, revision: str) -> str:
             env=environment(()),
         )  # fmt: skip
     except GitFailed as error:
-        raise InvalidInput(f"there is no revision {revision!r}", where="--rev") from error
+        raise InvalidInput(f"there is no revision {revision!r}", location="--rev") from error
     return found.decode().strip()

@@ -17,10 +17,10 @@ from gitdb.exc import BadName, BadObject, ODBError
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
-from gitsync.source.git import GitFailed, environment, run, signed_in
+from gitsync.source.git import GitFailed, authenticated_env, environment, run
 from gitsync.source.lock import FolderLock
 from gitsync.source.semver import parse_range
-from gitsync.source.snapshot import DAMAGED, READERS, Limits, distrust
+from gitsync.source.snapshot import AUTHORIZED, CORRUPT, Limits, mark_corrupt
 from gitsync.source.validation import is_commit, shown_url
 
 _NEVER = float("-inf")
@@ -63,7 +63,8 @@ class Mirror:
             name = self._full_name(revision)
             if name is None:
                 raise InvalidInput(
-                    f"the revision {revision!r} does not exist in {shown_url(self.url)}", where="spec.source.revision"
+                    f"the revision {revision!r} does not exist in {shown_url(self.url)}",
+                    location="spec.source.revision",
                 )
             return self._refs.get(f"{name}^{{}}", self._refs[name])
 
@@ -94,13 +95,13 @@ class Mirror:
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
         if credentials not in self._asked_at and not self._is_reader(credentials):
-            with (self.path / READERS).open("a") as readers:
+            with (self.path / AUTHORIZED).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
         self._asked_at[credentials] = time.monotonic()
 
     def _is_reader(self, credentials: Credentials) -> bool:
         """Whether the server let these credentials in before; that is remembered over a restart."""
-        readers = self.path / READERS
+        readers = self.path / AUTHORIZED
         return readers.exists() and self._digest(credentials) in readers.read_text().split()
 
     def _digest(self, credentials: Credentials) -> str:
@@ -117,7 +118,7 @@ class Mirror:
         with self._lock:
             if credentials not in self._asked_at and not self._is_reader(credentials):
                 self._ask(credentials)
-            is_damaged = (self.path / DAMAGED).exists()
+            is_damaged = (self.path / CORRUPT).exists()
             if not is_damaged and self._has(commit):
                 return
             name = self._full_name(revision)
@@ -134,7 +135,7 @@ class Mirror:
                 self._rebuild(wanted, credentials)
             if not self._has(commit):
                 raise InvalidInput(
-                    f"commit {commit[:12]} does not exist in {shown_url(self.url)}", where="spec.source.revision"
+                    f"commit {commit[:12]} does not exist in {shown_url(self.url)}", location="spec.source.revision"
                 )
 
     def _fetch(self, refspec: str, credentials: Credentials, into: Path | None = None) -> None:
@@ -143,7 +144,7 @@ class Mirror:
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
-        with self._lock, signed_in(self.url, credentials, self._schemes) as env:
+        with self._lock, authenticated_env(self.url, credentials, self._schemes) as env:
             run(
                 self.path, "push", "--quiet", "--porcelain", "origin", f"{commit}:refs/heads/{branch}",
                 env=env, timeout=self._limits.seconds,
@@ -153,7 +154,7 @@ class Mirror:
 
     def _talk(self, credentials: Credentials, *arguments: str, into: Path | None = None) -> bytes:
         self._open()
-        with signed_in(self.url, credentials, self._schemes) as env:
+        with authenticated_env(self.url, credentials, self._schemes) as env:
             try:
                 return run(
                     into or self.path,
@@ -165,7 +166,7 @@ class Mirror:
             except GitFailed as error:
                 if _is_damaged(str(error)):
                     raise _Damaged from error
-                raise SourceUnavailable(_reason(str(error)), where=shown_url(self.url)) from error
+                raise SourceUnavailable(_reason(str(error)), location=shown_url(self.url)) from error
 
     def _open(self) -> None:
         if not (self.path / "HEAD").exists():
@@ -187,7 +188,7 @@ class Mirror:
         """Fetch into a mirror beside this damaged one, and swap; until that is done the damaged one stays."""
         beside = self._make()
         self._fetch(refspec, credentials, into=beside)
-        readers = self.path / READERS
+        readers = self.path / AUTHORIZED
         if readers.exists():
             shutil.copy(readers, beside)
         self._swap(beside)
@@ -221,7 +222,7 @@ class Mirror:
                     for item in found
                 )
         except (GitError, ODBError, BadName, BadObject, ValueError, OSError) as error:
-            distrust(self.path)
+            mark_corrupt(self.path)
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read from the mirror") from error
 
     def changed_paths(self, before: str, after: str) -> frozenset[str] | None:
@@ -243,7 +244,7 @@ class Mirror:
 
 class _Damaged(SourceUnavailable):
     def __init__(self) -> None:
-        super().__init__("the mirror is damaged", cure="it is made anew by itself")
+        super().__init__("the mirror is damaged", hint="it is made anew by itself")
 
 
 def _is_damaged(text: str) -> bool:

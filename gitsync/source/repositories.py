@@ -9,7 +9,7 @@ from pathlib import Path
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
-from gitsync.ports import Credentials, Reverted, Snapshot
+from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed
 from gitsync.source.mirror import Mirror
 from gitsync.source.revert import make_revert
@@ -64,7 +64,7 @@ class Repositories:
 
     def revert(
         self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
-    ) -> Reverted:
+    ) -> RevertResult:
         """Make a commit that undoes these, newest first, and push it; see the port."""
         mirror = self._mirror(source)
         with mirror.locked():
@@ -73,7 +73,7 @@ class Repositories:
             if not tracked:
                 raise Refused(
                     "the application follows a tag, a range or a fixed commit, not a branch",
-                    where="spec.source.revision",
+                    location="spec.source.revision",
                 )
             target = branch or tracked
             check_revision(target)
@@ -84,14 +84,14 @@ class Repositories:
             except GitFailed as error:
                 raise Refused(
                     f"the Git server did not take the revert on {target}: {str(error).splitlines()[-1]}",
-                    cure="try again if the branch moved; otherwise push to another branch for review",
+                    hint="try again if the branch moved; otherwise push to another branch for review",
                 ) from error
-            return Reverted(mirror.commit(reverted), target)
+            return RevertResult(mirror.commit(reverted), target)
 
     @staticmethod
     def _known(mirror: Mirror, commit: str) -> str:
         if not is_commit(commit):
-            raise InvalidInput(f"{commit!r} is not a full commit id", where="commit")
+            raise InvalidInput(f"{commit!r} is not a full commit id", location="commit")
         return commit
 
     def _mirror(self, source: GitSource) -> Mirror:

@@ -27,7 +27,7 @@ def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) 
             _undo(mirror, commit, index)
         tree = mirror.git("write-tree", env=index).decode().strip()
     if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
-        raise Refused("the revert would change nothing", where=commits[0][:12], cure="it was undone already")
+        raise Refused("the revert would change nothing", location=commits[0][:12], hint="it was undone already")
     name, _, mail = author.partition("<")
     identity = {
         "GIT_AUTHOR_NAME": name.strip() or COMMITTER[0],
@@ -49,7 +49,7 @@ def _undo(mirror: Mirror, commit: str, index: dict[str, str]) -> None:
         first = next((line for line in str(error).splitlines() if "error:" in line), str(error).partition("\n")[0])
         raise Refused(
             f"commit {commit[:12]} cannot be reverted by itself: {first.removeprefix('error: ')}",
-            cure="revert it by hand, later changes touch the same lines",
+            hint="revert it by hand, later changes touch the same lines",
         ) from error
 
 

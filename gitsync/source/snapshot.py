@@ -13,9 +13,9 @@ from gitsync.objects.tree import Entry
 from gitsync.source.git import GitFailed, environment, run
 
 _ENTRIES = {"100644": Entry.FILE, "100755": Entry.FILE, "100664": Entry.FILE, "120000": Entry.LINK}
-READERS = "gitsync-readers"
+AUTHORIZED = "gitsync-readers"
 """A file of a mirror: by which credentials the server let us in."""
-DAMAGED = "gitsync-damaged"
+CORRUPT = "gitsync-damaged"
 """A file of a mirror that could not be read: it is to be made anew."""
 
 
@@ -31,11 +31,11 @@ class Limits:
     """How long one talk with the server may take."""
 
 
-def distrust(git_dir: Path) -> None:
+def mark_corrupt(git_dir: Path) -> None:
     """Note in a mirror of ours that it is damaged, for whoever fetches next; other repositories are left alone."""
-    if (git_dir / READERS).exists():
+    if (git_dir / AUTHORIZED).exists():
         with contextlib.suppress(OSError):
-            (git_dir / DAMAGED).touch()
+            (git_dir / CORRUPT).touch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class GitTree:
         try:
             listing = run(self._git_dir, "ls-tree", "-r", "-t", "-z", "-l", commit, env=self._env)
         except GitFailed as error:
-            distrust(self._git_dir)
+            mark_corrupt(self._git_dir)
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read: {error}") from error
         for line in listing.split(b"\0"):
             if not line:
@@ -103,17 +103,17 @@ class GitTree:
         """Return a file's bytes, or a link's target; raise InvalidInput past the limits, KeyError when absent."""
         blob = self._blobs[path]
         if blob.entry is Entry.SUBMODULE:
-            raise InvalidInput("is a submodule, and submodules are not followed", where=path)
+            raise InvalidInput("is a submodule, and submodules are not followed", location=path)
         if blob.size > self._limits.file_bytes:
             raise InvalidInput(
                 f"the file is too large: {blob.size} bytes, the limit is {self._limits.file_bytes}",
-                where=path,
-                cure="split it, or keep it out of the application",
+                location=path,
+                hint="split it, or keep it out of the application",
             )
         with self._lock:
             self._read += blob.size
             if self._read > self._limits.read_bytes:
-                raise InvalidInput(f"the files read exceed the limit of {self._limits.read_bytes} bytes", where=path)
+                raise InvalidInput(f"the files read exceed the limit of {self._limits.read_bytes} bytes", location=path)
             return self._content(blob, path)
 
     def _content(self, blob: _Blob, path: str) -> bytes:
@@ -131,8 +131,8 @@ class GitTree:
         except OSError:
             header = []
         self._stop()
-        distrust(self._git_dir)
-        raise SourceUnavailable("the object of this file is damaged or missing in the mirror", where=path)
+        mark_corrupt(self._git_dir)
+        raise SourceUnavailable("the object of this file is damaged or missing in the mirror", location=path)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._batch = subprocess.Popen(
@@ -167,7 +167,7 @@ class GitTree:
         prefix = f"{path}/" if path else ""
         count = sum(1 for name in self._blobs if name.startswith(prefix))
         if count > self._limits.files:
-            raise InvalidInput(f"too many files: {count}, the limit is {self._limits.files}", where=path or ".")
+            raise InvalidInput(f"too many files: {count}, the limit is {self._limits.files}", location=path or ".")
 
     def submodules(self) -> tuple[str, ...]:
         """Return the paths of submodules, which are left out."""

@@ -30,10 +30,10 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
     where = "spec.source.repoURL"
     allowed = "allowed schemes: " + ", ".join(sorted(schemes))
     if not url:
-        raise InvalidInput("the repository URL is empty", where=where, cure=allowed)
+        raise InvalidInput("the repository URL is empty", location=where, hint=allowed)
     if url.startswith("-"):
         raise InvalidInput(
-            "the repository URL starts with '-', so it is no URL with a scheme", where=where, cure=allowed
+            "the repository URL starts with '-', so it is no URL with a scheme", location=where, hint=allowed
         )
     if "::" in url.partition("//")[0]:  # a transport helper, which is a program
         _check_scheme(url.partition("::")[0], (), allowed)
@@ -41,11 +41,13 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         raise InvalidInput(
             "the repository URL holds a control character or a space, raw or percent-encoded (a newline sends "
             "credentials to another host)",
-            where=where,
+            location=where,
         )
     if _is_local(url):
         if "file" not in schemes:
-            raise InvalidInput("a local path or file:// URL is not allowed as a repository", where=where, cure=allowed)
+            raise InvalidInput(
+                "a local path or file:// URL is not allowed as a repository", location=where, hint=allowed
+            )
         return
     scp = _SCP.fullmatch(url)
     if scp:
@@ -55,13 +57,13 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         parts = urlsplit(url)
         host, password, _port = parts.hostname or "", parts.password, parts.port
     except ValueError as error:
-        raise InvalidInput("the repository URL is an invalid URL", where=where, cure=allowed) from error
+        raise InvalidInput("the repository URL is an invalid URL", location=where, hint=allowed) from error
     _check_scheme(parts.scheme, schemes, allowed)
     if not _HOST.fullmatch(host) or (parts.username or "").startswith("-"):
-        raise InvalidInput("the host of the repository URL is not a host name", where=where)
+        raise InvalidInput("the host of the repository URL is not a host name", location=where)
     if password is not None:
         raise InvalidInput(
-            "the repository URL holds a password", where=where, cure="put it in a Secret: spec.source.credentials"
+            "the repository URL holds a password", location=where, hint="put it in a Secret: spec.source.credentials"
         )
 
 
@@ -72,7 +74,7 @@ def _is_local(url: str) -> bool:
 def _check_scheme(scheme: str, schemes: Collection[str], allowed: str) -> None:
     if scheme not in schemes:
         raise InvalidInput(
-            f"the scheme {scheme!r} of the repository URL is not allowed", where="spec.source.repoURL", cure=allowed
+            f"the scheme {scheme!r} of the repository URL is not allowed", location="spec.source.repoURL", hint=allowed
         )
 
 
@@ -93,8 +95,8 @@ def check_revision(revision: str) -> None:
     if bad:
         raise InvalidInput(
             f"the revision {revision[:80]!r} is invalid: not a valid branch, tag or commit name",
-            where="spec.source.revision",
-            cure="use a branch such as main, a tag, a range such as >=1.2 <2, or a full commit id",
+            location="spec.source.revision",
+            hint="use a branch such as main, a tag, a range such as >=1.2 <2, or a full commit id",
         )
 
 
@@ -106,7 +108,7 @@ def clean_path(path: str) -> str:
         raise InvalidInput(
             f"the path {path[:80]!r} is not a relative path inside the repository: no leading '/', '..', '\\' or "
             "control character",
-            where="spec.source.path",
+            location="spec.source.path",
         )
     return "/".join(parts)
 

@@ -33,13 +33,13 @@ def verify_commit(git_dir: Path, commit: str, trusted: Mapping[str, str]) -> str
     """
     if not trusted:
         raise InvalidInput(
-            "no trusted keys are named", where="spec.source.verify", cure="name a Secret with public keys: secretRef"
+            "no trusted keys are named", location="spec.source.verify", hint="name a Secret with public keys: secretRef"
         )
     with _keyring(trusted) as env:
         try:
             output = run(git_dir, "cat-file", "commit", commit, env=env)
         except GitFailed as error:
-            raise Refused(f"commit {commit[:12]} cannot be read", where="spec.source.verify") from error
+            raise Refused(f"commit {commit[:12]} cannot be read", location="spec.source.verify") from error
         if b"\ngpgsig" not in output.partition(b"\n\n")[0]:
             raise _refused(commit, "it is not signed")
         done = subprocess.run(
@@ -78,8 +78,8 @@ def _ssh_verdict(commit: str, text: str, code: int) -> str:
 def _refused(commit: str, reason: str, key: str = "") -> Refused:
     return Refused(
         f"the signature of commit {commit[:12]} is not accepted: {reason}" + (f" (key {key})" if key else ""),
-        where="spec.source.verify",
-        cure="sign it with a trusted key; the last good revision stays applied",
+        location="spec.source.verify",
+        hint="sign it with a trusted key; the last good revision stays applied",
     )
 
 

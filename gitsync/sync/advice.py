@@ -6,44 +6,44 @@ from dataclasses import replace
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Change, Plan
-from gitsync.ports import Advice, Cluster, Live, Reasoner
-from gitsync.sync.cache import Memory
+from gitsync.ports import Advice, Cluster, LiveCache, Reasoner
+from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import reasoner_key
-from gitsync.sync.reconcile import Turn
+from gitsync.sync.reconcile import Reconcile
 
 RULE = "reasoner"
-_LOOK = 0.3
+_POLL = 0.3
 
 
-class Advising:
+class AdviceGate:
     """Have plans commented on, where the application wants it, before the gate decides."""
 
-    def __init__(self, reasoner: Reasoner | None, cluster: Cluster, live: Live) -> None:
+    def __init__(self, reasoner: Reasoner | None, cluster: Cluster, live: LiveCache) -> None:
         self._reasoner = reasoner
         self._cluster = cluster
         self._live = live
 
-    def is_heard(self, turn: Turn, memory: Memory) -> bool:
+    def is_ready(self, run: Reconcile, cache: ReconcileCache) -> bool:
         """
         Give the turn its plan with the advice in it; False while that is on its way, and nothing may run before.
 
         A sync under way is not discussed any more: what is left of it was commented on at its beginning.
         """
-        plan = turn.plan
+        plan = run.plan
         assert plan is not None
-        if self._reasoner is None or turn.app.openai is None or memory.operation is not None or not plan.writes:
+        if self._reasoner is None or run.app.openai is None or cache.operation is not None or not plan.writes:
             return True
         try:
-            key = reasoner_key(turn.app, self._cluster, self._live)
+            key = reasoner_key(run.app, self._cluster, self._live)
         except InvalidInput as error:
-            turn.plan = with_advice(plan, Advice(f"(Explained by rules alone: {error}.)"))
+            run.plan = with_advice(plan, Advice(f"(Explained by rules alone: {error}.)"))
             return True
-        advice = self._reasoner.advise(turn.app, plan, key)
+        advice = self._reasoner.advise(run.app, plan, key)
         if advice is None:
-            turn.message = f"waits for {turn.app.openai.model} to comment on the plan"
-            turn.wake_in(_LOOK)
+            run.message = f"waits for {run.app.openai.model} to comment on the plan"
+            run.requeue_in(_POLL)
             return False
-        turn.plan = with_advice(plan, advice)
+        run.plan = with_advice(plan, advice)
         return True
 
 

@@ -8,13 +8,13 @@ import binascii
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
-from gitsync.ports import Cluster, Credentials, Live
+from gitsync.ports import Cluster, Credentials, LiveCache
 
 _FIRST_LIST = 5.0
 _AGE_KEY = ".agekey"
 
 
-def credentials_of(app: Application, cluster: Cluster, live: Live) -> Credentials:
+def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Credentials:
     """
     Return the credentials of the Secret beside the Application, none when it names none.
 
@@ -33,22 +33,24 @@ def credentials_of(app: Application, cluster: Cluster, live: Live) -> Credential
     )
 
 
-def decryption_keys(app: Application, cluster: Cluster, live: Live) -> tuple[str, ...]:
+def decryption_keys(app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
     """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
     where = "spec.source.decryption.secretRef.name"
     name = app.source.decryption_keys
     if not name:
         raise InvalidInput(
-            "a Secret in Git is encrypted by SOPS, and no keys are named", where=where, cure="name a Secret of age keys"
+            "a Secret in Git is encrypted by SOPS, and no keys are named",
+            location=where,
+            hint="name a Secret of age keys",
         )
     secret = secret_of(app, name, where, cluster, live)
     keys = tuple(text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
     if not any(keys):
-        raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", where=where)
+        raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", location=where)
     return keys
 
 
-def reasoner_key(app: Application, cluster: Cluster, live: Live) -> str:
+def reasoner_key(app: Application, cluster: Cluster, live: LiveCache) -> str:
     """Return the key for the application's reasoner, empty when it needs none."""
     if app.openai is None or not app.openai.key:
         return ""
@@ -56,15 +58,15 @@ def reasoner_key(app: Application, cluster: Cluster, live: Live) -> str:
     return text_of(secret, "apiKey").strip()
 
 
-def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: Live) -> Manifest:
+def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: LiveCache) -> Manifest:
     """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
     resource = cluster.resource("", "v1", "Secret")
     if resource is None:
-        raise InvalidInput("the cluster serves no Secrets", where=where)
+        raise InvalidInput("the cluster serves no Secrets", location=where)
     live.follow([resource], _FIRST_LIST)
     secret = live.get(resource, app.namespace, name) if name else None
     if secret is None:
-        raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", where=where, cure="create it")
+        raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=where, hint="create it")
     return secret
 
 

@@ -20,7 +20,7 @@ from gitsync.secrets.sops import decrypt, is_encrypted
 _WHERE = "spec.source.decryption.secretRef.name"
 
 
-def open_manifests(build: Build, tree: Tree, keys: Sequence[str]) -> tuple[Manifest, ...]:
+def decrypt_manifests(build: Build, tree: Tree, keys: Sequence[str]) -> tuple[Manifest, ...]:
     """
     Return the manifests of a build with what SOPS encrypted in the clear; ``tree`` has the files they come from.
 
@@ -40,9 +40,9 @@ def _opened(manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence
     if not is_secret(ref):
         raise InvalidInput(
             f"a {ref.kind} is encrypted by SOPS, but its values would be shown in plans and diffs",
-            where=origin.file,
-            subject=str(ref),
-            cure="put what is secret into a Secret, and refer to that",
+            location=origin.file,
+            object=str(ref),
+            hint="put what is secret into a Secret, and refer to that",
         )
     documents = read_all(tree.read(origin.file), origin.file)
     return decrypt(manifest, documents, identities, where=origin.file, subject=str(ref))

@@ -11,7 +11,7 @@ Find = Callable[[str], Manifest | None]
 """Return an Application by ``namespace/name``."""
 
 
-def waits_for(app: Application, commit: str, find: Find) -> str:
+def blocking_dependency(app: Application, commit: str, find: Find) -> str:
     """
     Return what the application waits for, in words; empty when every application it depends on is ready.
 

@@ -8,37 +8,37 @@ from dataclasses import replace
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks, is_hook
-from gitsync.apply.types import Job, Result, Round
+from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.health import Health
-from gitsync.objects.inventory import Held
+from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import HookPhase
 from gitsync.plan.order import POST_SYNC
-from gitsync.ports import Clock, Live, Records
-from gitsync.sync.cache import Memory, Operation
-from gitsync.sync.history import finish, steps_of
+from gitsync.ports import Clock, LiveCache, Records
+from gitsync.sync.cache import Operation, ReconcileCache
+from gitsync.sync.history import record_steps, save_record
 from gitsync.sync.observe import created_namespace, health_of
-from gitsync.sync.operation import kept, resumed
-from gitsync.sync.reconcile import Stage, Turn
-from gitsync.sync.retry import count_failure, count_success
-from gitsync.sync.state_store import State
-from gitsync.sync.status.writer import Statuses
+from gitsync.sync.operation import operation_from_status, operation_to_status
+from gitsync.sync.reconcile import FailureReason, Reconcile
+from gitsync.sync.retry import record_failure, reset
+from gitsync.sync.state_store import StateStore
+from gitsync.sync.status.writer import StatusWriter
 
-_SAFETY = 10.0
+_RESYNC_PERIOD = 10.0
 """Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
-_AGAIN, _REFUSED = 5.0, 600.0
+_HOOK_DELETE_RETRY, _HOOK_DELETE_REFUSED_RETRY = 5.0, 600.0
 """So long a delete of a hook rests that was not taken, and one that was refused: only a person can change that."""
 _HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_deletion}
 """The triggers of operations that run hooks only, because the application is being deleted."""
-_PEERS_TIME, _PEERS_LOOK = 10.0, 0.2
+_PEER_TIMEOUT, _PEER_POLL = 10.0, 0.2
 """So long a prune waits for other applications of the repository, looking so often."""
 
 
-class Execution:
+class SyncExecutor:
     """
     Run one operation of an application at a time: hooks before, the plan's batches, hooks with it and after it.
 
@@ -50,10 +50,10 @@ class Execution:
         self,
         applier: Applier,
         hooks: Hooks,
-        statuses: Statuses,
+        statuses: StatusWriter,
         records: Records,
-        state: State,
-        live: Live,
+        state: StateStore,
+        live: LiveCache,
         clock: Clock,
     ) -> None:
         self._applier = applier
@@ -63,224 +63,238 @@ class Execution:
         self._state = state
         self._live = live
         self._clock = clock
-        self.nudge: Callable[[Sequence[str]], None] = lambda keys: None
+        self.request_poll: Callable[[Sequence[str]], None] = lambda keys: None
 
-    def run(self, turn: Turn, memory: Memory, trigger: str) -> bool:
+    def run(self, run: Reconcile, cache: ReconcileCache, trigger: str) -> bool:
         """Begin an operation, or go on with the one under way, for the turn's plan; tell whether it has ended well."""
-        turn.stage = Stage.APPLY
-        plan = turn.plan
+        run.stage = FailureReason.APPLY
+        plan = run.plan
         assert plan is not None
-        assert turn.verdict is not None
-        operation = memory.operation
+        assert run.verdict is not None
+        operation = cache.operation
         if operation is None:
-            operation = memory.operation = self._begin(turn, memory, plan, trigger)
+            operation = cache.operation = self._begin(run, cache, plan, trigger)
         operation.plan = plan
-        if turn.verdict.approver:
-            operation.approver, operation.approved = turn.verdict.approver, plan
-        memory.has_open_intents = True  # also when the audit fails on the way
-        hold = self._holding(turn, operation)
-        job = self._job(turn, plan, operation.commit, hold, operation.id, operation.approver)
-        done = self._go_on(turn, operation, job)
-        operation.steps.update(steps_of(done.results))
-        memory.has_open_intents = bool(operation.hooks) or any(result.is_unknown for result in done.results)
-        return self._account(turn, memory, operation, done)
+        if run.verdict.approver:
+            operation.approver, operation.approved = run.verdict.approver, plan
+        cache.has_unresolved_writes = True  # also when the audit fails on the way
+        hold = self._inventory_writer(run, operation)
+        job = self._job(run, plan, operation.commit, hold, operation.id, operation.approver)
+        done = self._run_phases(run, operation, job)
+        operation.steps.update(record_steps(done.results))
+        cache.has_unresolved_writes = bool(operation.hooks) or any(result.is_unknown for result in done.results)
+        return self._complete_or_requeue(run, cache, operation, done)
 
-    def resume(self, turn: Turn, memory: Memory) -> None:
+    def restore(self, run: Reconcile, cache: ReconcileCache) -> None:
         """Take up, at the first look after a start, the operation that a crash interrupted."""
-        assert turn.plan is not None
-        if not memory.is_resumed and memory.operation is None and turn.operation:
-            memory.operation = resumed(turn.operation, turn.plan, turn.now, self._clock.monotonic())
-        memory.is_resumed = True
+        assert run.plan is not None
+        if not cache.is_operation_restored and cache.operation is None and run.operation:
+            cache.operation = operation_from_status(run.operation, run.plan, run.now, self._clock.monotonic())
+        cache.is_operation_restored = True
 
-    def sweep(self, turn: Turn, memory: Memory) -> None:
+    def clean_up_hooks(self, run: Reconcile, cache: ReconcileCache) -> None:
         """Delete hooks that are left over from syncs that ended; what the API server does not take is tried again."""
-        plan = turn.plan
+        plan = run.plan
         assert plan is not None
-        if memory.operation is not None or not any(is_hook(change) for change in plan.changes):
+        if cache.operation is not None or not any(is_hook(change) for change in plan.changes):
             return
-        now, had_open_intents = self._clock.monotonic(), memory.has_open_intents
-        if now >= memory.sweep_due:
-            memory.has_open_intents = True  # also when the audit fails on the way
-            job = self._job(turn, plan, turn.goal or Commit(turn.applied), lambda entries: None)
+        now, had_open_intents = self._clock.monotonic(), cache.has_unresolved_writes
+        if now >= cache.hook_cleanup_due:
+            cache.has_unresolved_writes = True  # also when the audit fails on the way
+            job = self._job(run, plan, run.target_commit or Commit(run.applied), lambda entries: None)
             results = self._hooks.sweep(job, {})
-            memory.has_open_intents = had_open_intents or any(result.is_unknown for result in results)
+            cache.has_unresolved_writes = had_open_intents or any(result.is_unknown for result in results)
             delays = [_delay(result.error) for result in results if result.error is not None]
-            memory.sweep_due = now + max(delays, default=0.0)
-        if now < memory.sweep_due:
-            turn.wake_in(memory.sweep_due - now)
+            cache.hook_cleanup_due = now + max(delays, default=0.0)
+        if now < cache.hook_cleanup_due:
+            run.requeue_in(cache.hook_cleanup_due - now)
 
-    def supersede(self, turn: Turn, memory: Memory, trigger: str = "") -> None:
+    def supersede(self, run: Reconcile, cache: ReconcileCache, trigger: str = "") -> None:
         """
         End an operation that still waits when there is a newer commit: what it did stays, the new one goes on.
 
         Where the application is being deleted, all but the operation of this very trigger are ended.
         """
-        operation = memory.operation
+        operation = cache.operation
         if operation is None:
             return
-        if turn.app.is_deleted:
+        if run.app.is_deleted:
             newer = "the deletion of the Application" if operation.trigger != trigger else ""
         else:
-            newer = turn.goal.id[:12] if turn.goal is not None and turn.goal.id != operation.commit.id else ""
+            newer = (
+                run.target_commit.id[:12]
+                if run.target_commit is not None and run.target_commit.id != operation.commit.id
+                else ""
+            )
         if newer:
             message = f"superseded by {newer} while it waited for {operation.waiting}"
-            self.finish(turn, memory, operation, message, superseded=True)
+            self.finish(run, cache, operation, message, superseded=True)
 
     def finish(
-        self, turn: Turn, memory: Memory, operation: Operation, message: str = "", *, superseded: bool = False
+        self,
+        run: Reconcile,
+        cache: ReconcileCache,
+        operation: Operation,
+        message: str = "",
+        *,
+        superseded: bool = False,
     ) -> None:
         """End an operation, its approval too, and keep its record; one that did nothing and ended well leaves none."""
         if operation.approved is not None:
-            self._records.end_approval(turn.app.key, operation.approved.digest)
-        memory.operation = None
+            self._records.end_approval(run.app.key, operation.approved.digest)
+        cache.operation = None
         if operation.steps or message:
             took = round((self._clock.monotonic() - operation.began) * 1000)
-            why = turn.pin.message if turn.pin is not None and operation.trigger == "rollback" else ""
-            turn.record = finish(operation, turn.app, self._records, message, took, why=why, superseded=superseded)
+            why = run.pin.message if run.pin is not None and operation.trigger == "rollback" else ""
+            run.record = save_record(operation, run.app, self._records, message, took, why=why, superseded=superseded)
 
-    def _begin(self, turn: Turn, memory: Memory, plan: Plan, trigger: str) -> Operation:
+    def _begin(self, run: Reconcile, cache: ReconcileCache, plan: Plan, trigger: str) -> Operation:
         return Operation(
             id=uuid.uuid4().hex[:16],
-            commit=turn.goal or Commit(turn.applied),
+            commit=run.target_commit or Commit(run.applied),
             trigger=trigger,
-            initiator=(turn.requested_by or "manual") if trigger == "manual" else "automated",
-            started=turn.now,
+            initiator=(run.requested_by or "manual") if trigger == "manual" else "automated",
+            started=run.now,
             began=self._clock.monotonic(),
             plan=plan,
         )
 
-    def _holding(self, turn: Turn, operation: Operation) -> Callable[[Mapping[ObjectRef, Held]], None]:
+    def _inventory_writer(
+        self, run: Reconcile, operation: Operation
+    ) -> Callable[[Mapping[ObjectRef, InventoryEntry]], None]:
         """Return how objects are taken into the inventory before an operation writes them."""
-        assert turn.observation is not None
-        created, desired = created_namespace(turn.app), turn.observation.desired
+        assert run.observation is not None
+        created, desired = created_namespace(run.app), run.observation.desired
 
         def is_left(ref: ObjectRef) -> bool:
             is_only_created = ref in created and desired.get(ref) == created[ref]
             return is_only_created or operation.trigger == HookPhase.POST_DELETE.value  # then nobody prunes any more
 
-        def hold(entries: Mapping[ObjectRef, Held]) -> None:
-            wider = turn.inventory.widened({ref: held for ref, held in entries.items() if not is_left(ref)})
-            under_way = kept(operation)
-            if wider.entries.keys() != turn.inventory.entries.keys() or under_way != turn.status_before.get(
+        def hold(entries: Mapping[ObjectRef, InventoryEntry]) -> None:
+            wider = run.inventory.widened({ref: held for ref, held in entries.items() if not is_left(ref)})
+            under_way = operation_to_status(operation)
+            if wider.entries.keys() != run.inventory.entries.keys() or under_way != run.status_before.get(
                 "operation", {}
             ):
-                status = {**turn.status_before, "phase": "Executing", "inventory": (), "packedInventory": ""}
+                status = {**run.status_before, "phase": "Executing", "inventory": (), "packedInventory": ""}
                 status |= {"operation": under_way, **wider.to_status()}
-                turn.manifest = self._statuses.write(turn.manifest, {k: v for k, v in status.items() if v})
-            turn.inventory = wider
+                run.manifest = self._statuses.write(run.manifest, {k: v for k, v in status.items() if v})
+            run.inventory = wider
 
         return hold
 
     def _job(
         self,
-        turn: Turn,
+        run: Reconcile,
         plan: Plan,
         commit: Commit,
-        hold: Callable[[Mapping[ObjectRef, Held]], None],
+        hold: Callable[[Mapping[ObjectRef, InventoryEntry]], None],
         sync: str = "",
         approver: str = "",
-    ) -> Job:
-        assert turn.observation is not None
-        return Job(
-            turn.app,
+    ) -> ApplyRequest:
+        assert run.observation is not None
+        return ApplyRequest(
+            run.app,
             plan,
             commit,
             sync,
-            turn.observation.versions,
+            run.observation.versions,
             hold,
-            lambda ref, manifest: health_of(ref, manifest, self._live, turn.app.health_checks),
+            lambda ref, manifest: health_of(ref, manifest, self._live, run.app.health_checks),
             approver=approver,
         )
 
-    def _go_on(self, turn: Turn, operation: Operation, job: Job) -> Round:
+    def _run_phases(self, run: Reconcile, operation: Operation, job: ApplyRequest) -> ApplyProgress:
         """Run part after part until one fails or has to wait; a failure runs the hooks for it."""
-        results: tuple[Result, ...] = ()
-        for part in self._parts(turn, operation, job):
+        results: tuple[StepResult, ...] = ()
+        for part in self._phases(run, operation, job):
             results += part.results
-            if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(turn, operation):
+            if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(run, operation):
                 self._hooks.stop(job, operation.hooks)
-                if not turn.app.is_deleted:
+                if not run.app.is_deleted:
                     results += self._hooks.run(job, operation.hooks, HookPhase.SYNC_FAIL).results
-                return Round(results, part.waiting)
+                return ApplyProgress(results, part.waiting)
             if part.waiting:
-                return Round(results, part.waiting)
-        return Round(results)
+                return ApplyProgress(results, part.waiting)
+        return ApplyProgress(results)
 
-    def _parts(self, turn: Turn, operation: Operation, job: Job) -> Iterator[Round]:
+    def _phases(self, run: Reconcile, operation: Operation, job: ApplyRequest) -> Iterator[ApplyProgress]:
         """Yield what each part of a sync came to, in order; each is begun only when the one before has ended."""
         phase = _HOOKS_OF_DELETION.get(operation.trigger)
         if phase is not None:
             yield self._hooks.run(job, operation.hooks, phase)
             left = [done for done in self._hooks.sweep(job, operation.hooks) if isinstance(done.error, TransientError)]
-            yield Round(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
+            yield ApplyProgress(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
             return
         yield self._hooks.run(job, operation.hooks, HookPhase.PRE_SYNC)
-        yield self._apply(turn, operation, job)
+        yield self._apply(run, operation, job)
         yield self._hooks.run(job, operation.hooks, HookPhase.SYNC)
         if any(is_hook(change) and change.stage == POST_SYNC for change in job.plan.changes):
-            yield Round(waiting=_unhealthy(turn, job, self._live))
+            yield ApplyProgress(waiting=_unhealthy(run, job, self._live))
         yield self._hooks.run(job, operation.hooks, HookPhase.POST_SYNC)
 
-    def _apply(self, turn: Turn, operation: Operation, job: Job) -> Round:
-        lagging = self._wait_for_peers(turn, operation)
+    def _apply(self, run: Reconcile, operation: Operation, job: ApplyRequest) -> ApplyProgress:
+        lagging = self._wait_for_peers(run, operation)
         due = tuple(change for change in job.plan.changes if not is_hook(change) and _is_due(change, bool(lagging)))
         done = self._applier.execute(replace(job, plan=replace(job.plan, changes=due)))
         if lagging and not done.waiting:
-            turn.wake_in(_PEERS_LOOK)
+            run.requeue_in(_PEER_POLL)
             return replace(done, waiting=lagging)
         return done
 
-    def _wait_for_peers(self, turn: Turn, operation: Operation) -> str:
+    def _wait_for_peers(self, run: Reconcile, operation: Operation) -> str:
         """
         Return what a prune waits for: applications that may have taken over what left this one.
 
         They are asked to look at Git at once; one that does not in time is waited for no longer.
         """
         is_pruning = any(change.action is Action.PRUNE for change in operation.plan.writes)
-        if turn.goal is None or turn.app.is_deleted or not is_pruning:
+        if run.target_commit is None or run.app.is_deleted or not is_pruning:
             return ""
-        lagging = self._state.lagging(turn.app.key, turn.app.source.repo_url, turn.goal.id)
-        if not lagging or self._clock.monotonic() - operation.began > _PEERS_TIME:
+        lagging = self._state.applications_behind(run.app.key, run.app.source.repo_url, run.target_commit.id)
+        if not lagging or self._clock.monotonic() - operation.began > _PEER_TIMEOUT:
             return ""
-        self.nudge(lagging)
-        return f"{lagging[0]} to look at commit {turn.goal.id[:12]}, since it may declare what would be pruned"
+        self.request_poll(lagging)
+        return f"{lagging[0]} to look at commit {run.target_commit.id[:12]}, since it may declare what would be pruned"
 
-    def _is_late(self, turn: Turn, operation: Operation) -> bool:
-        return self._clock.monotonic() - operation.began >= turn.app.sync.health_timeout
+    def _is_late(self, run: Reconcile, operation: Operation) -> bool:
+        return self._clock.monotonic() - operation.began >= run.app.sync.health_timeout
 
-    def _account(self, turn: Turn, memory: Memory, operation: Operation, done: Round) -> bool:
+    def _complete_or_requeue(
+        self, run: Reconcile, cache: ReconcileCache, operation: Operation, done: ApplyProgress
+    ) -> bool:
         """Turn what was done into the operation's end, or its next look; tell whether it has ended well."""
         now = self._clock.monotonic()
         failed = [result for result in done.results if result.outcome is Outcome.FAILED]
         if operation.trigger == "drift":
             healed = sum(1 for result in done.results if result.outcome is Outcome.SUCCEEDED)
-            turn.corrected += healed
+            run.healed += healed
             if healed:
-                memory.heals.append(now)
-        if done.waiting and not failed and not self._is_late(turn, operation):
+                cache.self_heals.append(now)
+        if done.waiting and not failed and not self._is_late(run, operation):
             operation.waiting = done.waiting
-            turn.wake_in(_SAFETY)
+            run.requeue_in(_RESYNC_PERIOD)
             return False
         message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
         if done.waiting and not failed:
-            message = f"waited {turn.app.sync.health_timeout:.0f} s for {done.waiting}"
-        memory.failed = {result.change.ref: result for result in failed}
+            message = f"waited {run.app.sync.health_timeout:.0f} s for {done.waiting}"
+        cache.failed = {result.change.ref: result for result in failed}
         if message:
-            turn.wake_in(count_failure(memory, turn, failed, now))
-            memory.attempts.message = message
+            run.requeue_in(record_failure(cache, run, failed, now))
+            cache.retry.message = message
         else:
-            count_success(memory, turn)
-            turn.settle(operation.commit.id)
-        turn.message = message
-        self.finish(turn, memory, operation, message)
+            reset(cache, run)
+            run.mark_applied(operation.commit.id)
+        run.message = message
+        self.finish(run, cache, operation, message)
         if operation.hooks:
-            turn.wake_in(_AGAIN)  # then it is seen whether their deletes were taken
+            run.requeue_in(_HOOK_DELETE_RETRY)  # then it is seen whether their deletes were taken
         return not message
 
 
 def _delay(error: GitsyncError) -> float:
     """Return how many seconds a delete that was not taken rests before it is tried again."""
-    return error.retry_after or _AGAIN if isinstance(error, TransientError) else _REFUSED
+    return error.retry_after or _HOOK_DELETE_RETRY if isinstance(error, TransientError) else _HOOK_DELETE_REFUSED_RETRY
 
 
 def is_terminating(change: Change) -> bool:
@@ -293,12 +307,12 @@ def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:
     return not is_terminating(change) and not (is_waiting_for_peers and change.action is Action.PRUNE)
 
 
-def _unhealthy(turn: Turn, job: Job, live: Live) -> str:
+def _unhealthy(run: Reconcile, job: ApplyRequest, live: LiveCache) -> str:
     """Return what the hooks after a sync wait for: the first object that is not healthy."""
-    assert turn.observation is not None
+    assert run.observation is not None
     for change in job.plan.changes:
         if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
-            status = health_of(change.ref, turn.observation.live.get(change.ref), live, turn.app.health_checks)
+            status = health_of(change.ref, run.observation.live.get(change.ref), live, run.app.health_checks)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 return f"{change.ref} to be healthy, which is {status.health.value}"
     if any(change.is_write and not is_hook(change) for change in job.plan.changes):

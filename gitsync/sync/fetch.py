@@ -9,17 +9,17 @@ from random import random
 from gitsync.errors import Refused, SourceUnavailable
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
-from gitsync.ports import Clock, Cluster, Credentials, Live, Snapshot, Source
-from gitsync.sync.cache import Memory
+from gitsync.ports import Clock, Cluster, Credentials, LiveCache, Snapshot, Source
+from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
-from gitsync.sync.reconcile import Stage, Turn
+from gitsync.sync.reconcile import FailureReason, Reconcile
 
 Verify = Callable[[Path, str, Mapping[str, str]], object]
 """Raise Refused unless a commit of a mirror is signed by one of the named keys."""
 
 _NOW = float("-inf")
 _RETRY = 30.0
-_HINTS = 1.0
+_PUSH_DEBOUNCE = 1.0
 """However often it is said that Git has changed, it is asked once in so many seconds."""
 
 
@@ -35,7 +35,7 @@ class Fetcher:
         source: Source,
         verify: Verify,
         cluster: Cluster,
-        live: Live,
+        live: LiveCache,
         clock: Clock,
         *,
         random: Callable[[], float] = random,
@@ -47,86 +47,86 @@ class Fetcher:
         self._clock = clock
         self._random = random
 
-    def fetch(self, turn: Turn, memory: Memory) -> Commit:
+    def fetch(self, run: Reconcile, cache: ReconcileCache) -> Commit:
         """Return the commit that the application follows; the last good one while the Git server is away."""
-        turn.stage = Stage.SOURCE
-        source = turn.app.source
+        run.stage = FailureReason.SOURCE
+        source = run.app.source
         self._source.check(source)
-        if memory.source != source:
-            memory.source, memory.fetched, memory.next_poll = source, None, _NOW
+        if cache.source != source:
+            cache.source, cache.fetched, cache.next_poll = source, None, _NOW
         now = self._clock.monotonic()
-        if turn.app.requested_sync != memory.polled_for:
-            memory.hinted, memory.polled_for = now, turn.app.requested_sync
-        credentials = self._credentials(turn)
-        if credentials != memory.credentials:
-            memory.credentials, memory.next_poll = credentials, _NOW
-        if self._is_due(turn, memory, now):
-            self._poll(turn, memory, now)
-        turn.source_error = memory.poll_error
-        turn.wake_in(max(memory.next_poll - now, 0.05))
-        trusted = self._trusted(turn) if source.verify == "SignedCommits" else None
-        if memory.fetched is None or memory.fetched.id != memory.commit or memory.trusted != trusted:
-            snapshot = self.snapshot(turn, memory, memory.commit)
+        if run.app.requested_sync != cache.polled_request:
+            cache.notified_at, cache.polled_request = now, run.app.requested_sync
+        credentials = self._credentials(run)
+        if credentials != cache.credentials:
+            cache.credentials, cache.next_poll = credentials, _NOW
+        if self._is_due(run, cache, now):
+            self._poll(run, cache, now)
+        run.source_error = cache.poll_error
+        run.requeue_in(max(cache.next_poll - now, 0.05))
+        trusted = self._trusted_keys(run) if source.verify == "SignedCommits" else None
+        if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
+            snapshot = self.snapshot(run, cache, cache.commit)
             if trusted is not None:
-                self._verify(Path(snapshot.git_dir), memory.commit, trusted)
-            memory.fetched, memory.trusted = snapshot.commit, trusted
-        if not turn.is_requested:
-            self._refuse_rewind(turn, memory)
-        turn.commit = turn.goal = memory.fetched
-        return memory.fetched
+                self._verify(Path(snapshot.git_dir), cache.commit, trusted)
+            cache.fetched, cache.trusted = snapshot.commit, trusted
+        if not run.is_requested:
+            self._reject_force_push(run, cache)
+        run.commit = run.target_commit = cache.fetched
+        return cache.fetched
 
-    def snapshot(self, turn: Turn, memory: Memory, commit: str) -> Snapshot:
+    def snapshot(self, run: Reconcile, cache: ReconcileCache, commit: str) -> Snapshot:
         """Return the files of a commit; the last one asked for is kept until it was rendered."""
-        if memory.snapshot is None or memory.snapshot.commit.id != commit:
-            memory.snapshot = self._source.snapshot(turn.app.source, self._credentials(turn), commit)
-        return memory.snapshot
+        if cache.snapshot is None or cache.snapshot.commit.id != commit:
+            cache.snapshot = self._source.snapshot(run.app.source, self._credentials(run), commit)
+        return cache.snapshot
 
-    def _refuse_rewind(self, turn: Turn, memory: Memory) -> None:
+    def _reject_force_push(self, run: Reconcile, cache: ReconcileCache) -> None:
         """Refuse a branch that was rewritten: its new commit does not contain the applied one."""
-        before, after = turn.applied_before, memory.commit
+        before, after = run.applied_before, cache.commit
         if not before or before == after:
             return
-        if memory.moved[:2] != (before, after):
-            memory.moved = (before, after, self._source.is_forward(turn.app.source, before, after))
-        if not memory.moved[2]:
+        if cache.fast_forward[:2] != (before, after):
+            cache.fast_forward = (before, after, self._source.is_forward(run.app.source, before, after))
+        if not cache.fast_forward[2]:
             raise Refused(
-                f"non-fast-forward: {turn.app.source.revision} was moved to {after[:12]}, which does not contain the "
+                f"non-fast-forward: {run.app.source.revision} was moved to {after[:12]}, which does not contain the "
                 f"applied commit {before[:12]}; it is held, and {before[:12]} stays applied",
-                where="spec.source.revision",
-                cure="ask for a sync to take it",
+                location="spec.source.revision",
+                hint="ask for a sync to take it",
             )
 
-    def _is_due(self, turn: Turn, memory: Memory, now: float) -> bool:
+    def _is_due(self, run: Reconcile, cache: ReconcileCache, now: float) -> bool:
         """Whether to ask now; a push event shortly after the last question waits, a person does not."""
-        if now >= memory.next_poll:
+        if now >= cache.next_poll:
             return True
-        if memory.hinted is None or turn.is_requested:
-            return memory.hinted is not None
-        rest = memory.polled + _HINTS - now
+        if cache.notified_at is None or run.is_requested:
+            return cache.notified_at is not None
+        rest = cache.last_poll + _PUSH_DEBOUNCE - now
         if rest > 0:
-            turn.wake_in(rest)
+            run.requeue_in(rest)
         return rest <= 0
 
-    def _poll(self, turn: Turn, memory: Memory, now: float) -> None:
-        interval = turn.app.sync.interval
+    def _poll(self, run: Reconcile, cache: ReconcileCache, now: float) -> None:
+        interval = run.app.sync.interval
         # applications of one repository share a poll: what another one heard lately, or since the hint, is as good
-        age = interval / 2 if memory.hinted is None else max(now - memory.hinted, 0.0)
-        memory.hinted, memory.polled = None, now
+        age = interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
+        cache.notified_at, cache.last_poll = None, now
         try:
-            memory.commit = self._source.resolve(turn.app.source, self._credentials(turn), max_age=age)
-            memory.poll_error = None
-            memory.next_poll = now + interval * (0.9 + 0.1 * self._random())
+            cache.commit = self._source.resolve(run.app.source, self._credentials(run), max_age=age)
+            cache.poll_error = None
+            cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         except SourceUnavailable as error:
-            memory.commit = memory.commit or str(at(turn.manifest, "status", "revision", "fetched", default=""))
-            if not memory.commit:
+            cache.commit = cache.commit or str(at(run.manifest, "status", "revision", "fetched", default=""))
+            if not cache.commit:
                 raise
-            memory.poll_error = error
-            memory.next_poll = now + min(interval, _RETRY)
+            cache.poll_error = error
+            cache.next_poll = now + min(interval, _RETRY)
 
-    def _credentials(self, turn: Turn) -> Credentials:
-        return credentials_of(turn.app, self._cluster, self._live)
+    def _credentials(self, run: Reconcile) -> Credentials:
+        return credentials_of(run.app, self._cluster, self._live)
 
-    def _trusted(self, turn: Turn) -> dict[str, str]:
+    def _trusted_keys(self, run: Reconcile) -> dict[str, str]:
         where = "spec.source.verify.secretRef.name"
-        secret = secret_of(turn.app, turn.app.source.verify_keys, where, self._cluster, self._live)
+        secret = secret_of(run.app, run.app.source.verify_keys, where, self._cluster, self._live)
         return {name: text_of(secret, name) for name in secret.get("data") or {}}

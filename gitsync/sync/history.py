@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gitsync.apply.execute import shown_differences
-from gitsync.apply.types import Result
+from gitsync.apply.types import StepResult
 from gitsync.errors import one_line
 from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
@@ -18,7 +18,7 @@ from gitsync.sync.cache import Operation
 _SHOWN = 5
 
 
-def steps_of(results: Iterable[Result]) -> dict[ObjectRef, Step]:
+def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
     """Return the steps of a record, Secret values masked."""
     return {
         result.change.ref: Step(
@@ -56,7 +56,7 @@ def _described(difference: FieldDifference) -> str:
     return one_line(f"{difference.path} is {difference.live!r}, declared {difference.desired!r}{by}", 300)
 
 
-def finish(
+def save_record(
     operation: Operation,
     app: Application,
     records: Records,

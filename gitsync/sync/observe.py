@@ -14,14 +14,14 @@ from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.normalize import Placed, desired_objects
+from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.plan.schemas import kind_schema
-from gitsync.ports import Cluster, Live, Resource
+from gitsync.ports import Cluster, LiveCache, Resource
 
-DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
-_FIRST_LIST = 5.0
+_CACHE_SYNC_TIMEOUT = 5.0
 """So long a worker waits for the first list of a kind; later the list itself calls it back."""
 
 
@@ -43,8 +43,8 @@ class Observation:
         return kind_schema(self.schemas, manifest)
 
 
-def declare(
-    app: Application, manifests: Sequence[Manifest], cluster: Cluster, before: dict[int, Placed] | None = None
+def build_desired(
+    app: Application, manifests: Sequence[Manifest], cluster: Cluster, before: dict[int, PreparedObject] | None = None
 ) -> tuple[dict[ObjectRef, Manifest], bool]:
     """
     Return what the application declares, each object placed in its namespace and marked as ours.
@@ -71,7 +71,9 @@ def created_namespace(app: Application) -> dict[ObjectRef, Manifest]:
     return {ref: {"apiVersion": "v1", "kind": ref.kind, "metadata": metadata}}
 
 
-def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster: Cluster, live: Live) -> Observation:
+def observe(
+    desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster: Cluster, live: LiveCache
+) -> Observation:
     """
     Return every live object that is declared or held.
 
@@ -82,7 +84,7 @@ def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster
     versions |= {ref: _version(str(manifest["apiVersion"])) for ref, manifest in desired.items()}
     found = {ref: cluster.resource(ref.group, version, ref.kind) for ref, version in versions.items()}
     followed = {resource for resource in found.values() if resource is not None}
-    live.follow(followed | _parts(versions, cluster), _FIRST_LIST)
+    live.follow(followed | _pod_kinds(versions, cluster), _CACHE_SYNC_TIMEOUT)
     seen = {
         ref: manifest
         for ref, resource in found.items()
@@ -93,7 +95,7 @@ def observe(desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster
     )
 
 
-def confirmed(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
+def confirm_missing(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
     """
     Return the observation with objects read anew that were meant to be written but never seen.
 
@@ -116,7 +118,7 @@ def _read(ref: ObjectRef, version: str, cluster: Cluster) -> Manifest | None:
 
 
 def health_of(
-    ref: ObjectRef, manifest: Manifest | None, live: Live, checks: Sequence[HealthCheck] = ()
+    ref: ObjectRef, manifest: Manifest | None, live: LiveCache, checks: Sequence[HealthCheck] = ()
 ) -> HealthStatus:
     """
     Return the health of a live object, with the reason of the pods that belong to it; absent is Missing.
@@ -147,8 +149,8 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
     scopes = {}
     for manifest in manifests:
         if (group_of(str(manifest.get("apiVersion") or "")), manifest.get("kind")) == (
-            DEFINITION.group,
-            DEFINITION.kind,
+            CRD.group,
+            CRD.kind,
         ):
             of = GroupKind(
                 str(at(manifest, "spec", "group", default="")), str(at(manifest, "spec", "names", "kind", default=""))
@@ -157,7 +159,7 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
     return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
 
 
-def _parts(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Resource]:
+def _pod_kinds(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Resource]:
     """Return the kinds that workloads consist of, when there are workloads."""
     if not any((ref.group, ref.kind) in _WORKLOADS for ref in refs):
         return set()

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from gitsync.apply.hooks import HookRun, Runs, is_hook
-from gitsync.apply.types import Result
+from gitsync.apply.hooks import HookRun, HookRuns, is_hook
+from gitsync.apply.types import StepResult
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
@@ -15,7 +15,7 @@ from gitsync.plan.options import HookPhase
 from gitsync.sync.cache import Operation
 
 
-def kept(operation: Operation | None) -> dict[str, Any]:
+def operation_to_status(operation: Operation | None) -> dict[str, Any]:
     """
     Return what the status keeps of an operation; nothing where no hook could run twice, or never.
 
@@ -37,7 +37,7 @@ def kept(operation: Operation | None) -> dict[str, Any]:
     }
 
 
-def resumed(status: Mapping[str, Any], plan: Plan, now: datetime, monotonic: float) -> Operation:
+def operation_from_status(status: Mapping[str, Any], plan: Plan, now: datetime, monotonic: float) -> Operation:
     """Return the operation that a status keeps."""
     started = datetime.fromisoformat(str(status["startedAt"]))
     return Operation(
@@ -52,11 +52,11 @@ def resumed(status: Mapping[str, Any], plan: Plan, now: datetime, monotonic: flo
     )
 
 
-def _runs(entries: Any) -> Runs:
-    runs: Runs = {}
+def _runs(entries: Any) -> HookRuns:
+    runs: HookRuns = {}
     for entry in entries:
         ref = ObjectRef.from_path(str(entry["id"]))
-        done = Result(Change(ref, Action.HOOK), Outcome.SUCCEEDED) if entry.get("done") else None
+        done = StepResult(Change(ref, Action.HOOK), Outcome.SUCCEEDED) if entry.get("done") else None
         runs[ref, HookPhase(entry["phase"])] = HookRun(uid=str(entry["uid"]), result=done)
     return runs
 

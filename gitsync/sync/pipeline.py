@@ -23,20 +23,20 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
 from gitsync.plan.options import HookPhase, options_of
 from gitsync.ports import Clock, Records
-from gitsync.sync.analysis.post_sync import Aftermath
-from gitsync.sync.cache import Memory
-from gitsync.sync.desired import Desire
+from gitsync.sync.analysis.post_sync import PostSyncAnalysis
+from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.desired import DesiredState
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.reconcile import Pin, Stage, Turn
-from gitsync.sync.reconciler import Converger
-from gitsync.sync.state_store import State
-from gitsync.sync.status.build import status_of
-from gitsync.sync.status.refusal_audit import refusal_before, refusal_of, refusal_record
-from gitsync.sync.status.writer import Statuses
+from gitsync.sync.reconcile import FailureReason, Reconcile, Rollback
+from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.state_store import StateStore
+from gitsync.sync.status.build import build_status
+from gitsync.sync.status.refusal_audit import audit_record, previous_refusal, refusal_message
+from gitsync.sync.status.writer import StatusWriter
 
 _HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
 """The finalizers that stand for hooks."""
-_GIT = (Stage.SOURCE, Stage.RENDER)
+_GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 """The stages in which what is wrong is wrong in Git."""
 
 
@@ -46,12 +46,12 @@ class Pipeline:
     def __init__(
         self,
         fetcher: Fetcher,
-        desire: Desire,
-        converger: Converger,
-        aftermath: Aftermath,
+        desire: DesiredState,
+        converger: Reconciler,
+        aftermath: PostSyncAnalysis,
         records: Records,
-        statuses: Statuses,
-        state: State,
+        statuses: StatusWriter,
+        state: StateStore,
         clock: Clock,
     ) -> None:
         self._fetcher = fetcher
@@ -62,7 +62,7 @@ class Pipeline:
         self._statuses = statuses
         self._state = state
         self._clock = clock
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, ReconcileCache] = {}
 
     def sync(self, manifest: Manifest) -> float | None:
         """
@@ -70,29 +70,29 @@ class Pipeline:
 
         Return the seconds until it wants to look again. A passing failure is raised, after it was recorded.
         """
-        memory = self._memory(uid_of(manifest))
-        turn = Turn.of(manifest, self._clock.now())
-        turn.requested_by = memory.requested_by
+        cache = self._memory(uid_of(manifest))
+        run = Reconcile.start(manifest, self._clock.now())
+        run.requested_by = cache.requested_by
         try:
-            turn.app = parse_application(manifest)
+            run.app = parse_application(manifest)
             if metadata_of(manifest).get("deletionTimestamp"):
-                self._delete(turn, memory)
-            elif turn.app.suspend:
-                turn.suspend()
+                self._delete(run, cache)
+            elif run.app.suspend:
+                run.suspend()
             else:
-                self._finalize(turn, _finalizers(manifest))
-                self._follow(turn, memory)
+                self._finalize(run, _finalizers(manifest))
+                self._follow(run, cache)
         except GitsyncError as error:
-            turn.fail(error)
-        return self._record(turn)
+            run.set_error(error)
+        return self._record(run)
 
     def relay(self, manifest: Manifest) -> None:
         """Show an application that another replica works on, as its status says, and remember nothing of it."""
         self.forget(uid_of(manifest))
-        turn = Turn.of(manifest, self._clock.now())
+        run = Reconcile.start(manifest, self._clock.now())
         with suppress(TerminalError):  # the other replica says why it cannot be read
-            turn.app = parse_application(manifest)
-        self._state.relay(turn)
+            run.app = parse_application(manifest)
+        self._state.publish_remote(run)
 
     def forget(self, uid: str) -> None:
         """Forget an application that is gone."""
@@ -100,113 +100,113 @@ class Pipeline:
 
     def poll_now(self, uid: str) -> None:
         """Ask the Git server at the next look, whatever the interval."""
-        self._memory(uid).hinted = self._clock.monotonic()
+        self._memory(uid).notified_at = self._clock.monotonic()
 
     def request(self, uid: str, by: str) -> None:
         """Sync at the next look because a person asks for it, also where automation is off."""
         self.poll_now(uid)
         self._memory(uid).requested_by = by
 
-    def _follow(self, turn: Turn, memory: Memory) -> None:
+    def _follow(self, run: Reconcile, cache: ReconcileCache) -> None:
         """Converge to the commit that Git has; while that cannot be used, keep up the last one that was applied."""
         try:
-            commit = self._fetcher.fetch(turn, memory)
-            self._state.follow(turn.app.key, turn.app.source.repo_url, commit.id)
-            if turn.pin is not None and turn.pin.instead == commit.id and not turn.is_requested:
-                self._stand_by(turn, memory, turn.pin)
+            commit = self._fetcher.fetch(run, cache)
+            self._state.record_revision(run.app.key, run.app.source.repo_url, commit.id)
+            if run.pin is not None and run.pin.bad_commit == commit.id and not run.is_requested:
+                self._stand_by(run, cache, run.pin)
             else:
-                turn.pin = None
-                self._converge(turn, memory, commit)
-                self._aftermath.judge(turn)
+                run.pin = None
+                self._converge(run, cache, commit)
+                self._aftermath.evaluate(run)
         except TerminalError as error:
-            stage = turn.stage
-            if stage not in _GIT or turn.applied in ("", turn.commit.id if turn.commit else ""):
+            stage = run.stage
+            if stage not in _GIT or run.applied in ("", run.commit.id if run.commit else ""):
                 raise
-            self._keep_up(turn, memory, error)
-            turn.stage = stage
-            turn.fail(error)
+            self._keep_up(run, cache, error)
+            run.stage = stage
+            run.set_error(error)
 
-    def _stand_by(self, turn: Turn, memory: Memory, pin: Pin) -> None:
+    def _stand_by(self, run: Reconcile, cache: ReconcileCache, pin: Rollback) -> None:
         """Keep up an older commit, or just look, while Git's newest one is known to be no good."""
-        if pin.commit:
-            turn.goal = Commit(pin.commit)
-        assert turn.goal is not None
-        self._converge(turn, memory, turn.goal)
-        if turn.phase in ("Synced", "Drifted", "Pending"):
-            turn.stand_by(pin)
+        if pin.to_commit:
+            run.target_commit = Commit(pin.to_commit)
+        assert run.target_commit is not None
+        self._converge(run, cache, run.target_commit)
+        if run.phase in ("Synced", "Drifted", "Pending"):
+            run.hold_on(pin)
 
-    def _keep_up(self, turn: Turn, memory: Memory, reason: TerminalError) -> None:
-        turn.goal = Commit(turn.applied)
+    def _keep_up(self, run: Reconcile, cache: ReconcileCache, reason: TerminalError) -> None:
+        run.target_commit = Commit(run.applied)
         try:
-            self._converge(turn, memory, turn.goal)
+            self._converge(run, cache, run.target_commit)
         except TerminalError:
             raise reason from None  # the reason why the newest cannot be used is what helps
 
-    def _converge(self, turn: Turn, memory: Memory, commit: Commit) -> None:
-        desired = self._desire.of(turn, memory, commit)
-        self._converger.converge(turn, memory, desired, partial(self._desire.place, turn, memory))
+    def _converge(self, run: Reconcile, cache: ReconcileCache, commit: Commit) -> None:
+        desired = self._desire.load(run, cache, commit)
+        self._converger.reconcile(run, cache, desired, partial(self._desire.locate, run, cache))
         phases = {phase for manifest in desired.values() for phase in options_of(manifest).hooks}
-        self._finalize(turn, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
+        self._finalize(run, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
 
-    def _finalize(self, turn: Turn, hooks: Collection[str]) -> None:
+    def _finalize(self, run: Reconcile, hooks: Collection[str]) -> None:
         """Keep a finalizer for each thing that is to be done when the application is deleted."""
-        wanted = {FINALIZER}.union(_HOOKS.keys() & hooks) if turn.app.sync.prune else frozenset[str]()
-        turn.manifest = self._statuses.set_finalizers(turn.manifest, wanted)
+        wanted = {FINALIZER}.union(_HOOKS.keys() & hooks) if run.app.sync.prune else frozenset[str]()
+        run.manifest = self._statuses.set_finalizers(run.manifest, wanted)
 
-    def _delete(self, turn: Turn, memory: Memory) -> None:
+    def _delete(self, run: Reconcile, cache: ReconcileCache) -> None:
         """
         Run the hooks before, delete what the application holds, run the hooks after, and let it go.
 
         A finalizer stands for each, and is taken off when it is done. With pruning off nothing is done, and all stays.
         """
-        turn.goal = Commit(turn.applied) if turn.applied else None
-        left = _finalizers(turn.manifest) if turn.app.sync.prune else frozenset[str]()
+        run.target_commit = Commit(run.applied) if run.applied else None
+        left = _finalizers(run.manifest) if run.app.sync.prune else frozenset[str]()
         for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
-            if finalizer in left and not self._is_done(turn, memory, finalizer):
-                if turn.phase in ("Synced", "Drifted", "Executing", "Pending"):
-                    turn.phase = "Deleting"
+            if finalizer in left and not self._is_done(run, cache, finalizer):
+                if run.phase in ("Synced", "Drifted", "Executing", "Pending"):
+                    run.phase = "Deleting"
                 return
             left -= {finalizer}
-            turn.manifest = self._statuses.set_finalizers(turn.manifest, left)
-        turn.is_gone = True
+            run.manifest = self._statuses.set_finalizers(run.manifest, left)
+        run.is_deleted = True
 
-    def _is_done(self, turn: Turn, memory: Memory, finalizer: str) -> bool:
+    def _is_done(self, run: Reconcile, cache: ReconcileCache, finalizer: str) -> bool:
         """Go on with what a finalizer stands for, and tell whether it is done."""
         phase = _HOOKS.get(finalizer)
         if phase is None:
-            return not len(turn.inventory) or self._converger.clear(turn, memory)
-        if turn.goal is None:
+            return not len(run.inventory) or self._converger.delete_all(run, cache)
+        if run.target_commit is None:
             return True
-        hooks = _hooks_of(turn.app, self._desire.of(turn, memory, turn.goal), phase)
-        return not hooks or self._converger.run_hooks(turn, memory, hooks, phase)
+        hooks = _hooks_of(run.app, self._desire.load(run, cache, run.target_commit), phase)
+        return not hooks or self._converger.run_deletion_hooks(run, cache, hooks, phase)
 
-    def _record(self, turn: Turn) -> float | None:
+    def _record(self, run: Reconcile) -> float | None:
         """Publish what was found, write the status if it changed, and say when to look again."""
-        key, observation = turn.app.key, turn.observation
-        objects = frozenset(observation.versions) if observation is not None else self._state.interest(key)
-        self._state.set_interest(key, objects | _looked_at(turn))
-        if not turn.is_gone:
-            status = self._accounted(turn)
-            self._state.publish(turn, status)
-            turn.manifest = self._statuses.write(turn.manifest, status)
-        if isinstance(turn.error, TransientError):
-            raise turn.error
-        return turn.wake
+        key, observation = run.app.key, run.observation
+        objects = frozenset(observation.versions) if observation is not None else self._state.tracked(key)
+        self._state.track(key, objects | _looked_at(run))
+        if not run.is_deleted:
+            status = self._accounted(run)
+            self._state.publish(run, status)
+            run.manifest = self._statuses.write(run.manifest, status)
+        if isinstance(run.error, TransientError):
+            raise run.error
+        return run.requeue_after
 
-    def _accounted(self, turn: Turn) -> dict[str, Any]:
+    def _accounted(self, run: Reconcile) -> dict[str, Any]:
         """Return the status; a refusal that it says for the first time stands in the audit before."""
-        status = status_of(turn)
-        message = refusal_of(turn, status)
-        if message and message != refusal_before(turn):
+        status = build_status(run)
+        message = refusal_message(run, status)
+        if message and message != previous_refusal(run):
             try:
-                self._records.audit([refusal_record(turn, message)])
+                self._records.audit([audit_record(run, message)])
             except RecordUnavailable as error:
-                turn.fail(error)
-                return status_of(turn)
+                run.set_error(error)
+                return build_status(run)
         return status
 
-    def _memory(self, uid: str) -> Memory:
-        return self._memories.setdefault(uid, Memory())
+    def _memory(self, uid: str) -> ReconcileCache:
+        return self._memories.setdefault(uid, ReconcileCache())
 
 
 def _finalizers(manifest: Manifest) -> frozenset[str]:
@@ -223,13 +223,13 @@ def _hooks_of(app: Application, declared: Mapping[ObjectRef, Manifest], phase: H
     }
 
 
-def _secrets_of(turn: Turn) -> frozenset[ObjectRef]:
-    source = turn.app.source
+def _secrets_of(run: Reconcile) -> frozenset[ObjectRef]:
+    source = run.app.source
     names = (source.credentials, source.verify_keys, source.decryption_keys)
-    return frozenset(ObjectRef("", "Secret", turn.app.namespace, name) for name in names if name)
+    return frozenset(ObjectRef("", "Secret", run.app.namespace, name) for name in names if name)
 
 
-def _looked_at(turn: Turn) -> frozenset[ObjectRef]:
+def _looked_at(run: Reconcile) -> frozenset[ObjectRef]:
     """Return what concerns an application beside its own objects."""
-    others = (ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in turn.app.depends_on)
-    return _secrets_of(turn) | frozenset(others)
+    others = (ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in run.app.depends_on)
+    return _secrets_of(run) | frozenset(others)

@@ -17,11 +17,11 @@ from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.sync.analysis.run import Watch
+from gitsync.sync.analysis.run import AnalysisRun
 from gitsync.sync.observe import Observation
 
 
-class Stage(Enum):
+class FailureReason(Enum):
     """The stages of a turn; the value is the reason in a condition when the stage fails."""
 
     READ = "InvalidSpec"
@@ -33,22 +33,22 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class Rollback:
     """An older commit kept instead of one that is no good; without one, everything is left as it is."""
 
-    commit: str
-    instead: str
+    to_commit: str
+    bad_commit: str
     reason: str
 
     @property
     def message(self) -> str:
         """What happened, in words."""
-        done = f"rolled back to {self.commit[:12]}" if self.commit else "held"
-        return f"{self.reason}: {done} until there is a newer commit than {self.instead[:12]}"
+        done = f"rolled back to {self.to_commit[:12]}" if self.to_commit else "held"
+        return f"{self.reason}: {done} until there is a newer commit than {self.bad_commit[:12]}"
 
 
 @dataclass(slots=True)
-class Turn:
+class Reconcile:
     """
     What one look saw, decided and did. Times stand in the status only where something changed.
 
@@ -59,12 +59,12 @@ class Turn:
     manifest: Manifest
     now: datetime
     app: Application
-    stage: Stage = Stage.READ
+    stage: FailureReason = FailureReason.READ
     commit: Commit | None = None
-    goal: Commit | None = None
+    target_commit: Commit | None = None
     source_error: GitsyncError | None = None
     render_error: GitsyncError | None = None
-    rendered: int | None = None
+    rendered_count: int | None = None
     warnings: tuple[str, ...] = ()
     observation: Observation | None = None
     plan: Plan | None = None
@@ -76,24 +76,24 @@ class Turn:
     reason: str = ""
     message: str = ""
     applied: str = ""
-    applied_for: str = ""
-    good: str = ""
+    applied_spec_hash: str = ""
+    last_good: str = ""
     operation: Mapping[str, Any] = field(default_factory=dict)
-    pin: Pin | None = None
-    watch: Watch | None = None
-    limits: Condition | None = None
+    pin: Rollback | None = None
+    analysis: AnalysisRun | None = None
+    metric_condition: Condition | None = None
     requested: str = ""
     requested_by: str = ""
-    drift_seen: tuple[tuple[ObjectRef, str], ...] = ()
+    detected_drift: tuple[tuple[ObjectRef, str], ...] = ()
     drift_objects: int = 0
-    corrected: int = 0
+    healed: int = 0
     record: SyncRecord | None = None
     error: GitsyncError | None = None
-    wake: float | None = None
-    is_gone: bool = False
+    requeue_after: float | None = None
+    is_deleted: bool = False
 
     @classmethod
-    def of(cls, manifest: Manifest, now: datetime) -> Turn:
+    def start(cls, manifest: Manifest, now: datetime) -> Reconcile:
         """Begin a look at an application; its spec is not read yet."""
         meta = metadata_of(manifest)
         return cls(
@@ -111,11 +111,11 @@ class Turn:
             ),
             inventory=Inventory.from_status(at(manifest, "status", default={})),
             applied=str(at(manifest, "status", "revision", "applied", default="")),
-            applied_for=str(at(manifest, "status", "revision", "appliedFor", default="")),
-            good=str(at(manifest, "status", "revision", "good", default="")),
+            applied_spec_hash=str(at(manifest, "status", "revision", "appliedFor", default="")),
+            last_good=str(at(manifest, "status", "revision", "good", default="")),
             operation=at(manifest, "status", "operation", default={}),
             pin=_pin(at(manifest, "status", "pinned")),
-            watch=Watch.from_status(at(manifest, "status", "postSync")),
+            analysis=AnalysisRun.from_status(at(manifest, "status", "postSync")),
             requested=str(at(manifest, "status", "requestedSync", default="")),
         )
 
@@ -139,13 +139,13 @@ class Turn:
     @property
     def applied_before(self) -> str:
         """The commit that was applied completely for this very source and destination; empty when none was."""
-        return self.applied if self.applied_for in ("", _shape(self.app)) else ""
+        return self.applied if self.applied_spec_hash in ("", _shape(self.app)) else ""
 
-    def settle(self, commit: str) -> None:
+    def mark_applied(self, commit: str) -> None:
         """Take a commit as applied completely."""
-        self.applied, self.applied_for = commit, _shape(self.app)
+        self.applied, self.applied_spec_hash = commit, _shape(self.app)
 
-    def settle_request(self) -> None:
+    def acknowledge_request(self) -> None:
         """Take the requested sync as carried out."""
         self.requested, self.requested_by = self.app.requested_sync, ""
 
@@ -155,23 +155,23 @@ class Turn:
         status = self.manifest.get("status")
         return status if isinstance(status, dict) else {}
 
-    def wake_in(self, seconds: float) -> None:
+    def requeue_in(self, seconds: float) -> None:
         """Ask for another look in so many seconds, or earlier."""
-        self.wake = seconds if self.wake is None else min(self.wake, seconds)
+        self.requeue_after = seconds if self.requeue_after is None else min(self.requeue_after, seconds)
 
-    def fail(self, error: GitsyncError) -> None:
+    def set_error(self, error: GitsyncError) -> None:
         """Take note of what stopped the look."""
         self.error = error
-        is_passing = isinstance(error, TransientError) and self.stage is Stage.OBSERVE
+        is_passing = isinstance(error, TransientError) and self.stage is FailureReason.OBSERVE
         self.phase = "Observing" if is_passing else "Failed"
         self.reason, self.message = self.stage.value, str(error)
-        if self.stage is Stage.RENDER:
+        if self.stage is FailureReason.RENDER:
             self.render_error = error
 
-    def stand_by(self, pin: Pin) -> None:
+    def hold_on(self, pin: Rollback) -> None:
         """Say that something else than Git's newest commit is kept up on purpose."""
         self.phase, self.message = "Failed", pin.message
-        self.reason = "RolledBack" if pin.commit else "Held"
+        self.reason = "RolledBack" if pin.to_commit else "Held"
 
     def suspend(self) -> None:
         """Do nothing, on request."""
@@ -184,7 +184,7 @@ class Turn:
             return str(self.status_before.get("sync", "Unknown"))
         if self.plan is None:
             return "OutOfSync" if self.render_error is not None else "Unknown"
-        is_behind = self.error is not None or (self.pin is not None and bool(self.pin.commit))
+        is_behind = self.error is not None or (self.pin is not None and bool(self.pin.to_commit))
         return "OutOfSync" if self.plan.writes or is_behind else "Synced"
 
     @property
@@ -199,7 +199,7 @@ class Turn:
     def _keeps_health(self) -> bool:
         return self.phase == "Suspended" or self.render_error is not None
 
-    def worst(self) -> str:
+    def least_healthy(self) -> str:
         """Return the least healthy object, with its reason; empty when none is known."""
         known = {ref: status for ref, status in self.health.items() if status.health is not Health.UNKNOWN}
         if not known:
@@ -208,10 +208,10 @@ class Turn:
         return f"{ref}: {known[ref].message}"
 
 
-def _pin(pinned: Any) -> Pin | None:
+def _pin(pinned: Any) -> Rollback | None:
     if not isinstance(pinned, dict):
         return None
-    return Pin(*(str(pinned.get(name, "")) for name in ("commit", "instead", "reason")))
+    return Rollback(*(str(pinned.get(name, "")) for name in ("commit", "instead", "reason")))
 
 
 def _shape(app: Application) -> str:

@@ -15,25 +15,25 @@ from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask, mask_change
-from gitsync.ports import ApplicationView, Cluster, Live, ResourceView, StateEvent
-from gitsync.sync.reconcile import Turn
+from gitsync.ports import ApplicationView, Cluster, LiveCache, ResourceView, StateEvent
+from gitsync.sync.reconcile import Reconcile
 
 _KEPT_EVENTS = 2000
 _SYNC = {Action.CREATE: "Missing", Action.PRUNE: "ToPrune", Action.NOTHING: "Synced"}
 
 
-class State:
+class StateStore:
     """
     Hold the latest view of each application and a ring of what changed; see the port ``View``.
 
     An application whose cluster cannot be observed keeps its last resources, while its status says Unknown.
     """
 
-    def __init__(self, cluster: Cluster, live: Live) -> None:
+    def __init__(self, cluster: Cluster, live: LiveCache) -> None:
         self._cluster = cluster
         self._live = live
         self._changed = threading.Condition()
-        self._views: dict[str, ApplicationView] = {}
+        self._applications: dict[str, ApplicationView] = {}
         self._events: deque[StateEvent] = deque(maxlen=_KEPT_EVENTS)
         self._last = 0
         self._interest: dict[ObjectRef, frozenset[str]] = {}
@@ -42,73 +42,73 @@ class State:
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
 
-    def publish(self, turn: Turn, status: Manifest) -> None:
+    def publish(self, run: Reconcile, status: Manifest) -> None:
         """Take what a turn found, and the status that says so; events say what differs from before."""
-        key = turn.app.key
+        key = run.app.key
         with self._changed:
-            before = self._views.get(key)
-            view = _view_of(turn, status, before)
+            before = self._applications.get(key)
+            view = _view_of(run, status, before)
             if before is not None and _same(before, view):
-                self._views[key] = replace(before, seen=turn.now)
+                self._applications[key] = replace(before, seen=run.now)
                 return
-            self._views[key] = replace(view, sequence=self._last + 1)
-            for kind, message, ref in _differences(before, view, turn):
-                self._emit(turn.now, key, kind, message, ref)
+            self._applications[key] = replace(view, sequence=self._last + 1)
+            for kind, message, ref in _differences(before, view, run):
+                self._emit(run.now, key, kind, message, ref)
 
-    def relay(self, turn: Turn) -> None:
+    def publish_remote(self, run: Reconcile) -> None:
         """
         Take what another replica says of an application, by its status: which commit it follows, what it holds.
 
         Its objects are not shown, since they are not looked at here.
         """
-        key, status = turn.app.key, turn.status_before
+        key, status = run.app.key, run.status_before
         fetched = str(at(status, "revision", "fetched", default=""))
-        self.follow(key, turn.app.source.repo_url, fetched)
-        self.declare(key, frozenset(turn.inventory.entries))
-        self.set_interest(key, frozenset())
+        self.record_revision(key, run.app.source.repo_url, fetched)
+        self.set_declared(key, frozenset(run.inventory.entries))
+        self.track(key, frozenset())
         with self._changed:
-            before = self._views.get(key)
+            before = self._applications.get(key)
             if before is not None and before.resources:
                 before = None  # from when it was ours
-            view = _view_of(turn, status, before)
+            view = _view_of(run, status, before)
             if before is None or not _same(before, view):
-                self._views[key] = replace(view, sequence=self._last + 1)
-                for kind, message, ref in _differences(before, view, turn):
-                    self._emit(turn.now, key, kind, message, ref)
+                self._applications[key] = replace(view, sequence=self._last + 1)
+                for kind, message, ref in _differences(before, view, run):
+                    self._emit(run.now, key, kind, message, ref)
 
     def remove(self, key: str, now: datetime) -> None:
         """Forget an application that is gone."""
         with self._changed:
             self._follows.pop(key, None)
-            if self._views.pop(key, None) is not None:
+            if self._applications.pop(key, None) is not None:
                 self._emit(now, key, "removed", "is gone", "")
-        self.set_interest(key, frozenset())
-        self.declare(key, frozenset())
+        self.track(key, frozenset())
+        self.set_declared(key, frozenset())
 
-    def claims(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
+    def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
         """Return which of these objects another application declares in Git, and which one."""
         with self._changed:
             others = {ref: min(self._declared.get(ref, frozenset()) - {key}, default="") for ref in refs}
         return {ref: other for ref, other in others.items() if other}
 
-    def declare(self, key: str, refs: frozenset[ObjectRef]) -> None:
+    def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """Say which objects an application declares in Git."""
         with self._changed:
             _index(self._declared, key, self._declares.get(key, frozenset()), refs)
             self._declares[key] = refs
 
-    def expect(self, keys: Iterable[str]) -> None:
+    def register(self, keys: Iterable[str]) -> None:
         """Say which applications there are, before any was looked at."""
         with self._changed:
             for key in keys:
                 self._follows.setdefault(key, ("", ""))
 
-    def follow(self, key: str, repository: str, commit: str) -> None:
+    def record_revision(self, key: str, repository: str, commit: str) -> None:
         """Say which commit of which repository an application follows now."""
         with self._changed:
             self._follows[key] = (repository, commit)
 
-    def lagging(self, key: str, repository: str, commit: str) -> tuple[str, ...]:
+    def applications_behind(self, key: str, repository: str, commit: str) -> tuple[str, ...]:
         """
         Return the other applications of a repository that have not looked at this commit yet.
 
@@ -122,18 +122,18 @@ class State:
                 if other != key and followed in ("", repository) and seen != commit
             )
 
-    def set_interest(self, key: str, refs: frozenset[ObjectRef]) -> None:
+    def track(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """Say which objects concern an application."""
         with self._changed:
             _index(self._interest, key, self._refs.get(key, frozenset()), refs)
             self._refs[key] = refs
 
-    def interest(self, key: str) -> frozenset[ObjectRef]:
+    def tracked(self, key: str) -> frozenset[ObjectRef]:
         """Return the objects that concern an application, as far as it was said."""
         with self._changed:
             return self._refs.get(key, frozenset())
 
-    def concerned(self, ref: ObjectRef) -> frozenset[str]:
+    def applications_for(self, ref: ObjectRef) -> frozenset[str]:
         """Return the applications that an object concerns."""
         with self._changed:
             return self._interest.get(ref, frozenset())
@@ -141,12 +141,12 @@ class State:
     def applications(self) -> tuple[ApplicationView, ...]:
         """Return every application, sorted by key."""
         with self._changed:
-            return tuple(self._views[key] for key in sorted(self._views))
+            return tuple(self._applications[key] for key in sorted(self._applications))
 
     def application(self, key: str) -> ApplicationView | None:
         """Return one application."""
         with self._changed:
-            return self._views.get(key)
+            return self._applications.get(key)
 
     def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
         """Return the kept events with ids above ``after``, oldest first."""
@@ -170,7 +170,7 @@ class State:
         if view is None:
             return None
         for resource in view.resources:
-            found = self._look(resource.ref, resource.version)
+            found = self._live_object(resource.ref, resource.version)
             if resource.ref == ref:
                 return mask(found) if found is not None else None
             if found is not None and ref.kind in ("Pod", "ReplicaSet", "Job"):
@@ -179,16 +179,16 @@ class State:
                         return mask(part)
         return None
 
-    def parts(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+    def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
         """Return the live objects that this one owns, masked."""
         found = self.live(key, ref)
         return tuple(mask(part) for part in self._live.dependents(uid_of(found))) if found is not None else ()
 
-    def owned(self, uid: str) -> tuple[Manifest, ...]:
+    def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         """Return the live objects that name this uid as an owner, masked."""
         return tuple(mask(part) for part in self._live.dependents(uid))
 
-    def _look(self, ref: ObjectRef, version: str) -> Manifest | None:
+    def _live_object(self, ref: ObjectRef, version: str) -> Manifest | None:
         resource = self._cluster.resource(ref.group, version, ref.kind)
         with suppress(Refused):  # its namespace is not watched
             return self._live.get(resource, ref.namespace, ref.name) if resource is not None else None
@@ -219,35 +219,35 @@ def _index(
         index[ref] = index.get(ref, frozenset()) | {key}
 
 
-def _view_of(turn: Turn, status: Manifest, before: ApplicationView | None) -> ApplicationView:
-    observation, plan = turn.observation, turn.plan
+def _view_of(run: Reconcile, status: Manifest, before: ApplicationView | None) -> ApplicationView:
+    observation, plan = run.observation, run.plan
     resources: tuple[ResourceView, ...] = before.resources if before else ()
     if plan is not None and observation is not None:
-        resources = tuple(_resource(turn, change) for change in plan.changes)
+        resources = tuple(_resource(run, change) for change in plan.changes)
         plan = replace(plan, changes=tuple(mask_change(change) for change in plan.changes))
     else:
         plan = before.plan if before else None
     return ApplicationView(
-        key=turn.app.key,
-        application=turn.app if turn.app.source.repo_url else None,
+        key=run.app.key,
+        application=run.app if run.app.source.repo_url else None,
         status=status,
         resources=resources,
         plan=plan,
-        verdict=turn.verdict,
-        seen=turn.now,
+        verdict=run.verdict,
+        seen=run.now,
     )
 
 
-def _resource(turn: Turn, change: Change) -> ResourceView:
-    assert turn.observation is not None
+def _resource(run: Reconcile, change: Change) -> ResourceView:
+    assert run.observation is not None
     ref = change.ref
     return ResourceView(
         ref=ref,
-        version=turn.observation.versions[ref],
+        version=run.observation.versions[ref],
         sync=_SYNC.get(change.action, "OutOfSync"),
-        health=turn.health.get(ref, HealthStatus(Health.UNKNOWN)),
+        health=run.health.get(ref, HealthStatus(Health.UNKNOWN)),
         change=mask_change(change),
-        problem=turn.problems.get(ref, ""),
+        problem=run.problems.get(ref, ""),
     )
 
 
@@ -259,7 +259,9 @@ def _shown(resource: ResourceView) -> tuple[object, ...]:
     return (resource.ref, resource.sync, resource.health, resource.problem, resource.change.differences)
 
 
-def _differences(before: ApplicationView | None, view: ApplicationView, turn: Turn) -> Iterator[tuple[str, str, str]]:
+def _differences(
+    before: ApplicationView | None, view: ApplicationView, run: Reconcile
+) -> Iterator[tuple[str, str, str]]:
     """Yield kind, message and ref of what changed between two views."""
     status, old = view.status, before.status if before else {}
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
@@ -272,7 +274,7 @@ def _differences(before: ApplicationView | None, view: ApplicationView, turn: Tu
             yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path
     for ref in known.keys() - {resource.ref for resource in view.resources}:
         yield "resource", "gone", ref.path
-    for ref, line in turn.drift_seen:
+    for ref, line in run.detected_drift:
         yield "drift", line, ref.path
-    if turn.record is not None:
-        yield "sync", f"{turn.record.outcome.value}: {len(turn.record.steps)} steps ({turn.record.trigger})", ""
+    if run.record is not None:
+        yield "sync", f"{run.record.outcome.value}: {len(run.record.steps)} steps ({run.record.trigger})", ""

@@ -15,21 +15,23 @@ from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest
 from gitsync.sync.observe import Observation, created_namespace
 
-Place = Callable[[Manifest, str], str]
+Locator = Callable[[Manifest, str], str]
 """Tell where a field of a rendered object was written, as ``file:line``."""
 
 
-def refuse_misfits(observation: Observation, place: Place) -> None:
+def validate_desired(observation: Observation, place: Locator) -> None:
     """Raise InvalidInput for the first declared object that does not fit its schema, or that no API server takes."""
     for ref, manifest in observation.desired.items():
         schema = observation.schema_of(manifest)
         for problem in validate(manifest, schema) if schema is not None else ():
-            raise InvalidInput(f"{problem.path}: {problem.what}", where=place(manifest, problem.path), subject=str(ref))
+            raise InvalidInput(
+                f"{problem.path}: {problem.what}", location=place(manifest, problem.path), object=str(ref)
+            )
         for line in check_manifests([manifest]):
-            raise InvalidInput(line, where=place(manifest, ""))
+            raise InvalidInput(line, location=place(manifest, ""))
 
 
-def violations_of(
+def policy_violations(
     app: Application, plan: Plan, policies: Sequence[Policy], rules: Iterable[ManifestRule]
 ) -> tuple[str, ...]:
     """Return what policy and the operator's rules say against the objects of a plan, one line each."""

@@ -18,7 +18,7 @@ class Built(NamedTuple):
     build: Build
 
 
-class Recent:
+class BuildHistory:
     """Keep the last build of each folder of a repository, as requests name it."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
-from gitsync.render.provenance.trace import Traces, Wanted
+from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.workers import protocol
-from gitsync.workers.process import Died, Process, TookTooLong, render_command
+from gitsync.workers.process import Process, WorkerDied, WorkerTimeout, render_command
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class RenderPool:
         build: Build = self._answer(snapshot, path, renderer)["build"]
         return build
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
         """Return where these fields of what a path renders to come from; raise InvalidInput as ``render`` does."""
         return protocol.to_traces(self._answer(snapshot, path, renderer, wanted=protocol.of_wanted(wanted))["traces"])
 
@@ -60,7 +60,7 @@ class RenderPool:
             _log.error("rendering %s failed: %s", path, answer["trace"])
         if "limit" in answer:
             what = f"rendering takes more memory than the limit of {self._memory_mib} MiB"
-            raise InvalidInput(what, cure=_CURE)
+            raise InvalidInput(what, hint=_CURE)
         if "error" in answer:
             raise protocol.to_error(answer["error"])
         return answer
@@ -85,17 +85,17 @@ class RenderPool:
                 answer = process.ask(request, self._seconds)
                 is_usable = not answer["is_last"]
                 return answer
-            except TookTooLong:
+            except WorkerTimeout:
                 raise InvalidInput(
-                    f"rendering takes longer than the limit of {self._seconds:g} s", cure=_CURE
+                    f"rendering takes longer than the limit of {self._seconds:g} s", hint=_CURE
                 ) from None
-            except Died as death:
+            except WorkerDied as death:
                 reason = str(death)
             finally:
                 self._give_back(process, is_usable)
         raise InvalidInput(
             f"the render process {reason}; its limits are {self._seconds:g} s and {self._memory_mib} MiB of memory",
-            cure=_CURE,
+            hint=_CURE,
         )
 
     def _take(self, request: dict[str, Any]) -> Process:

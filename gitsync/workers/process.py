@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.workers import protocol
-from gitsync.workers.build_history import Recent
+from gitsync.workers.build_history import BuildHistory
 
 _ROOT: Final = Path(__file__).resolve().parent.parent.parent
 _CHUNK: Final = 1 << 20
@@ -25,11 +25,11 @@ _PASSED_ON: Final = ("PATH",)
 """All that a render process sees of our environment."""
 
 
-class Died(Exception):
+class WorkerDied(Exception):
     """A process ended before it answered; the text says what of."""
 
 
-class TookTooLong(Exception):
+class WorkerTimeout(Exception):
     """A process did not answer in time."""
 
 
@@ -58,7 +58,7 @@ class Process:
             bufsize=0,
         )
         self._last_served = ""
-        self._recent = Recent()
+        self._recent = BuildHistory()
 
     @property
     def id(self) -> int:
@@ -91,10 +91,10 @@ class Process:
             self._process.stdin.write(protocol.frame(request))
             length = int.from_bytes(self._read(protocol.LENGTH_BYTES, deadline))
             if length > protocol.MAX_FRAME:
-                raise Died("sent an answer that is too large")
+                raise WorkerDied("sent an answer that is too large")
             answer: dict[str, Any] = orjson.loads(self._read(length, deadline))
         except (OSError, EOFError):
-            raise Died(self._cause()) from None
+            raise WorkerDied(self._cause()) from None
         return answer
 
     def _read(self, size: int, deadline: float) -> bytes:
@@ -106,7 +106,7 @@ class Process:
         while size:
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not poll.poll(remaining * 1000):
-                raise TookTooLong
+                raise WorkerTimeout
             part = os.read(descriptor, min(size, _CHUNK))
             if not part:
                 raise EOFError

@@ -14,8 +14,8 @@ import orjson
 from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
-from gitsync.render.provenance.recorder import Setter
-from gitsync.render.provenance.trace import Traces, Wanted
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.scalars import Date
 
@@ -29,11 +29,11 @@ def frame(message: dict[str, Any]) -> bytes:
     try:
         body = orjson.dumps(message, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     except orjson.JSONEncodeError as error:
-        raise InvalidInput(f"the manifests cannot be written as JSON: {error}", cure="flatten them") from error
+        raise InvalidInput(f"the manifests cannot be written as JSON: {error}", hint="flatten them") from error
     if len(body) > MAX_FRAME:
         raise InvalidInput(
             f"the manifests take {len(body) >> 20} MiB, the limit is {MAX_FRAME >> 20} MiB",
-            cure="divide them between several applications",
+            hint="divide them between several applications",
         )
     return len(body).to_bytes(LENGTH_BYTES) + body
 
@@ -95,12 +95,12 @@ def _origin(file: str, document: int) -> Origin:
     return Origin(_text_as_bytes(file), document)
 
 
-def of_wanted(wanted: Wanted) -> dict[str, list[str]]:
+def of_wanted(wanted: FieldSelection) -> dict[str, list[str]]:
     """Return fields to trace as JSON can hold them."""
     return {ref.path: list(fields) for ref, fields in wanted.items()}
 
 
-def to_wanted(message: dict[str, list[str]]) -> Wanted:
+def to_wanted(message: dict[str, list[str]]) -> FieldSelection:
     """Return the fields to trace that ``of_wanted`` wrote."""
     return {ObjectRef.from_path(path): fields for path, fields in message.items()}
 
@@ -120,7 +120,7 @@ def to_traces(message: dict[str, Any]) -> Traces:
     """Return the traces that ``of_traces`` wrote."""
     return {
         ObjectRef.from_path(path): {
-            field: tuple(Setter(step, _text_as_bytes(where)) for step, where in setters)
+            field: tuple(FieldSetter(step, _text_as_bytes(where)) for step, where in setters)
             for field, setters in fields.items()
         }
         for path, fields in message.items()
@@ -130,7 +130,7 @@ def to_traces(message: dict[str, Any]) -> Traces:
 def of_error(error: GitsyncError) -> dict[str, str]:
     """Return an error as JSON can hold it."""
     kind = type(error).__name__
-    parts = {"what": error.what, "where": error.where, "subject": error.subject, "cure": error.cure}
+    parts = {"message": error.message, "location": error.location, "object": error.object, "hint": error.hint}
     return {
         "kind": kind if kind in _ERRORS else InvalidInput.__name__,
         **{name: part.encode("utf-8", "backslashreplace").decode() for name, part in parts.items()},
@@ -140,7 +140,7 @@ def of_error(error: GitsyncError) -> dict[str, str]:
 def to_error(message: dict[str, str]) -> GitsyncError:
     """Return the error that ``of_error`` wrote."""
     kind = _ERRORS[message["kind"]]
-    return kind(message["what"], where=message["where"], subject=message["subject"], cure=message["cure"])
+    return kind(message["message"], location=message["location"], object=message["object"], hint=message["hint"])
 
 
 def _bytes_as_text(text: str) -> str:

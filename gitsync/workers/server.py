@@ -19,25 +19,25 @@ from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
-from gitsync.render.yaml.ambiguous_bools import refuse_ambiguous
+from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
 from gitsync.workers import protocol
-from gitsync.workers.build_history import Recent
+from gitsync.workers.build_history import BuildHistory
 from gitsync.workers.resource_limits import allow_processor_time, confine, memory_in_use
-from gitsync.workers.tree_cache import LastTree
+from gitsync.workers.tree_cache import TreeCache
 
 _MAX_REQUESTS: Final = 1_000
 """After so many, a fresh process takes over: no leak lives long."""
 
 
-class Renderer:
+class RenderServer:
     """Answer requests, keeping what was parsed and built, until it has answered many or holds much memory."""
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._caches: dict[str, ParseCache] = {}
         """By repository: folders of two may have the same path."""
-        self._trees = LastTree()
-        self._recent = Recent()
+        self._trees = TreeCache()
+        self._recent = BuildHistory()
         self._requests = 0
 
     def answer(self, request: dict[str, Any]) -> bytes:
@@ -50,10 +50,10 @@ class Renderer:
         except MemoryError:
             return protocol.frame({"limit": "memory", "is_last": True})
         except RecursionError:
-            return _refusal(InvalidInput("the manifests are nested too deeply", cure="flatten them"), is_last=True)
+            return _refusal(InvalidInput("the manifests are nested too deeply", hint="flatten them"), is_last=True)
         except Exception as fault:  # a defect of ours must end this render, not the process
             what = f"the renderer has a defect: {type(fault).__name__}: {fault}"
-            return _refusal(InvalidInput(what, cure="please report it"), is_last=True, trace=traceback.format_exc())
+            return _refusal(InvalidInput(what, hint="please report it"), is_last=True, trace=traceback.format_exc())
 
     def _built(self, request: dict[str, Any]) -> bytes:
         tree = self._trees.open(request["git_dir"], request["commit"])
@@ -64,7 +64,7 @@ class Renderer:
         cache = self._caches.setdefault(request["git_dir"], ParseCache())
         made = build(tree, request["path"], cache=cache, renderer=request["renderer"])
         last = self._recent.last(request)
-        refuse_ambiguous(made.manifests, last.build.manifests if last else ())
+        reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
         before = last.build if last and last.commit == request.get("before") else None
         frame = protocol.frame({"build": protocol.of_build(made, before), "is_last": self.is_done})
         self._recent.keep(request, made)
@@ -83,7 +83,7 @@ def _refusal(error: GitsyncError, *, is_last: bool, trace: str = "") -> bytes:
 
 def serve(requests: BinaryIO, replies: BinaryIO, memory: int) -> None:
     """Answer each request until there are no more, or this process should be replaced."""
-    renderer = Renderer(memory)
+    renderer = RenderServer(memory)
     while length := requests.read(protocol.LENGTH_BYTES):
         request = orjson.loads(requests.read(int.from_bytes(length)))
         allow_processor_time(request["seconds"])

@@ -9,7 +9,7 @@ from gitsync.objects.tree import Entry, Tree
 from gitsync.source.snapshot import GitTree, Limits
 
 
-class Metered:
+class MeteredTree:
     """A tree of which one build may read only so many bytes."""
 
     def __init__(self, tree: Tree, limit: int) -> None:
@@ -36,13 +36,13 @@ class Metered:
         if self._read > self._limit:
             raise InvalidInput(
                 f"the files read exceed the limit of {self._limit >> 20} MiB",
-                where=path,
-                cure="divide the application",
+                location=path,
+                hint="divide the application",
             )
         return content
 
 
-class LastTree:
+class TreeCache:
     """Open trees of commits; only the last one stays open."""
 
     def __init__(self) -> None:
@@ -57,4 +57,4 @@ class LastTree:
                 self._tree.close()
             self._tree = GitTree(git_dir, commit, Limits(read_bytes=sys.maxsize))
             self._of = (git_dir, commit)
-        return Metered(self._tree, self._limits.read_bytes)
+        return MeteredTree(self._tree, self._limits.read_bytes)

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from gitsync.apply.execute import Applier
-from gitsync.apply.types import Job
-from gitsync.cluster.cache import LiveView
+from gitsync.apply.types import ApplyRequest
+from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import RecordUnavailable
 from gitsync.health.assess import assess
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import HealthStatus
-from gitsync.objects.inventory import Held
+from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -51,22 +51,22 @@ class Bench:
     def __init__(self, folder: Path, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         self.client = Client(Connection(str(sandbox.kubeconfig(folder / "kubeconfig"))))
-        self.cluster = Kubernetes(self.client)
-        self.live = LiveView(self.client)
+        self.cluster = KubernetesCluster(self.client)
+        self.live = InformerCache(self.client)
         self.records = SqlRecords(Database(f"sqlite:///{folder / 'history.db'}"))
         self.pool = ThreadPoolExecutor(4)
         self.applier = Applier(self.cluster, self.live, self.records, Clock(), self.pool)
-        self.held: dict[ObjectRef, Held] = {}
+        self.held: dict[ObjectRef, InventoryEntry] = {}
         resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
         self.live.follow([resource for resource in resources if resource is not None], 10)
 
-    def job(self, *changes: Change, app: Application = APP) -> Job:
+    def job(self, *changes: Change, app: Application = APP) -> ApplyRequest:
         ordered = in_order(changes)
 
         def health(ref: ObjectRef, manifest: Manifest) -> HealthStatus:
             return assess(manifest)
 
-        return Job(
+        return ApplyRequest(
             app,
             Plan(app.key, "c1", ordered, "digest", Risk.SAFE),
             Commit("c1", "Ada"),
@@ -76,7 +76,7 @@ class Bench:
             health,
         )
 
-    def hold(self, entries: Mapping[ObjectRef, Held]) -> None:
+    def hold(self, entries: Mapping[ObjectRef, InventoryEntry]) -> None:
         self.held |= entries
 
     def audit(self) -> list[tuple[str, str]]:
@@ -127,7 +127,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     kept["metadata"]["finalizers"] = ["example.com/hold"]
     live = [bench.cluster.apply(manifest, manager="gitsync") for manifest in (config_map("gone"), kept)]
     bench.sandbox.inject(Fault(FaultKind.HALF_OPEN_WATCH, verb="watch", resource="configmaps"))
-    mute = LiveView(bench.client)
+    mute = InformerCache(bench.client)
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
     mute.follow([resource], 10)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitsync import __version__
-from gitsync.cli.errors import guarded
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit
 from gitsync.errors import InvalidInput, SourceUnavailable
 from tests.cli.conftest import Gitsync, process
@@ -70,7 +70,7 @@ def test_every_failure_has_its_code_and_at_most_one_line(
 ) -> None:
     monkeypatch.delenv("GITSYNC_DEBUG", raising=False)
     with pytest.raises(SystemExit) as left:
-        guarded(lambda: raising(error))()
+        exit_on_error(lambda: raising(error))()
 
     told = capsys.readouterr().err
     assert left.value.code == code
@@ -82,7 +82,7 @@ def test_a_mistake_of_ours_is_shown_in_full_on_request(monkeypatch: pytest.Monke
     monkeypatch.setenv("GITSYNC_DEBUG", "1")
 
     with pytest.raises(ZeroDivisionError):
-        guarded(lambda: raising(ZeroDivisionError()))()
+        exit_on_error(lambda: raising(ZeroDivisionError()))()
 
 
 def test_a_bad_variable_is_named(gitsync: Gitsync, monkeypatch: pytest.MonkeyPatch) -> None:

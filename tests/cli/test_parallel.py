@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.parallel import Told, beside
+from gitsync.cli.parallel import TaskOutput, map_forked
 from gitsync.errors import InvalidInput
 
 HERE = os.getpid()
@@ -20,12 +20,12 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
-def with_process(item: str) -> Told:
+def with_process(item: str) -> TaskOutput:
     return item * 200_000, str(os.getpid())
 
 
 def test_results_come_in_order_from_several_processes() -> None:
-    told = list(beside(with_process, list("abcde")))
+    told = list(map_forked(with_process, list("abcde")))
 
     assert [text for text, _ in told] == [letter * 200_000 for letter in "abcde"]
     processes = [process for _, process in told]
@@ -34,29 +34,29 @@ def test_results_come_in_order_from_several_processes() -> None:
 
 
 def test_one_thing_needs_no_other_process() -> None:
-    assert list(beside(with_process, ["a"])) == [("a" * 200_000, str(HERE))]
+    assert list(map_forked(with_process, ["a"])) == [("a" * 200_000, str(HERE))]
 
 
-def dying(item: str) -> Told:
+def dying(item: str) -> TaskOutput:
     if os.getpid() != HERE and item == "c":
         os.kill(os.getpid(), 9)
     return item, str(os.getpid() == HERE)
 
 
 def test_what_a_process_died_of_is_done_here() -> None:
-    told = list(beside(dying, list("abcde")))
+    told = list(map_forked(dying, list("abcde")))
 
     assert told == [("a", "False"), ("b", "False"), ("c", "True"), ("d", "False"), ("e", "True")]
 
 
-def refusing(item: str) -> Told:
+def refusing(item: str) -> TaskOutput:
     raise InvalidInput(f"not {item}")
 
 
 def test_an_error_is_raised_here_and_no_process_is_left() -> None:
     before = children()
     with pytest.raises(InvalidInput, match="not a"):
-        list(beside(refusing, ["a", "b"]))
+        list(map_forked(refusing, ["a", "b"]))
     assert children() == before
 
 

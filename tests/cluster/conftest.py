@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.sandbox.server import Sandbox
 
 
@@ -26,5 +26,5 @@ def client(server: Sandbox, tmp_path: Path) -> Iterator[Client]:
 
 
 @pytest.fixture
-def cluster(client: Client) -> Kubernetes:
-    return Kubernetes(client)
+def cluster(client: Client) -> KubernetesCluster:
+    return KubernetesCluster(client)

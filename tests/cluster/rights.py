@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.sandbox.server import KUBECONFIG, Sandbox
 
 _RBAC = "rbac.authorization.k8s.io"
 _EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 
 
-def kubeconfig_of(server: Sandbox, cluster: Kubernetes, path: Path, namespaces: Iterable[str]) -> Path:
+def kubeconfig_of(server: Sandbox, cluster: KubernetesCluster, path: Path, namespaces: Iterable[str]) -> Path:
     """Return a kubeconfig file of a service account that may do everything, but in these namespaces only."""
     subject = {"kind": "ServiceAccount", "name": "limited", "namespace": "default"}
     cluster.apply(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gitsync.cluster.cache import LiveView
+from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef
@@ -35,18 +35,18 @@ def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def live(client: Client) -> Iterator[LiveView]:
-    view = LiveView(client)
+def live(client: Client) -> Iterator[InformerCache]:
+    view = InformerCache(client)
     yield view
     view.stop()
 
 
-def data_of(live: LiveView, name: str) -> object:
+def data_of(live: InformerCache, name: str) -> object:
     found = live.get(CONFIG_MAP, "default", name)
     return found["data"] if found is not None else None
 
 
-def test_a_followed_kind_is_complete_and_stays_true(cluster: Kubernetes, live: LiveView) -> None:
+def test_a_followed_kind_is_complete_and_stays_true(cluster: KubernetesCluster, live: InformerCache) -> None:
     cluster.apply(config_map("a", x="1"), manager="m")
     live.follow([CONFIG_MAP], 10)
     assert data_of(live, "a") == {"x": "1"}
@@ -59,7 +59,7 @@ def test_a_followed_kind_is_complete_and_stays_true(cluster: Kubernetes, live: L
     until(lambda: live.get(CONFIG_MAP, "default", "a") is None)
 
 
-def test_many_objects_arrive_in_pages(cluster: Kubernetes, live: LiveView) -> None:
+def test_many_objects_arrive_in_pages(cluster: KubernetesCluster, live: InformerCache) -> None:
     for number in range(520):
         cluster.apply(config_map(f"c{number}", x="1"), manager="m")
     live.follow([CONFIG_MAP], 10)
@@ -67,30 +67,32 @@ def test_many_objects_arrive_in_pages(cluster: Kubernetes, live: LiveView) -> No
     assert all(item["kind"] == "ConfigMap" for item in live.all(CONFIG_MAP))
 
 
-def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: LiveView) -> None:
+def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: InformerCache) -> None:
     live.follow([CONFIG_MAP], 10)
     newer = {**config_map("a", x="2")}
     newer["metadata"] = {**newer["metadata"], "resourceVersion": "9000000", "uid": "u"}
     older = {**config_map("a", x="1")}
     older["metadata"] = {**older["metadata"], "resourceVersion": "8999999", "uid": "u"}
-    live.saw(CONFIG_MAP, newer)
-    live.saw(CONFIG_MAP, older)
+    live.observe_write(CONFIG_MAP, newer)
+    live.observe_write(CONFIG_MAP, older)
     assert data_of(live, "a") == {"x": "2"}
 
 
-def test_the_late_answer_to_a_write_does_not_bring_a_deleted_object_back(cluster: Kubernetes, live: LiveView) -> None:
+def test_the_late_answer_to_a_write_does_not_bring_a_deleted_object_back(
+    cluster: KubernetesCluster, live: InformerCache
+) -> None:
     live.follow([CONFIG_MAP], 10)
     written = cluster.apply(config_map("a", x="1"), manager="m")
     until(lambda: live.get(CONFIG_MAP, "default", "a") is not None)
     cluster.delete(ObjectRef("", "ConfigMap", "default", "a"), "v1", uid=uid_of(written))
     until(lambda: live.get(CONFIG_MAP, "default", "a") is None)
-    live.saw(CONFIG_MAP, written)
+    live.observe_write(CONFIG_MAP, written)
     assert live.get(CONFIG_MAP, "default", "a") is None
     cluster.apply(config_map("a", x="2"), manager="m")
     until(lambda: data_of(live, "a") == {"x": "2"})
 
 
-def test_subscribers_hear_before_and_after(cluster: Kubernetes, live: LiveView) -> None:
+def test_subscribers_hear_before_and_after(cluster: KubernetesCluster, live: InformerCache) -> None:
     heard: list[tuple[object, object]] = []
 
     def listen(before: Manifest | None, after: Manifest | None) -> None:
@@ -105,7 +107,7 @@ def test_subscribers_hear_before_and_after(cluster: Kubernetes, live: LiveView) 
     assert heard == [(None, {"x": "1"}), ({"x": "1"}, {"x": "2"})]
 
 
-def test_owners_and_dependents_are_known(cluster: Kubernetes, live: LiveView) -> None:
+def test_owners_and_dependents_are_known(cluster: KubernetesCluster, live: InformerCache) -> None:
     owner = cluster.apply(config_map("owner"), manager="m")
     part = cluster.apply(config_map("part", owner=uid_of(owner)), manager="m")
     live.follow([CONFIG_MAP], 10)
@@ -115,7 +117,7 @@ def test_owners_and_dependents_are_known(cluster: Kubernetes, live: LiveView) ->
 
 @pytest.mark.parametrize("kind", [FaultKind.DROP_WATCH, FaultKind.EXPIRE_WATCH])
 def test_a_watch_that_breaks_or_expires_misses_nothing(
-    server: Sandbox, cluster: Kubernetes, live: LiveView, kind: FaultKind
+    server: Sandbox, cluster: KubernetesCluster, live: InformerCache, kind: FaultKind
 ) -> None:
     live.follow([CONFIG_MAP], 10)
     server.inject(Fault(kind, verb="watch", resource="configmaps", count=1))
@@ -125,7 +127,7 @@ def test_a_watch_that_breaks_or_expires_misses_nothing(
 
 
 def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(
-    server: Sandbox, cluster: Kubernetes, live: LiveView
+    server: Sandbox, cluster: KubernetesCluster, live: InformerCache
 ) -> None:
     cluster.apply(config_map("a", x="1"), manager="m")
     live.follow([CONFIG_MAP], 10)
@@ -142,7 +144,7 @@ def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(
     assert data_of(live, "a") == {"x": "1"}
 
 
-def test_a_kind_that_cannot_be_listed_is_not_taken_for_empty(server: Sandbox, live: LiveView) -> None:
+def test_a_kind_that_cannot_be_listed_is_not_taken_for_empty(server: Sandbox, live: InformerCache) -> None:
     server.inject(Fault(FaultKind.ERROR, verb="list", resource="configmaps", code=503, count=3))
     with pytest.raises(ClusterUnavailable, match="has not been listed yet"):
         live.follow([CONFIG_MAP], 0.05)

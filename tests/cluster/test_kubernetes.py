@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.crds import application_crd
 from gitsync.errors import ClusterUnavailable, Conflict, InvalidInput, Rejected
 from gitsync.objects.manifest import Manifest, uid_of
@@ -22,7 +22,7 @@ def config_map(**data: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": data}
 
 
-def test_an_applied_object_can_be_read_and_is_ours(cluster: Kubernetes) -> None:
+def test_an_applied_object_can_be_read_and_is_ours(cluster: KubernetesCluster) -> None:
     applied = cluster.apply(config_map(x="1"), manager="gitsync")
     found = cluster.read(A, "v1")
     assert found is not None
@@ -33,23 +33,23 @@ def test_an_applied_object_can_be_read_and_is_ours(cluster: Kubernetes) -> None:
     ]
 
 
-def test_a_dry_run_answers_and_stores_nothing(cluster: Kubernetes) -> None:
+def test_a_dry_run_answers_and_stores_nothing(cluster: KubernetesCluster) -> None:
     assert cluster.apply(config_map(x="1"), manager="gitsync", dry_run=True)["data"] == {"x": "1"}
     assert cluster.read(A, "v1") is None
 
 
-def test_an_absent_object_is_none(cluster: Kubernetes) -> None:
+def test_an_absent_object_is_none(cluster: KubernetesCluster) -> None:
     assert cluster.read(A, "v1") is None
 
 
-def test_without_force_another_managers_field_is_a_conflict(cluster: Kubernetes) -> None:
+def test_without_force_another_managers_field_is_a_conflict(cluster: KubernetesCluster) -> None:
     cluster.apply(config_map(x="1"), manager="somebody")
     with pytest.raises(Conflict, match=r"\.data\.x"):
         cluster.apply(config_map(x="2"), manager="gitsync", force=False)
     assert cluster.apply(config_map(x="2"), manager="gitsync")["data"] == {"x": "2"}
 
 
-def test_deleting_names_the_uid_and_a_second_time_is_no_error(cluster: Kubernetes) -> None:
+def test_deleting_names_the_uid_and_a_second_time_is_no_error(cluster: KubernetesCluster) -> None:
     applied = cluster.apply(config_map(x="1"), manager="gitsync")
     with pytest.raises(Conflict, match="UID"):
         cluster.delete(A, "v1", uid="another-uid")
@@ -58,24 +58,24 @@ def test_deleting_names_the_uid_and_a_second_time_is_no_error(cluster: Kubernete
     cluster.delete(A, "v1", uid=uid_of(applied))
 
 
-def test_replacing_needs_the_newest_version(cluster: Kubernetes) -> None:
+def test_replacing_needs_the_newest_version(cluster: KubernetesCluster) -> None:
     first = cluster.apply(config_map(x="1"), manager="gitsync")
     cluster.apply(config_map(x="2"), manager="gitsync")
     with pytest.raises(Conflict):
         cluster.replace({**first, "data": {"x": "3"}}, manager="gitsync")
 
 
-def test_a_field_that_no_schema_has_is_refused_for_good(cluster: Kubernetes) -> None:
+def test_a_field_that_no_schema_has_is_refused_for_good(cluster: KubernetesCluster) -> None:
     with pytest.raises(Rejected, match=r"ConfigMap default/a: .*\.foo: field not declared in schema"):
         cluster.apply({**config_map(), "foo": 1}, manager="gitsync")
 
 
-def test_an_absent_namespace_is_refused_with_the_cure(cluster: Kubernetes) -> None:
+def test_an_absent_namespace_is_refused_with_the_cure(cluster: KubernetesCluster) -> None:
     with pytest.raises(Rejected, match="declare the Namespace in Git"):
         cluster.apply({**config_map(), "metadata": {"name": "a", "namespace": "nowhere"}}, manager="gitsync")
 
 
-def test_a_kind_that_is_not_served_is_found_once_its_definition_is_there(cluster: Kubernetes) -> None:
+def test_a_kind_that_is_not_served_is_found_once_its_definition_is_there(cluster: KubernetesCluster) -> None:
     manifest = {
         "apiVersion": "gitsync.dev/v1alpha1",
         "kind": "Application",
@@ -93,14 +93,14 @@ def test_a_kind_that_is_not_served_is_found_once_its_definition_is_there(cluster
     assert schema is not None
 
 
-def test_schemas_are_read_once(cluster: Kubernetes, client: Client) -> None:
+def test_schemas_are_read_once(cluster: KubernetesCluster, client: Client) -> None:
     first = cluster.schemas([("apps", "v1"), ("", "v1")])
     assert first.for_kind("apps", "v1", "Deployment") is not None
     assert first.for_kind("", "v1", "ConfigMap") is not None
     assert cluster.schemas([("", "v1")]) is first
 
 
-def test_writes_can_be_made_as_a_service_account_which_has_its_own_rights(cluster: Kubernetes) -> None:
+def test_writes_can_be_made_as_a_service_account_which_has_its_own_rights(cluster: KubernetesCluster) -> None:
     with pytest.raises(Rejected, match="give the service account that right") as refusal:
         cluster.apply(config_map(x="1"), manager="gitsync", user="system:serviceaccount:default:nobody")
     assert refusal.value.code == 403
@@ -112,7 +112,7 @@ def test_an_api_server_that_is_not_there_is_unavailable(server: Sandbox, client:
         client.get("/version")
 
 
-def test_a_server_that_asks_for_patience_says_for_how_long(server: Sandbox, cluster: Kubernetes) -> None:
+def test_a_server_that_asks_for_patience_says_for_how_long(server: Sandbox, cluster: KubernetesCluster) -> None:
     server.inject(Fault(FaultKind.THROTTLE, verb="patch", seconds=7, count=1))
     with pytest.raises(ClusterUnavailable) as refusal:
         cluster.apply(config_map(x="1"), manager="gitsync")

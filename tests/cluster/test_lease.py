@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.fencing import Fenced
-from gitsync.cluster.lease import ClusterMembers
+from gitsync.cluster.fencing import FencedCluster
+from gitsync.cluster.lease import LeaseMemberStore
 from gitsync.errors import Conflict
 from gitsync.objects.ref import ObjectRef
-from gitsync.runtime.membership import Members
-from gitsync.runtime.shard import Alone
+from gitsync.runtime.membership import Membership
+from gitsync.runtime.shard import SingleReplica
 from tests.cluster.test_kubernetes import config_map
 
 KEYS = [f"gitsync/app-{number}" for number in range(40)]
 
 
 @pytest.fixture
-def leases(client: Client) -> ClusterMembers:
-    return ClusterMembers(client, "default")
+def leases(client: Client) -> LeaseMemberStore:
+    return LeaseMemberStore(client, "default")
 
 
-def test_a_lease_is_written_renewed_and_removed(leases: ClusterMembers) -> None:
+def test_a_lease_is_written_renewed_and_removed(leases: LeaseMemberStore) -> None:
     assert leases.all() == ()
     first = leases.put(None, "one", (), 15)
     second = leases.put(first, "one", ("one", "two"), 15)
     assert leases.all() == (second,)
-    assert (second.holder, second.view) == ("one", ("one", "two"))
+    assert (second.holder, second.published_members) == ("one", ("one", "two"))
     assert second.renewal != first.renewal
     with pytest.raises(Conflict):
         leases.put(first, "one", (), 15)
@@ -41,32 +41,32 @@ def test_a_lease_is_written_renewed_and_removed(leases: ClusterMembers) -> None:
         leases.put(second, "one", (), 15)
 
 
-def test_a_foreign_lease_is_nobodys_member(client: Client, leases: ClusterMembers) -> None:
+def test_a_foreign_lease_is_nobodys_member(client: Client, leases: LeaseMemberStore) -> None:
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "other"}, "spec": {}}
     client.send("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
     assert leases.all() == ()
 
 
-def test_two_members_divide_the_keys(leases: ClusterMembers) -> None:
-    members = [Members(leases, name) for name in ("one", "two")]
+def test_two_members_divide_the_keys(leases: LeaseMemberStore) -> None:
+    members = [Membership(leases, name) for name in ("one", "two")]
     for _ in range(4):
         for member in members:
             member.step()
-    assert [sum(member.holds(key) for member in members) for key in KEYS] == [1] * len(KEYS)
+    assert [sum(member.owns(key) for member in members) for key in KEYS] == [1] * len(KEYS)
     members[0].stop()
     for _ in range(2):
         members[1].step()
-    assert all(members[1].holds(key) for key in KEYS)
+    assert all(members[1].owns(key) for key in KEYS)
 
 
 def test_a_replica_that_may_not_write_reads_and_tries_but_changes_nothing(client: Client) -> None:
-    class Away(Alone):
+    class Away(SingleReplica):
         @property
         def may_write(self) -> bool:
             return False
 
-    applied = Fenced(client, Alone()).apply(config_map(x="1"), manager="m")
-    away, ref = Fenced(client, Away()), ObjectRef("", "ConfigMap", "default", "a")
+    applied = FencedCluster(client, SingleReplica()).apply(config_map(x="1"), manager="m")
+    away, ref = FencedCluster(client, Away()), ObjectRef("", "ConfigMap", "default", "a")
     assert away.apply(config_map(x="2"), manager="m", dry_run=True)["data"] == {"x": "2"}
     for write in (
         lambda: away.apply(config_map(x="2"), manager="m"),

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from gitsync.cluster.client import Client
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.cluster.metrics import resource_of
 from gitsync.errors import ClusterUnavailable, Rejected
 from gitsync.sandbox.server import Sandbox
@@ -39,7 +39,7 @@ def counted(verb: str, resource: str, code: str) -> float:
     return REGISTRY.get_sample_value("gitsync_api_requests_total", labels) or 0.0
 
 
-def test_requests_are_counted_with_their_codes(client: Client, cluster: Kubernetes, server: Sandbox) -> None:
+def test_requests_are_counted_with_their_codes(client: Client, cluster: KubernetesCluster, server: Sandbox) -> None:
     wanted = [("apply", "200"), ("apply", "201"), ("list", "200"), ("get", "404"), ("watch", "200"), ("list", "none")]
     before = {pair: counted(pair[0], "configmaps", pair[1]) for pair in wanted}
     cluster.apply(config_map(x="1"), manager="m")

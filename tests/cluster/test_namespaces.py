@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cluster.cache import LiveView
+from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import ClusterUnavailable, Refused
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Resource
@@ -22,7 +22,7 @@ from tests.cluster.test_cache import until
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False)
 
-Watch = Callable[..., LiveView]
+Watch = Callable[..., InformerCache]
 
 
 def config_map(namespace: str, x: str) -> Manifest:
@@ -31,7 +31,7 @@ def config_map(namespace: str, x: str) -> Manifest:
 
 
 @pytest.fixture
-def watch(server: Sandbox, cluster: Kubernetes, tmp_path: Path) -> Iterator[Watch]:
+def watch(server: Sandbox, cluster: KubernetesCluster, tmp_path: Path) -> Iterator[Watch]:
     """Return views with the rights of a service account that may do everything in one and two, and nothing in three."""
     for name in ("one", "two", "three"):
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, manager="m")
@@ -41,8 +41,8 @@ def watch(server: Sandbox, cluster: Kubernetes, tmp_path: Path) -> Iterator[Watc
         client = Client(Connection(str(config)))
         stack.callback(client.close)
 
-        def made(*namespaces: str) -> LiveView:
-            view = LiveView(client, namespaces)
+        def made(*namespaces: str) -> InformerCache:
+            view = InformerCache(client, namespaces)
             stack.callback(view.stop)
             return view
 
@@ -56,7 +56,7 @@ def test_what_may_not_be_listed_everywhere_is_said_at_once_with_the_cure(watch: 
     assert time.monotonic() - began < 5
 
 
-def test_named_namespaces_are_followed_together(cluster: Kubernetes, watch: Watch) -> None:
+def test_named_namespaces_are_followed_together(cluster: KubernetesCluster, watch: Watch) -> None:
     view = watch("one", "two")
     view.follow([CONFIG_MAP], 10)
     names = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in view.all(CONFIG_MAP)}
@@ -65,7 +65,7 @@ def test_named_namespaces_are_followed_together(cluster: Kubernetes, watch: Watc
     cluster.apply(config_map("two", "2"), manager="m")
     until(lambda: (view.get(CONFIG_MAP, "two", "a") or {}).get("data") == {"x": "2"})
     assert view.get(CONFIG_MAP, "one", "absent") is None
-    view.saw(CONFIG_MAP, cluster.apply(config_map("one", "3"), manager="m"))
+    view.observe_write(CONFIG_MAP, cluster.apply(config_map("one", "3"), manager="m"))
     assert (view.get(CONFIG_MAP, "one", "a") or {})["data"] == {"x": "3"}
 
 
@@ -82,7 +82,7 @@ def test_a_namespace_without_the_right_is_named(watch: Watch) -> None:
 
 
 def test_kinds_without_namespaces_are_followed_whole(server: Sandbox, client: Client) -> None:
-    view = LiveView(client, ("default",))
+    view = InformerCache(client, ("default",))
     view.follow([NAMESPACE], 10)
     assert view.get(NAMESPACE, "", "kube-system") is not None
     view.stop()

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gitsync.cluster.cache import LiveView
+from gitsync.cluster.cache import InformerCache
 from gitsync.ports import Renderer
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.source.repositories import Repositories
-from gitsync.wiring import Edges, join
+from gitsync.wiring import Adapters, build_engine
 from tests.faults.line import EDGES, Line, Struck
 from tests.faults.notices import Noticing
 from tests.flow.world import World
@@ -47,14 +47,14 @@ class Engine:
         data.mkdir(exist_ok=True)
         self.line = line
         self.records = records_of(world)
-        self.live = LiveView(Noticing(world.client, line))  # type: ignore[arg-type]
+        self.live = InformerCache(Noticing(world.client, line))  # type: ignore[arg-type]
         self._pool = ThreadPoolExecutor(4)
 
         def behind(edge: str, inner: Any) -> Any:
             return Struck(edge, inner, line, EDGES[edge])
 
-        self.applications, self.state = join(
-            Edges(
+        self.applications, self.state = build_engine(
+            Adapters(
                 behind("api", world.cluster),
                 self.live,
                 behind("database", self.records),
@@ -65,7 +65,7 @@ class Engine:
             ),
             workers=0,
         )
-        self.live.subscribe(self.applications.saw, self.applications.look_at_all)
+        self.live.subscribe(self.applications.on_object_change, self.applications.enqueue_all)
         self.applications.start()
 
     def stop(self) -> None:

@@ -166,7 +166,7 @@ def test_a_failed_hook_is_kept_where_only_succeeded_ones_are_to_go(world: World)
     world.application(sync={"retry": {"backoff": {"initial": "1h", "max": "1h"}}})
     world.start()
     until(lambda: world.status().get("phase") == "Failed", 20, world.status)
-    world.controller.requests.look_at_git([f"{NAMESPACE}/shop"])
+    world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
     assert world.get("Job", "after", api="batch/v1") is not None
     assert audited(world, "Succeeded") == 0
 

@@ -96,7 +96,7 @@ def test_a_commit_over_its_limit_may_only_be_said_to_be(world: World, server: Se
     assert "error rate 0.31" in world.condition("Ready")["message"]
     assert world.condition("WithinLimits")["status"] == "False"
     asked = len(server.queries)
-    world.controller.requests.look_at_git([f"{NAMESPACE}/shop"])
+    world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
     with pytest.raises(AssertionError):
         until(lambda: len(server.queries) > asked, 1.0)
     assert release(world) == "2"

@@ -22,7 +22,7 @@ def test_a_raised_class_waits_for_approval(world: World) -> None:
         assert "tiny adds: It starts something odd." in plan.explanation
         assert "the reasoner: the value looks wrong" in {change.reason for change in plan.writes}
         assert world.get("ConfigMap", "a") is None
-        world.controller.requests.look_at_git(["gitsync/shop"])
+        world.controller.requests.poll_now(["gitsync/shop"])
         assert len(server.requests) == 1
 
 

@@ -19,7 +19,7 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner
 from gitsync.settings import Settings
-from gitsync.wiring import Controller, build_controller
+from gitsync.wiring import Engine, build_controller
 from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,7 +96,7 @@ def shares(world: World) -> dict[str, tuple[str, ...]]:
     return {member: tuple(name for name in NAMES if owner(view, f"{NAMESPACE}/{name}") == member) for member in view}
 
 
-def worked_on(controller: Controller) -> set[str]:
+def worked_on(controller: Engine) -> set[str]:
     """Return the names of the Applications of which a replica knows more than their status."""
     return {view.key.partition("/")[2] for view in controller.view.applications() if view.resources}
 
@@ -197,7 +197,7 @@ def test_a_dashboard_shows_what_the_other_replica_works_on_and_passes_requests_o
         world.application(name, destination={"namespace": "shop"}, sync={"interval": "1h"})
     time.sleep(1.5)  # a poll that was due before has been made
     second = commit(world, "2")
-    here.requests.look_at_git([f"{NAMESPACE}/{name}" for name in theirs])
+    here.requests.poll_now([f"{NAMESPACE}/{name}" for name in theirs])
     until(lambda: are_synced(world, second, theirs), 20)
     assert here.requests.request_sync(f"{NAMESPACE}/{theirs[0]}", "ada")
     until(lambda: world.status(theirs[0]).get("requestedSync"), 20)

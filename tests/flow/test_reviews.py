@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from tests.flow.world import NAMESPACE, World, deployment, until
 from tests.reviews import approval, keep, rejection
 
@@ -43,14 +43,14 @@ def said(world: World, reason: str) -> str:
 
 def test_the_gate_refuses_an_approval_of_who_may_not_give_one(world: World) -> None:
     digest = held(world, risk={"approvers": {"groups": ["platform"], "users": ["eve"]}})
-    for person in (Person("mallory", ("sales",), is_known=True), Person("eve")):
+    for person in (User("mallory", ("sales",), is_authenticated=True), User("eve")):
         keep(world.controller.records, KEY, digest, approval(person))
-        world.controller.requests.look_at_git([KEY])
+        world.controller.requests.poll_now([KEY])
         until(lambda who=person: f"{who.name} approved it" in world.condition("Ready")["message"], 10, world.status)
         assert "who is not of platform, eve" in said(world, "AwaitingApproval")
     assert replicas(world) == 2
 
-    keep(world.controller.records, KEY, digest, approval(Person("ada", ("platform",), is_known=True)))
+    keep(world.controller.records, KEY, digest, approval(User("ada", ("platform",), is_authenticated=True)))
     until(lambda: replicas(world) == 0, 10, world.status)
     intents = world.controller.records.audit_records(KEY, action="update", outcome="Intended")
     assert [(link.approver, link.digest) for link in intents] == [("ada", digest)]
@@ -61,7 +61,7 @@ def test_a_closed_window_is_said_to_be_one_and_outlasts_an_approval(world: World
     until(lambda: "a Deny window is open" in said(world, "AwaitingApproval"), 10, world.status)
 
     keep(world.controller.records, KEY, digest, approval("ada"))
-    world.controller.requests.look_at_git([KEY])
+    world.controller.requests.poll_now([KEY])
     assert said(world, "OutsideWindow") == "a Deny window is open (0 0 * * * UTC)"
     assert (world.status()["phase"], world.condition("Reconciling")["status"]) == ("Pending", "True")
     assert replicas(world) == 2

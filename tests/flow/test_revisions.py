@@ -78,7 +78,7 @@ def test_a_refusal_stands_in_the_audit_once(world: World) -> None:
     world.start()
     until(lambda: len(refusals(world)) == 1, 10, world.status)
     for _ in range(3):
-        world.controller.requests.look_at_git([f"{NAMESPACE}/shop"])
+        world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
     good = world.repo.commit("good", {"shop/a.yaml": config_map("a", x="1")})
     until(lambda: is_synced(world.status(), good), 10, world.status)
     (record,) = refusals(world)

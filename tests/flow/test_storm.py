@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cluster.cache import LiveView
-from gitsync.controllers.application import Applications
+from gitsync.cluster.cache import InformerCache
+from gitsync.controllers.application import ApplicationController
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.source.repositories import Repositories
-from gitsync.wiring import Edges, SystemClock, join
+from gitsync.wiring import Adapters, SystemClock, build_engine
 from gitsync.workers.pool import RenderPool
 from tests.flow.world import NAMESPACE, World, config_map
 from tests.githttp import GitServer
@@ -34,13 +34,13 @@ def server(world: World) -> Iterator[GitServer]:
 
 
 @pytest.fixture
-def engine(world: World, tmp_path: Path) -> Iterator[Applications]:
+def engine(world: World, tmp_path: Path) -> Iterator[ApplicationController]:
     """An engine that follows repositories over HTTP."""
     records = SqlRecords(Database(f"sqlite:///{tmp_path / 'history.db'}"))
-    live, pool, renderer = LiveView(world.client), ThreadPoolExecutor(4), RenderPool(1, 30.0, 1024)
+    live, pool, renderer = InformerCache(world.client), ThreadPoolExecutor(4), RenderPool(1, 30.0, 1024)
     source = Repositories(tmp_path / "mirrors", schemes=("http", "file"))
-    applications, _ = join(Edges(world.cluster, live, records, source, renderer, SystemClock(), pool))
-    live.subscribe(applications.saw, applications.look_at_all)
+    applications, _ = build_engine(Adapters(world.cluster, live, records, source, renderer, SystemClock(), pool))
+    live.subscribe(applications.on_object_change, applications.enqueue_all)
     applications.start()
     yield applications
     applications.stop()
@@ -50,7 +50,9 @@ def engine(world: World, tmp_path: Path) -> Iterator[Applications]:
     records.close()
 
 
-def test_a_storm_of_push_events_fetches_what_is_new_once(world: World, server: GitServer, engine: Applications) -> None:
+def test_a_storm_of_push_events_fetches_what_is_new_once(
+    world: World, server: GitServer, engine: ApplicationController
+) -> None:
     first = world.repo.commit("first", {"one/a.yaml": config_map("a", x="1"), "two/b.yaml": config_map("b", x="1")})
     names = ("one", "two")
     for name in names:
@@ -62,7 +64,7 @@ def test_a_storm_of_push_events_fetches_what_is_new_once(world: World, server: G
     server.listings = server.packs = 0
     began = time.monotonic()
     keys = [f"{NAMESPACE}/{name}" for name in names]
-    posts = [threading.Thread(target=lambda: [engine.look_at_git(keys) for _ in range(POSTS // 4)]) for _ in range(4)]
+    posts = [threading.Thread(target=lambda: [engine.poll_now(keys) for _ in range(POSTS // 4)]) for _ in range(4)]
     for post in posts:
         post.start()
     for post in posts:
@@ -70,7 +72,7 @@ def test_a_storm_of_push_events_fetches_what_is_new_once(world: World, server: G
     for name in names:
         world.synced(second, name, timeout=5)
     third = world.repo.commit("third", {"one/a.yaml": config_map("a", x="3"), "two/b.yaml": config_map("b", x="3")})
-    engine.look_at_git(keys)
+    engine.poll_now(keys)
     for name in names:
         world.synced(third, name, timeout=5)
     seconds = time.monotonic() - began
@@ -89,7 +91,7 @@ def used() -> tuple[int, int, int]:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.timeout(1800)
-def test_over_a_long_life_memory_descriptors_and_threads_stay_flat(world: World, engine: Applications) -> None:
+def test_over_a_long_life_memory_descriptors_and_threads_stay_flat(world: World, engine: ApplicationController) -> None:
     commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "shop/b.yaml": config_map("b", x="1")})
     world.application(sync={"interval": "1h"})
     world.synced(commit)

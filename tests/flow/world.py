@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.controllers.crds import Definitions
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
 from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
 from gitsync.sandbox.server import Sandbox
 from gitsync.settings import Settings
-from gitsync.wiring import Controller, build_controller
+from gitsync.wiring import Engine, build_controller
 
 NAMESPACE = "gitsync"
 
@@ -76,19 +76,19 @@ class World:
         self.repo = Repository(folder / "git")
         self.kubeconfig = sandbox.kubeconfig(folder / "kubeconfig")
         self.client = Client(Connection(str(self.kubeconfig)))
-        self.cluster = Kubernetes(self.client)
+        self.cluster = KubernetesCluster(self.client)
         self._policy: Policy | None = settings.pop("policy", None)
         self._settings = {"allow_file_urls": True, **settings}
-        self._controller: Controller | None = None
+        self._controller: Engine | None = None
         self.namespace(NAMESPACE)
-        Definitions(self.cluster, install=True).start()
+        CrdInstaller(self.cluster, install=True).start()
 
     @property
-    def controller(self) -> Controller:
+    def controller(self) -> Engine:
         assert self._controller is not None
         return self._controller
 
-    def start(self, **settings_now: Any) -> Controller:
+    def start(self, **settings_now: Any) -> Engine:
         settings = Settings(
             kubeconfig=str(self.kubeconfig),
             data=self.folder / "data",

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitsync.gate.approvals import asks, expires, may_review, needs_approval
+from gitsync.gate.approvals import approval_message, expires, may_review, needs_approval
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import parse_application
-from gitsync.objects.change import Action, Change, Decision, Hold, Plan, Review, Risk
+from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan, Review, Risk
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DENIED = [{"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h"}]
@@ -40,11 +40,11 @@ def plan(*steps, risk=Risk.MODERATE, refusals=()):
 
 
 def approved_by(name="jane", *groups, known=True):
-    return Review(Person(name, groups, is_known=known), True, until=NOW + timedelta(hours=1))
+    return Review(User(name, groups, is_authenticated=known), True, until=NOW + timedelta(hours=1))
 
 
 def rejected_by(name="joe", reason=""):
-    return Review(Person(name), False, reason)
+    return Review(User(name), False, reason)
 
 
 def verdict(a_plan, app=None, review=None, policy=None, **options):
@@ -68,7 +68,7 @@ def test_a_dangerous_plan_waits_for_its_approver():
     held = verdict(DANGEROUS, app)
     assert held.decision is Decision.HELD
     assert held.reasons == ("1 dangerous step waits for team",)
-    assert held.holds == (Hold.APPROVAL,)
+    assert held.holds == (HoldReason.APPROVAL,)
     approved = verdict(DANGEROUS, app, approved_by("jane", "team"))
     assert (approved.decision, approved.approver) == (Decision.ALLOWED, "jane")
 
@@ -105,23 +105,23 @@ def test_a_rejected_plan_is_held_even_where_nobody_had_to_approve():
         (plan(UPDATE), application(risk={"approval": "Never"})),
     ):
         held = verdict(steps, app, rejected_by("joe", "not on Friday"), manual=True)
-        assert (held.decision, held.holds) == (Decision.HELD, (Hold.REJECTION,))
+        assert (held.decision, held.holds) == (Decision.HELD, (HoldReason.REJECTION,))
         assert held.reasons == ("rejected by joe: not on Friday",)
         assert decide_deletion(steps, app or application(), rejected_by()).reasons == ("rejected by joe",)
 
 
 def test_a_plan_can_wait_for_a_person_and_a_window():
     app = application(sync={"windows": DENIED})
-    assert verdict(DANGEROUS, app).holds == (Hold.APPROVAL, Hold.WINDOW)
-    assert verdict(DANGEROUS, app, approved_by()).holds == (Hold.WINDOW,)
-    assert verdict(plan(UPDATE), app).holds == (Hold.WINDOW,)
-    assert verdict(DANGEROUS, app, rejected_by()).holds == (Hold.REJECTION, Hold.WINDOW)
+    assert verdict(DANGEROUS, app).holds == (HoldReason.APPROVAL, HoldReason.WINDOW)
+    assert verdict(DANGEROUS, app, approved_by()).holds == (HoldReason.WINDOW,)
+    assert verdict(plan(UPDATE), app).holds == (HoldReason.WINDOW,)
+    assert verdict(DANGEROUS, app, rejected_by()).holds == (HoldReason.REJECTION, HoldReason.WINDOW)
 
 
 def test_deleting_an_application_asks_only_for_what_it_wants_approved():
     app = application(sync={"windows": DENIED}, risk={"maxDeletes": 0})
     assert decide_deletion(plan(step(0, Action.PRUNE)), app, None).decision is Decision.ALLOWED
-    assert decide_deletion(DANGEROUS, app, None).holds == (Hold.APPROVAL,)
+    assert decide_deletion(DANGEROUS, app, None).holds == (HoldReason.APPROVAL,)
     assert decide_deletion(DANGEROUS, app, approved_by()).approver == "jane"
 
 
@@ -207,4 +207,6 @@ def test_an_approval_lapses():
 
 def test_what_waits_is_counted():
     steps = [step(index, Action.UPDATE, risk=Risk.DANGEROUS) for index in range(2)]
-    assert asks(application(), plan(*steps, risk=Risk.DANGEROUS)) == "2 dangerous steps wait for an approver"
+    assert (
+        approval_message(application(), plan(*steps, risk=Risk.DANGEROUS)) == "2 dangerous steps wait for an approver"
+    )

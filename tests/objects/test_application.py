@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import Application, Limit, parse_application
+from gitsync.objects.application import Application, MetricQuery, parse_application
 
 
 def parsed(**post_sync: Any) -> Application:
@@ -24,7 +24,7 @@ def query(**members: Any) -> dict[str, Any]:
 
 def test_queries_are_limits() -> None:
     app = parsed(queries=[query(), query(name="latency", max="-2", **{"for": "2m"})])
-    assert app.sync.limits == (Limit("error rate", "up", 0.05), Limit("latency", "up", -2.0, 120.0))
+    assert app.sync.limits == (MetricQuery("error rate", "up", 0.05), MetricQuery("latency", "up", -2.0, 120.0))
     assert parsed().sync.limits == ()
 
 
@@ -41,7 +41,7 @@ def test_queries_are_limits() -> None:
 def test_a_query_that_means_nothing_is_named(members: dict[str, str], where: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parsed(queries=[query(**members)])
-    assert caught.value.where == f"spec.sync.postSync.{where}"
+    assert caught.value.location == f"spec.sync.postSync.{where}"
 
 
 def test_two_queries_of_one_name_cannot_be_told_apart() -> None:

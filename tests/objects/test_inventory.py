@@ -7,14 +7,14 @@ import uuid
 import orjson
 import pytest
 
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.ref import ObjectRef
 
 
 def inventory(count: int) -> Inventory:
     return Inventory(
         {
-            ObjectRef("apps", "Deployment", f"team-with-a-name-{n % 40}", f"an-agent-with-a-name-{n}"): Held(
+            ObjectRef("apps", "Deployment", f"team-with-a-name-{n % 40}", f"an-agent-with-a-name-{n}"): InventoryEntry(
                 "v1", str(uuid.UUID(int=(n + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC834 % (1 << 128)))
             )
             for n in range(count)

@@ -20,7 +20,7 @@ def test_durations_are_read_and_written(seconds: float, text: str) -> None:
 def test_what_is_no_duration_names_the_field(text: object) -> None:
     with pytest.raises(InvalidInput, match="30s, 3m or 1h30m") as caught:
         parse_duration(text, "spec.x")
-    assert caught.value.where == "spec.x"
+    assert caught.value.location == "spec.x"
 
 
 def test_a_duration_may_have_a_least() -> None:

@@ -11,11 +11,11 @@ from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.plan.build import Seen, make_plan
+from gitsync.plan.build import ClusterState, build_plan
 from gitsync.plan.normalize import desired_objects, without_nulls
 from gitsync.plan.schemas import kind_schema
 
@@ -85,7 +85,7 @@ def live_of(app: Application, *manifests: Manifest) -> dict[ObjectRef, Manifest]
 
 
 def inventory_of(live: dict[ObjectRef, Manifest]) -> Inventory:
-    return Inventory({ref: Held("v1", uid_of(manifest)) for ref, manifest in live.items()})
+    return Inventory({ref: InventoryEntry("v1", uid_of(manifest)) for ref, manifest in live.items()})
 
 
 def plan_of(
@@ -99,9 +99,9 @@ def plan_of(
     previous: Plan | None = None,
 ) -> Plan:
     """Return the plan for manifests over a cluster; without an inventory, everything that lives is held."""
-    seen = Seen(live, dry_runs or {}, claims or {})
+    seen = ClusterState(live, dry_runs or {}, claims or {})
     held = inventory_of(live) if inventory is None else inventory
-    return make_plan(app, "commit", desired_of(app, *manifests), seen, held, schema_of, previous)
+    return build_plan(app, "commit", desired_of(app, *manifests), seen, held, schema_of, previous)
 
 
 def ref(manifest: Manifest, namespace: str = "shop") -> ObjectRef:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
 from gitsync.plan.drift import compare_objects, find_drift, undeclared
-from gitsync.plan.fast_match import is_settled
+from gitsync.plan.fast_match import matches_exactly
 from gitsync.plan.field_owners import applied_fields
 from tests.plan.given import applied, config, deployment, schema_of
 
@@ -306,8 +306,8 @@ def test_the_quick_look_knows_what_the_server_stores(path, stored):
     want = edited(want, ("spec", "paused"), False)
     live = edited(applied(want), path, stored)
     schema = schema_of(want)
-    assert is_settled(schema, want, live, applied_fields(live, "gitsync"))
-    assert not is_settled(schema, edited(want, ("spec", "paused"), True), live, applied_fields(live, "gitsync"))
+    assert matches_exactly(schema, want, live, applied_fields(live, "gitsync"))
+    assert not matches_exactly(schema, edited(want, ("spec", "paused"), True), live, applied_fields(live, "gitsync"))
 
 
 VALUES = st.recursive(
@@ -325,7 +325,7 @@ def test_the_quick_look_never_misses_a_difference(want, have):
     fields = [{"manager": "gitsync", "operation": "Apply", "fieldsV1": _fields(desired)}]
     live["metadata"] = {"name": "w", "managedFields": fields}
     owned = applied_fields(live, "gitsync") or {}
-    if is_settled(DEDUCED, desired, live, owned):
+    if matches_exactly(DEDUCED, desired, live, owned):
         assert find_drift(desired, live, None, "somebody-else").in_sync
 
 

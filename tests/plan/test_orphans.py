@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -24,7 +24,7 @@ def marked(name: str, owner: str = "gitsync/shop", **metadata: Any) -> Manifest:
 
 def test_what_no_application_holds_is_an_orphan_and_says_why() -> None:
     found = orphans(
-        [marked("b"), marked("a"), marked("c", "gitsync/gone")], {"gitsync/shop": Inventory({A: Held("v1")})}
+        [marked("b"), marked("a"), marked("c", "gitsync/gone")], {"gitsync/shop": Inventory({A: InventoryEntry("v1")})}
     )
     assert [(orphan.ref.name, orphan.application, orphan.why) for orphan in found] == [
         ("c", "gitsync/gone", "its Application is gone"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitsync.objects.change import Action
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.plan.prune import prune_changes
 from tests.plan.given import application, applied, config, desired_of, inventory_of, live_of, ref
 
@@ -37,7 +37,7 @@ KEPT = {"gitsync.dev/prune": "false"}
     ],
 )  # fmt: skip
 def test_prunes_only_what_is_owned_and_not_kept(live, held, action):
-    inventory = inventory_of(live) if held is None else Inventory({ref(config()): Held("v1", held)})
+    inventory = inventory_of(live) if held is None else Inventory({ref(config()): InventoryEntry("v1", held)})
     (change,) = prune_changes(APP, {}, live, inventory, {})
     assert change.action is action
 
@@ -99,6 +99,6 @@ NAMES = st.sets(st.sampled_from(["a", "b", "c", "d", "e"]))
 def test_prunes_exactly_what_is_held_and_lives_and_is_not_declared(declared, lives, held):
     live = {ref(config(name)): applied(next(iter(desired_of(APP, config(name)).values()))) for name in lives}
     desired = {ref(config(name)) for name in declared}
-    inventory = Inventory({ref(config(name)): Held("v1") for name in held})
+    inventory = Inventory({ref(config(name)): InventoryEntry("v1") for name in held})
     pruned = {change.ref.name for change in prune_changes(APP, desired, live, inventory, {}) if change.is_write}
     assert pruned == (held & lives) - declared

@@ -14,14 +14,14 @@ from cryptography.x509.oid import NameOID
 
 from gitsync.errors import InvalidInput
 from gitsync.integrations.prometheus.client import Prometheus
-from gitsync.ports import Reading, Sample
+from gitsync.ports import MetricResult, Sample
 from gitsync.wiring import SystemClock
 from tests.prometheus.server import prometheus, scalar, vector
 
 FRESH = 3600.0
 
 
-def heard(client: Prometheus, query: str = "up", max_age: float = FRESH) -> Reading:
+def heard(client: Prometheus, query: str = "up", max_age: float = FRESH) -> MetricResult:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         found = client.read(query, max_age)
@@ -37,7 +37,7 @@ def test_a_query_is_asked_as_it_is_written() -> None:
         server.default = scalar("0.5")
         client = Prometheus(f"{server.url}/", SystemClock())
         assert client.read(query, FRESH) is None, "it returns at once"
-        assert heard(client, query) == Reading((Sample(0.5),))
+        assert heard(client, query) == MetricResult((Sample(0.5),))
         assert server.queries == [query]
         assert "Authorization" not in server.headers[0]
         client.close()
@@ -52,7 +52,7 @@ def test_an_answer_is_shared_until_it_is_too_old() -> None:
         server.default = scalar("7")
         time.sleep(0.06)
         assert client.read("up", 0.05) is None, "an old answer is asked for anew"
-        assert heard(client) == Reading((Sample(7.0),))
+        assert heard(client) == MetricResult((Sample(7.0),))
         assert len(server.queries) == 2
         client.close()
 

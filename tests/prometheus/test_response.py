@@ -8,7 +8,7 @@ import math
 import pytest
 
 from gitsync.integrations.prometheus.response import read_answer
-from gitsync.ports import Reading, Sample
+from gitsync.ports import MetricResult, Sample
 from tests.prometheus.server import Answer, failure, scalar, success, vector
 
 
@@ -25,7 +25,7 @@ from tests.prometheus.server import Answer, failure, scalar, success, vector
     ],
 )
 def test_numbers_are_read_with_their_labels(answer: Answer, samples: tuple[Sample, ...]) -> None:
-    assert read_answer(*answer) == Reading(samples)
+    assert read_answer(*answer) == MetricResult(samples)
 
 
 @pytest.mark.parametrize(

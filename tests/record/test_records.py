@@ -11,14 +11,14 @@ import pytest
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
-GRACE = Person("Grace", ("platform", "on-call"), is_known=True)
+GRACE = User("Grace", ("platform", "on-call"), is_authenticated=True)
 
 
 def sync_record(application: str = "gitsync/dev", commit: str = "a" * 40) -> SyncRecord:
@@ -117,7 +117,7 @@ def test_writers_do_not_break_the_chain(records: SqlRecords) -> None:
     assert records.audit_records(limit=1)[0].id == 40
 
 
-def approved(records: SqlRecords, digest: str = "d1", by: Person = GRACE, reason: str = "checked") -> Review:
+def approved(records: SqlRecords, digest: str = "d1", by: User = GRACE, reason: str = "checked") -> Review:
     """Store an approval for an hour."""
     review = Review(by, True, reason, NOW + timedelta(hours=1))
     records.keep_review("gitsync/dev", digest, review, audit_record("approve", Outcome.SUCCEEDED, ""))
@@ -189,7 +189,7 @@ def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
 
 def test_the_newest_review_of_a_plan_counts(records: SqlRecords) -> None:
     approved(records)
-    rejection = Review(Person("Linus"), False, "not on Friday")
+    rejection = Review(User("Linus"), False, "not on Friday")
     records.keep_review("gitsync/dev", "d1", rejection, audit_record("reject", Outcome.SUCCEEDED, ""))
     assert records.review("gitsync/dev", "d1", NOW + timedelta(days=9)) == rejection
     assert records.review("gitsync/dev", "d2", NOW) is None

@@ -10,9 +10,9 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.render.build import Build, build
-from gitsync.render.build_cache import Memo, Steps, told
+from gitsync.render.build_cache import BuildCache, CachedSteps, hashable
 from gitsync.render.kustomize.files import ParseCache
-from gitsync.render.resources.resource import Known, Origin, Resource
+from gitsync.render.resources.resource import Origin, Resource, ResourceVersion
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import Quoted
 from gitsync.render.yaml.scalars import Date
@@ -310,7 +310,7 @@ def test_a_renamed_object_is_found_by_those_who_refer_to_it() -> None:
 def test_a_memo_holds_no_more_than_the_last_build_used() -> None:
     """A tag that changes with every commit leaves nothing behind."""
 
-    def held(memo: Memo) -> int:
+    def held(memo: BuildCache) -> int:
         return sum(len(table) for table in memo.tables.values())
 
     warm = Warm()
@@ -347,16 +347,16 @@ def test_what_was_read_stays_as_it_was_read() -> None:
 
 
 def test_a_step_runs_once_for_each_resource_that_is_not_known() -> None:
-    memo, seen = Memo(), []
+    memo, seen = BuildCache(), []
 
     def act(resources: Any) -> None:
         for resource in resources:
             seen.append(resource.name)
             resource.editable["done"] = True
 
-    roots = [Known({"metadata": {"name": name}}) for name in "ab"]
+    roots = [ResourceVersion({"metadata": {"name": name}}) for name in "ab"]
     for _ in range(2):
-        steps = Steps(memo)
+        steps = CachedSteps(memo)
         resources = [Resource(known.manifest, Origin("f", 0), known) for known in roots]
         resources.append(Resource({"metadata": {"name": "own"}}, Origin("f", 0)))
         steps.run("key", resources, act)
@@ -370,5 +370,5 @@ def test_configurations_that_differ_in_type_or_style_are_told_apart() -> None:
     values: list[Any] = [1, 1.0, True, "1", Quoted("1"), None, "", [], {}, [1], [[1]], {"a": 1}, {"a": "1"}]
     values += [{"a": 1, "b": 2}, {"b": 2, "a": 1}, *dates]
     assert isinstance(dates[0], Date)
-    assert len({told(value) for value in values}) == len(values)
-    assert told({"a": [1, {"b": None}]}) == told({"a": [1, {"b": None}]})
+    assert len({hashable(value) for value in values}) == len(values)
+    assert hashable({"a": [1, {"b": None}]}) == hashable({"a": [1, {"b": None}]})

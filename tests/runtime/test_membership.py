@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gitsync.errors import ClusterUnavailable, Conflict
-from gitsync.runtime.membership import MemberLease, Members, View, owner
+from gitsync.runtime.membership import MemberLease, MemberSet, Membership, owner
 
 KEYS = [f"gitsync/app-{number}" for number in range(60)]
 
@@ -25,7 +25,7 @@ class Store:
         self._check()
         return tuple(self.leases.values())
 
-    def put(self, seen: MemberLease | None, holder: str, view: View, seconds: float) -> MemberLease:
+    def put(self, seen: MemberLease | None, holder: str, view: MemberSet, seconds: float) -> MemberLease:
         self._check()
         if self.leases.get(holder) != seen:
             raise Conflict("changed")
@@ -51,10 +51,10 @@ class World:
     def __init__(self) -> None:
         self.store = Store()
         self.now = 0.0
-        self.members: dict[str, Members] = {}
+        self.members: dict[str, Membership] = {}
 
-    def join(self, name: str) -> Members:
-        made = Members(self.store, name, duration=15, monotonic=lambda: self.now)
+    def join(self, name: str) -> Membership:
+        made = Membership(self.store, name, duration=15, monotonic=lambda: self.now)
         self.members[name] = made
         return made
 
@@ -65,10 +65,10 @@ class World:
                 self.members[name].step()
 
     def held(self) -> dict[str, list[str]]:
-        return {key: [name for name, member in self.members.items() if member.holds(key)] for key in KEYS}
+        return {key: [name for name, member in self.members.items() if member.owns(key)] for key in KEYS}
 
     def shares(self) -> dict[str, int]:
-        return {name: sum(member.holds(key) for key in KEYS) for name, member in self.members.items()}
+        return {name: sum(member.owns(key) for key in KEYS) for name, member in self.members.items()}
 
 
 @pytest.fixture
@@ -100,18 +100,18 @@ def test_only_the_keys_of_the_one_that_comes_move() -> None:
 def test_work_under_way_is_ended_before_its_key_is_given_up(world: World) -> None:
     first = world.join("a")
     world.settle()
-    second = Members(world.store, "b", duration=15, monotonic=lambda: world.now)
+    second = Membership(world.store, "b", duration=15, monotonic=lambda: world.now)
     moving = next(key for key in KEYS if owner(("a", "b"), key) == "b")
     world.members["b"] = second
-    with first.working(moving) as is_ours:
+    with first.claim(moving) as is_ours:
         assert is_ours
         world.settle()
-        assert not second.holds(moving)
-        assert not first.holds(moving), "nothing new is begun on it"
+        assert not second.owns(moving)
+        assert not first.owns(moving), "nothing new is begun on it"
         staying = next(key for key in KEYS if owner(("a", "b"), key) == "a")
-        assert first.holds(staying)
+        assert first.owns(staying)
     world.settle()
-    assert second.holds(moving)
+    assert second.owns(moving)
 
 
 def test_a_member_that_leaves_is_followed_at_once(world: World) -> None:
@@ -127,15 +127,15 @@ def test_a_silent_member_stops_before_its_keys_go_on_and_its_lease_is_removed(wo
     silent = world.join("a")
     world.join("b")
     world.settle()
-    held = [key for key in KEYS if silent.holds(key)]
+    held = [key for key in KEYS if silent.owns(key)]
     for _ in range(14):
         world.now += 1
         world.settle("b")
         assert silent.may_write == (world.now < 10)
-        assert not any(world.members["b"].holds(key) for key in held)
+        assert not any(world.members["b"].owns(key) for key in held)
     world.now += 1.5
     world.settle("b")
-    assert all(world.members["b"].holds(key) for key in held)
+    assert all(world.members["b"].owns(key) for key in held)
     assert set(world.store.leases) == {"b"}
 
 
@@ -143,14 +143,14 @@ def test_a_paused_member_that_wakes_holds_nothing_before_its_old_work_has_ended(
     paused = world.join("a")
     world.join("b")
     world.settle()
-    key = next(key for key in KEYS if paused.holds(key))
-    with paused.working(key):
+    key = next(key for key in KEYS if paused.owns(key))
+    with paused.claim(key):
         for _ in range(20):
             world.now += 1
             world.settle("b")
         world.settle()
         assert not paused.may_write
-        assert world.members["b"].holds(key)
+        assert world.members["b"].owns(key)
     world.settle()
     assert world.held()[key] == ["a"], "it joined again"
 
@@ -165,7 +165,7 @@ def test_no_answer_from_the_store_ends_the_right_to_write_at_the_deadline(world:
     world.now = 10
     world.settle()
     assert not member.may_write
-    assert not any(member.holds(key) for key in KEYS)
+    assert not any(member.owns(key) for key in KEYS)
     world.store.is_down = False
     world.settle()
     assert world.shares() == {"a": len(KEYS)}
@@ -183,7 +183,7 @@ def test_a_renewal_whose_answer_was_lost_is_found_again(world: World) -> None:
 def test_a_lease_that_somebody_removes_ends_the_right_to_write_until_the_work_has_ended(world: World) -> None:
     member = world.join("a")
     world.settle()
-    with member.working(KEYS[0]):
+    with member.claim(KEYS[0]):
         world.store.leases.clear()
         world.settle()
         assert not member.may_write
@@ -239,7 +239,7 @@ def test_in_no_order_of_steps_pauses_and_failures_do_two_hold_one_key(world: Wor
             world.store.answers_are_lost = not world.store.answers_are_lost
         elif action < 0.88:
             key = chance.choice(KEYS[:8])
-            turn = member.working(key)
+            turn = member.claim(key)
             if turn.__enter__():
                 entered[name, key] = turn
                 work.append((name, key))
@@ -250,14 +250,14 @@ def test_in_no_order_of_steps_pauses_and_failures_do_two_hold_one_key(world: Wor
             if done not in work:
                 entered.pop(done).__exit__(None, None, None)
         if action >= 0.97:
-            world.members[name] = Members(
+            world.members[name] = Membership(
                 world.store, f"{name}-again", duration=15, monotonic=lambda: world.now
             )  # crashed: its lease stays
             work = [item for item in work if item[0] != name]
             entered = {item: turn for item, turn in entered.items() if item[0] != name}
         for key in KEYS[:8]:
             writers = {who for who, busy in work if busy == key and world.members[who].may_write}
-            holders = {who for who, one in world.members.items() if one.holds(key)}
+            holders = {who for who, one in world.members.items() if one.owns(key)}
             assert len(writers | holders) <= 1, (key, writers, holders)
     world.store.is_down = world.store.answers_are_lost = False
     for turn in entered.values():

@@ -17,7 +17,7 @@ from gitsync.objects.change import (
     Difference,
     FieldDifference,
     FieldOwner,
-    Hold,
+    HoldReason,
     Plan,
     Risk,
     Verdict,
@@ -168,7 +168,7 @@ def application(
     author: str = "Ada",
     ready: str = "",
     held: tuple[str, ...] = (),
-    holds: tuple[Hold, ...] = (Hold.APPROVAL,),
+    holds: tuple[HoldReason, ...] = (HoldReason.APPROVAL,),
     spec: Manifest | None = None,
     digest: str = "d" * 64,
 ) -> ApplicationView:

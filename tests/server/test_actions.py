@@ -8,8 +8,8 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from gitsync.objects.change import Hold, Review, Risk
-from gitsync.objects.user import Person
+from gitsync.objects.change import HoldReason, Review, Risk
+from gitsync.objects.user import User
 from tests.server.conftest import Open
 from tests.server.material import NOW, application, moved, resource
 
@@ -31,7 +31,7 @@ def test_an_approval_is_stored_audited_and_carried_out(site: Open) -> None:
     opened = site([HELD])
     assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "reason": "looked"}).status == 303
     assert opened.engine.records.review(KEY, DIGEST, NOW) == Review(
-        Person("Grace"), True, "looked", NOW + timedelta(days=1)
+        User("Grace"), True, "looked", NOW + timedelta(days=1)
     )
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.action, link.approver, link.reasoning, link.digest) == ("approve", "Grace", "looked", DIGEST)
@@ -89,7 +89,7 @@ def test_a_plan_of_another_replica_is_reviewed_there(site: Open) -> None:
 def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:
     closed = {"sync": {"windows": [{"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h"}]}}
     found = [resource("a", sync="OutOfSync")]
-    view = application(resources=found, held=("a window is closed",), holds=(Hold.WINDOW,), spec=closed)
+    view = application(resources=found, held=("a window is closed",), holds=(HoldReason.WINDOW,), spec=closed)
     page = site([view]).get(f"{SHOP}/plan").text
     assert "a window is closed" in page
     assert "/approve" not in page
@@ -98,7 +98,7 @@ def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:
 def test_an_approval_in_a_closed_window_is_taken_but_opens_none(site: Open) -> None:
     found = [resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)]
     held = ("1 dangerous step waits for an approver", "no Allow window is open")
-    opened = site([application(resources=found, held=held, holds=(Hold.APPROVAL, Hold.WINDOW))])
+    opened = site([application(resources=found, held=held, holds=(HoldReason.APPROVAL, HoldReason.WINDOW))])
     assert "/approve" in opened.get(f"{SHOP}/plan").text
     assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"}).status == 303
     assert opened.engine.requests.done == [("look", KEY)]

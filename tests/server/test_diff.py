@@ -8,15 +8,15 @@ from dataclasses import replace
 from gitsync.objects.change import ABSENT
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
-from gitsync.render.provenance.recorder import BUILD, Setter
+from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from tests.server.conftest import Open, Site
 from tests.server.material import application, changed, resource
 
 REF = ObjectRef("", "ConfigMap", "shop", "menu")
 STEPS = (
-    Setter("resource", "base/menu.yaml:7"),
-    Setter("PatchTransformer", "overlays/prod/patch.yaml:12"),
-    Setter("name reference", BUILD),
+    FieldSetter("resource", "base/menu.yaml:7"),
+    FieldSetter("PatchTransformer", "overlays/prod/patch.yaml:12"),
+    FieldSetter("name reference", BUILD_STEP),
 )
 
 
@@ -63,7 +63,7 @@ def test_only_what_git_declares_and_differs_is_traced(site: Open) -> None:
 
 def test_a_name_of_a_file_is_only_text(site: Open) -> None:
     page = opened(site, drifted(changed()))
-    page.engine.origins.known = {REF: {".data.mode": (Setter("resource", '"><img src=x>\u202e\udcff.yaml:1'),)}}
+    page.engine.origins.known = {REF: {".data.mode": (FieldSetter("resource", '"><img src=x>\u202e\udcff.yaml:1'),)}}
 
     text = page.get("/apps/gitsync/shop/diff").text
 

@@ -116,8 +116,8 @@ def test_nobody_looks_at_the_engine_while_nobody_listens() -> None:
     app = FastAPI()
 
     @app.get("/live")
-    async def stream() -> live.Stream:
-        return live.Stream(feed, 0, 5.0)
+    async def stream() -> live.EventStreamResponse:
+        return live.EventStreamResponse(feed, 0, 5.0)
 
     with serve(app) as web:
         with listening(web) as connection:

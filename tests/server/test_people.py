@@ -11,7 +11,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.server.auth.access import Proxy
 from gitsync.server.auth.users import Users, add, hash_of, read, remove, session_of
 from tests.served import Answer
@@ -53,7 +53,7 @@ def test_the_file_holds_neither_token_nor_session(file: Path) -> None:
     assert token not in text
     assert session_of(token) not in text
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert Users(file).find(session_of(token)) == Person("ada", ("platform",), is_known=True)
+    assert Users(file).find(session_of(token)) == User("ada", ("platform",), is_authenticated=True)
     assert Users(file).find(session_of("another")) is None
 
 
@@ -62,8 +62,8 @@ def test_adding_somebody_again_gives_a_new_token_and_leaves_the_others(file: Pat
     second = add(file, "ada", ["platform"])
     users = Users(file)
     assert users.find(session_of(first)) is None
-    assert users.find(session_of(second)) == Person("ada", ("platform",), is_known=True)
-    assert users.find(session_of(other)) == Person("grace", ("on-call",), is_known=True)
+    assert users.find(session_of(second)) == User("ada", ("platform",), is_authenticated=True)
+    assert users.find(session_of(other)) == User("grace", ("on-call",), is_authenticated=True)
     assert remove(file, "ada")
     assert not remove(file, "ada")
     assert [entry["name"] for entry in read(file)] == ["grace"]
@@ -108,7 +108,7 @@ def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path
     assert approve(opened, headers, by="somebody else", reason="looked").status == 303
     review = opened.engine.records.review(KEY, DIGEST, NOW)
     assert review is not None
-    assert review.by == Person("ada", ("platform",), is_known=True)
+    assert review.by == User("ada", ("platform",), is_authenticated=True)
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.approver, link.details) == ("ada", {"groups": ["platform"], "signedIn": True})
     assert opened.engine.requests.done == [("sync", KEY, "ada")]
@@ -149,7 +149,7 @@ def test_the_shared_token_approves_where_no_approvers_are_named(site: Open, file
     assert approve(opened, signed_in(opened, "shared"), by="Grace").status == 303
     review = opened.engine.records.review(KEY, DIGEST, NOW)
     assert review is not None
-    assert review.by == Person("Grace")
+    assert review.by == User("Grace")
 
 
 def test_a_session_ends_with_the_entry(site: Open, file: Path) -> None:

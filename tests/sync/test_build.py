@@ -14,20 +14,20 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.observe import Observation
-from gitsync.sync.reconcile import Stage, Turn
-from gitsync.sync.status.build import status_of
+from gitsync.sync.reconcile import FailureReason, Reconcile
+from gitsync.sync.status.build import build_status
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 A = ObjectRef("", "ConfigMap", "shop", "a")
 
 
-def turn(status: dict[str, Any] | None = None, now: datetime = NOW, action: Action = Action.NOTHING) -> Turn:
+def run(status: dict[str, Any] | None = None, now: datetime = NOW, action: Action = Action.NOTHING) -> Reconcile:
     manifest: Manifest = {"metadata": {"name": "shop", "namespace": "gitsync", "generation": 3, "uid": "u"}}
     if status is not None:
         manifest["status"] = status
-    made = Turn.of(manifest, now)
-    made.commit = made.goal = Commit("c" * 40, "Ada", message="first\n\nbody")
-    made.rendered = 1
+    made = Reconcile.start(manifest, now)
+    made.commit = made.target_commit = Commit("c" * 40, "Ada", message="first\n\nbody")
+    made.rendered_count = 1
     made.observation = Observation({A: {}}, {}, {A: "v1"}, Schemas({}))
     made.plan = Plan("gitsync/shop", "c" * 40, (Change(A, action),), "0123456789abcdef", Risk.SAFE)
     made.health = {A: HealthStatus(Health.HEALTHY)}
@@ -40,7 +40,7 @@ def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def test_a_synced_application_is_ready() -> None:
-    status = status_of(turn())
+    status = build_status(run())
     assert (status["sync"], status["health"], status["observedGeneration"]) == ("Synced", "Healthy", 3)
     assert condition(status, "Ready")["status"] == "True"
     assert condition(status, "Stalled")["status"] == "False"
@@ -48,85 +48,85 @@ def test_a_synced_application_is_ready() -> None:
 
 
 def test_the_same_found_again_later_gives_an_equal_status() -> None:
-    first = status_of(turn())
-    assert status_of(turn(first, NOW + timedelta(hours=1))) == first
+    first = build_status(run())
+    assert build_status(run(first, NOW + timedelta(hours=1))) == first
 
 
 def test_a_condition_keeps_the_time_of_its_last_change() -> None:
-    first = status_of(turn())
-    later = turn(first, NOW + timedelta(hours=1), Action.CREATE)
+    first = build_status(run())
+    later = run(first, NOW + timedelta(hours=1), Action.CREATE)
     later.phase, later.reason = "Failed", "ApplyFailed"
-    status = status_of(later)
+    status = build_status(later)
     assert condition(status, "Ready")["lastTransitionTime"] == "2026-11-20T11:00:00Z"
     assert condition(status, "Rendered")["lastTransitionTime"] == "2026-11-20T10:00:00Z"
     assert status["resources"]["missing"] == 1
 
 
 def test_a_deletion_that_goes_on_is_reconciling() -> None:
-    going = turn()
+    going = run()
     going.phase, going.message = "Deleting", "waits for hook Job shop/before to finish"
-    found = condition(status_of(going), "Reconciling")
+    found = condition(build_status(going), "Reconciling")
     assert (found["status"], found["message"]) == ("True", "waits for hook Job shop/before to finish")
 
 
 def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
-    blind = turn()
+    blind = run()
     blind.plan = blind.observation = None
-    blind.stage = Stage.OBSERVE
-    blind.fail(ClusterUnavailable("away"))
-    status = status_of(blind)
+    blind.stage = FailureReason.OBSERVE
+    blind.set_error(ClusterUnavailable("away"))
+    status = build_status(blind)
     assert (status["sync"], status["health"]) == ("Unknown", "Unknown")
     assert condition(status, "Ready")["status"] == "Unknown"
     assert condition(status, "Stalled")["status"] == "False"
 
 
 def test_a_commit_that_cannot_be_rendered_is_out_of_sync_and_keeps_the_health() -> None:
-    broken = turn(status_of(turn()))
+    broken = run(build_status(run()))
     broken.plan = broken.observation = None
-    broken.rendered = None
-    broken.stage = Stage.RENDER
-    broken.fail(InvalidInput("found a tab", where="shop/a.yaml:3"))
-    status = status_of(broken)
+    broken.rendered_count = None
+    broken.stage = FailureReason.RENDER
+    broken.set_error(InvalidInput("found a tab", location="shop/a.yaml:3"))
+    status = build_status(broken)
     assert (status["sync"], status["health"]) == ("OutOfSync", "Healthy")
     assert condition(status, "Rendered")["message"] == "shop/a.yaml:3: found a tab"
     assert condition(status, "Stalled")["status"] == "True"
 
 
 def test_the_worst_object_explains_why_an_application_is_not_ready() -> None:
-    sick = turn()
+    sick = run()
     sick.health = {A: HealthStatus(Health.DEGRADED, "pod a-1: CrashLoopBackOff")}
-    status = status_of(sick)
+    status = build_status(sick)
     assert status["health"] == "Degraded"
     assert condition(status, "Ready")["message"] == "ConfigMap shop/a: pod a-1: CrashLoopBackOff"
 
 
 def test_drift_counts_what_was_corrected_and_when_it_was_seen() -> None:
-    drifted = turn(action=Action.UPDATE)
+    drifted = run(action=Action.UPDATE)
     drifted.drift_objects = 1
-    first = status_of(drifted)
+    first = build_status(drifted)
     assert first["drift"] == {"detectedAt": "2026-11-20T10:00:00Z", "objects": 1, "correctedTotal": 0}
-    healed = turn(first, NOW + timedelta(minutes=1))
-    healed.corrected = 1
-    second = status_of(healed)
+    healed = run(first, NOW + timedelta(minutes=1))
+    healed.healed = 1
+    second = build_status(healed)
     assert second["drift"] == {"detectedAt": "2026-11-20T10:01:00Z", "objects": 0, "correctedTotal": 1}
-    assert status_of(turn(second, NOW + timedelta(hours=1)))["drift"] == second["drift"]
+    assert build_status(run(second, NOW + timedelta(hours=1)))["drift"] == second["drift"]
 
 
 def test_history_keeps_the_newest_up_to_the_limit() -> None:
     status: dict[str, Any] = {}
     for number in range(1, 5):
-        made = turn(status)
+        made = run(status)
         made.app = replace(made.app, history_limit=3)
         made.record = SyncRecord(
             "gitsync/shop", Commit("c"), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "digest", id=number
         )
-        status = status_of(made)
+        status = build_status(made)
     assert [entry["id"] for entry in status["history"]] == [4, 3, 2]
 
 
 def test_a_suspended_application_keeps_what_was_known() -> None:
-    idle = turn(status_of(turn()))
+    idle = run(build_status(run()))
     idle.plan = idle.observation = None
     idle.suspend()
-    status = status_of(idle)
+    status = build_status(idle)
     assert (status["phase"], status["sync"], status["health"]) == ("Suspended", "Synced", "Healthy")

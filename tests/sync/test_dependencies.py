@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
-from gitsync.sync.dependencies import waits_for
+from gitsync.sync.dependencies import blocking_dependency
 
 COMMIT = "1" * 40
 
@@ -29,7 +29,7 @@ def application(name: str, *depends_on: str, url: str = "https://git.example.com
 def waiting(*others: Manifest) -> str:
     known = {f"apps/{other['metadata']['name']}": other for other in others}
     app = application("shop", "base")
-    return waits_for(parse_application(app), COMMIT, {"apps/shop": app, **known}.get)
+    return blocking_dependency(parse_application(app), COMMIT, {"apps/shop": app, **known}.get)
 
 
 UNREADY = [{"type": "Ready", "status": "False", "reason": "Degraded"}]

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cluster.cache import LiveView
+from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Refused, SourceUnavailable
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
-from gitsync.sync.cache import Memory
+from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.reconcile import Turn
+from gitsync.sync.reconcile import Reconcile
 from tests.flow.world import until
 from tests.githttp import GitServer
 from tests.gitrepo import GitRepo
@@ -41,9 +41,9 @@ class Site:
 
     git: GitServer
     repo: GitRepo
-    cluster: Kubernetes
-    live: LiveView
-    memory: Memory
+    cluster: KubernetesCluster
+    live: InformerCache
+    cache: ReconcileCache
     verified: list[dict[str, str]]
     make: Callable[[], Fetcher]
 
@@ -63,21 +63,21 @@ class Site:
         self.live.follow([resource], 5)
         until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
 
-    def turn(self, **source: object) -> Turn:
+    def run(self, **source: object) -> Reconcile:
         manifest: Manifest = {
             "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
             "spec": {"source": {"repoURL": self.git.url("origin.git"), "path": "x", **source}},
         }
-        turn = Turn.of(manifest, Still().now())
-        turn.app = parse_application(manifest)
-        return turn
+        run = Reconcile.start(manifest, Still().now())
+        run.app = parse_application(manifest)
+        return run
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     with Sandbox(workloads=False) as sandbox, GitServer(tmp_path / "git") as git:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
-        cluster, live = Kubernetes(client), LiveView(client)
+        cluster, live = KubernetesCluster(client), InformerCache(client)
         verified: list[dict[str, str]] = []
 
         def verify(folder: Path, commit: str, keys: object) -> None:
@@ -91,7 +91,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             GitRepo(tmp_path / "git"),
             cluster,
             live,
-            Memory(),
+            ReconcileCache(),
             verified,
             lambda: Fetcher(source, verify, cluster, live, Still(), random=lambda: 0.0),
         )
@@ -107,12 +107,12 @@ def test_rotated_credentials_are_used_at_the_next_look_and_not_only_when_a_poll_
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="wrong")
-    fetcher, memory = site.make(), site.memory
+    fetcher, cache = site.make(), site.memory
     with pytest.raises(SourceUnavailable, match="does not let us in"):
-        fetcher.fetch(site.turn(**CREDENTIALS), memory)
+        fetcher.fetch(site.turn(**CREDENTIALS), cache)
     site.secret("login", username="ada", password="right")
-    assert fetcher.fetch(site.turn(**CREDENTIALS), memory).id == commit
-    assert memory.poll_error is None
+    assert fetcher.fetch(site.turn(**CREDENTIALS), cache).id == commit
+    assert cache.poll_error is None
 
 
 def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> None:
@@ -129,11 +129,11 @@ def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> N
 
 def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: Site) -> None:
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
-    fetcher, memory = site.make(), site.memory
+    fetcher, cache = site.make(), site.memory
     site.secret("keys", bad="key")
     with pytest.raises(Refused, match="not signed"):
-        fetcher.fetch(site.turn(**VERIFY), memory)
+        fetcher.fetch(site.turn(**VERIFY), cache)
     site.secret("keys", good="key")
-    assert fetcher.fetch(site.turn(**VERIFY), memory).id == commit
-    assert fetcher.fetch(site.turn(**VERIFY), memory).id == commit
+    assert fetcher.fetch(site.turn(**VERIFY), cache).id == commit
+    assert fetcher.fetch(site.turn(**VERIFY), cache).id == commit
     assert len(site.verified) == 2  # the same keys are not asked about twice

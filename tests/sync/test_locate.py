@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.objects.tree import Entry
-from gitsync.render.provenance.locate import place_of
+from gitsync.render.provenance.locate import locate_field
 
 BASE = """apiVersion: v1
 kind: ConfigMap
@@ -74,18 +74,18 @@ def test_the_line_of_a_field_is_found(field: str, place: str) -> None:
     files = {"base_web": BASE, "over_patch": PATCH} if "replcas" in field else {"base_web": BASE}
     tree = Files(**files)
     names = ["base/web.yaml", "over/patch.yaml", "absent.yaml"]
-    assert place_of(tree, names, rendered(), field) == place
+    assert locate_field(tree, names, rendered(), field) == place
 
 
 def test_an_overlay_may_have_added_to_the_name() -> None:
     tree = Files(base_web=BASE)
-    assert place_of(tree, ["base/web.yaml"], rendered("prod-web-v2"), ".spec.replicas") == "base/web.yaml:11"
+    assert locate_field(tree, ["base/web.yaml"], rendered("prod-web-v2"), ".spec.replicas") == "base/web.yaml:11"
 
 
 def test_what_no_file_says_has_no_place() -> None:
-    assert place_of(Files(base_web=BASE), ["base/web.yaml"], rendered("api"), ".spec.replicas") == ""
+    assert locate_field(Files(base_web=BASE), ["base/web.yaml"], rendered("api"), ".spec.replicas") == ""
 
 
 def test_a_file_that_cannot_be_read_is_passed_over() -> None:
     tree = Files(broken="a: [", base_web=BASE)
-    assert place_of(tree, ["broken.yaml", "base/web.yaml"], rendered(), ".spec.replicas") == "base/web.yaml:11"
+    assert locate_field(tree, ["broken.yaml", "base/web.yaml"], rendered(), ".spec.replicas") == "base/web.yaml:11"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
+from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.merge.schema import Schemas
-from gitsync.objects.inventory import Held, Inventory
+from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.server import Sandbox
-from gitsync.sync.observe import Observation, confirmed
+from gitsync.sync.observe import Observation, confirm_missing
 
 MADE = ObjectRef("", "ConfigMap", "default", "made")
 GONE = ObjectRef("", "ConfigMap", "default", "gone")
@@ -21,10 +21,10 @@ ODD = ObjectRef("example.com", "Widget", "default", "odd")
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Kubernetes]:
+def cluster(tmp_path: Path) -> Iterator[KubernetesCluster]:
     with Sandbox(workloads=False) as sandbox:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
-        made = Kubernetes(client)
+        made = KubernetesCluster(client)
         made.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "default"}},
             manager="gitsync",
@@ -37,11 +37,11 @@ def blind(*refs: ObjectRef) -> Observation:
     return Observation({}, {}, dict.fromkeys(refs, "v1"), Schemas({}))
 
 
-def test_an_object_that_was_never_seen_is_read_anew(cluster: Kubernetes) -> None:
-    inventory = Inventory(dict.fromkeys((MADE, GONE, ODD), Held("v1")))
-    assert list(confirmed(blind(MADE, GONE, ODD), inventory, cluster).live) == [MADE]
+def test_an_object_that_was_never_seen_is_read_anew(cluster: KubernetesCluster) -> None:
+    inventory = Inventory(dict.fromkeys((MADE, GONE, ODD), InventoryEntry("v1")))
+    assert list(confirm_missing(blind(MADE, GONE, ODD), inventory, cluster).live) == [MADE]
 
 
-def test_an_object_that_was_seen_before_costs_no_request(cluster: Kubernetes) -> None:
+def test_an_object_that_was_seen_before_costs_no_request(cluster: KubernetesCluster) -> None:
     observation = blind(MADE)
-    assert confirmed(observation, Inventory({MADE: Held("v1", "uid")}), cluster) is observation
+    assert confirm_missing(observation, Inventory({MADE: InventoryEntry("v1", "uid")}), cluster) is observation

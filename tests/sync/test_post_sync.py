@@ -9,34 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.objects.application import Limit
+from gitsync.objects.application import MetricQuery
 from gitsync.objects.health import Health, HealthStatus
-from gitsync.ports import Reading, Sample
+from gitsync.ports import MetricResult, Sample
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from gitsync.sync.analysis.post_sync import Aftermath
-from gitsync.sync.analysis.run import Watch
-from gitsync.sync.reconcile import Turn
-from tests.sync.test_build import NOW, A, turn
+from gitsync.sync.analysis.post_sync import PostSyncAnalysis
+from gitsync.sync.analysis.run import AnalysisRun
+from gitsync.sync.reconcile import Reconcile
+from tests.sync.test_build import NOW, A, run
 
 
 class Asked:
     """A monitoring system that answers the same and remembers how old an answer might be."""
 
-    def __init__(self, reading: Reading | None) -> None:
+    def __init__(self, reading: MetricResult | None) -> None:
         self.reading = reading
         self.ages: list[float] = []
 
-    def read(self, query: str, max_age: float) -> Reading | None:
+    def read(self, query: str, max_age: float) -> MetricResult | None:
         self.ages.append(max_age)
         return self.reading
 
 
-def limited(now: datetime = NOW, timeout: float = 600.0, watch: Watch | None = None) -> Turn:
-    made = turn(now=now)
-    sync = replace(made.app.sync, on_degraded="Rollback", health_timeout=timeout, limits=(Limit("rate", "up", 1.0),))
+def limited(now: datetime = NOW, timeout: float = 600.0, watch: AnalysisRun | None = None) -> Reconcile:
+    made = run(now=now)
+    sync = replace(
+        made.app.sync, on_degraded="Rollback", health_timeout=timeout, limits=(MetricQuery("rate", "up", 1.0),)
+    )
     made.app = replace(made.app, sync=sync)
-    made.watch = watch
+    made.analysis = watch
     return made
 
 
@@ -62,39 +64,39 @@ def test_a_reading_is_of_the_commit_that_is_judged(
 ) -> None:
     asked = Asked(None)
     now = NOW + timedelta(seconds=watched)
-    Aftermath(records, asked).judge(limited(now, timeout, Watch("c" * 40, NOW)))
+    PostSyncAnalysis(records, asked).evaluate(limited(now, timeout, AnalysisRun("c" * 40, NOW)))
     assert asked.ages == [age]
 
 
 def test_a_watch_of_another_commit_does_not_count(records: SqlRecords) -> None:
-    found = limited(watch=Watch("b" * 40, NOW - timedelta(hours=1), {"rate": NOW - timedelta(hours=1)}))
-    Aftermath(records, Asked(Reading((Sample(0.5),)))).judge(found)
-    assert found.watch == Watch("c" * 40, NOW)
-    assert found.good == ""
+    found = limited(watch=AnalysisRun("b" * 40, NOW - timedelta(hours=1), {"rate": NOW - timedelta(hours=1)}))
+    PostSyncAnalysis(records, Asked(MetricResult((Sample(0.5),)))).evaluate(found)
+    assert found.analysis == AnalysisRun("c" * 40, NOW)
+    assert found.last_good == ""
 
 
 def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
-    asked = Asked(Reading((Sample(5.0),)))
-    found = limited(watch=Watch("c" * 40, NOW))
-    found.good = "c" * 40
-    Aftermath(records, asked).judge(found)
-    assert (asked.ages, found.watch, found.pin) == ([], None, None)
+    asked = Asked(MetricResult((Sample(5.0),)))
+    found = limited(watch=AnalysisRun("c" * 40, NOW))
+    found.last_good = "c" * 40
+    PostSyncAnalysis(records, asked).evaluate(found)
+    assert (asked.ages, found.analysis, found.pin) == ([], None, None)
 
 
 def test_one_that_is_just_over_its_limit_at_the_end_is_waited_for(records: SqlRecords) -> None:
-    found = limited(NOW + timedelta(seconds=601), watch=Watch("c" * 40, NOW))
-    sync = replace(found.app.sync, limits=(Limit("rate", "up", 1.0, lasting=60.0),))
+    found = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW))
+    sync = replace(found.app.sync, limits=(MetricQuery("rate", "up", 1.0, for_seconds=60.0),))
     found.app = replace(found.app, sync=sync)
-    Aftermath(records, Asked(Reading((Sample(5.0),)))).judge(found)
-    assert (found.good, found.pin) == ("", None)
-    assert found.watch is not None
-    assert set(found.watch.over) == {"rate"}
+    PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(found)
+    assert (found.last_good, found.pin) == ("", None)
+    assert found.analysis is not None
+    assert set(found.analysis.exceeded_since) == {"rate"}
 
 
 def test_without_a_good_commit_there_is_nothing_to_go_back_to(records: SqlRecords) -> None:
     found = limited()
     found.health = {A: HealthStatus(Health.DEGRADED, "crashes")}
-    Aftermath(records, None).judge(found)
+    PostSyncAnalysis(records, None).evaluate(found)
     assert found.pin is not None
     assert found.pin.message == (
         "ConfigMap shop/a: crashes, and no commit is known to be good: "

@@ -11,9 +11,9 @@ from gitsync.objects.application import GitSource, parse_application
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
-from gitsync.render.provenance.recorder import Setter
-from gitsync.render.provenance.trace import Traces, Wanted, trace
-from gitsync.services.provenance import Origins
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.trace import FieldSelection, Traces, trace
+from gitsync.services.provenance import FieldProvenance
 from gitsync.source.repositories import Repositories
 from tests.gitrepo import GitRepo
 
@@ -25,13 +25,13 @@ TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  key: x\n 
 class InProcess:
     """A renderer without a process of its own."""
 
-    asked: list[Wanted] = field(default_factory=list)
+    asked: list[FieldSelection] = field(default_factory=list)
     error: InvalidInput | None = None
 
     def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
         raise AssertionError("nothing is rendered without provenance")
 
-    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: Wanted) -> Traces:
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
         self.asked.append(wanted)
         if self.error:
             raise self.error
@@ -46,7 +46,7 @@ class Asked(Repositories):
         return super().snapshot(source, credentials, commit)
 
 
-def world(tmp_path: Path) -> tuple[InProcess, Origins, Any, str]:
+def world(tmp_path: Path) -> tuple[InProcess, FieldProvenance, Any, str]:
     repo = GitRepo(tmp_path)
     commit = repo.commit({"shop/a.yaml": TEXT})
     app = parse_application(
@@ -57,18 +57,18 @@ def world(tmp_path: Path) -> tuple[InProcess, Origins, Any, str]:
     )
     source = Asked(tmp_path / "mirrors", schemes=("file",))
     renderer = InProcess()
-    return renderer, Origins(source, renderer, lambda app: Credentials(username=app.name)), app, commit
+    return renderer, FieldProvenance(source, renderer, lambda app: Credentials(username=app.name)), app, commit
 
 
 def test_what_was_asked_before_is_not_traced_again(tmp_path: Path) -> None:
     renderer, origins, app, commit = world(tmp_path)
-    found = {REF: {".data.key": (Setter("manifest", "shop/a.yaml:5"),)}}
+    found = {REF: {".data.key": (FieldSetter("manifest", "shop/a.yaml:5"),)}}
 
-    assert origins.of(app, commit, {REF: [".data.key", ".data.gone"]}) == found
-    assert origins.of(app, commit, {REF: [".data.key", ".data.gone"]}) == found
+    assert origins.trace(app, commit, {REF: [".data.key", ".data.gone"]}) == found
+    assert origins.trace(app, commit, {REF: [".data.key", ".data.gone"]}) == found
     assert len(renderer.asked) == 1
 
-    origins.of(app, commit, {REF: [".data.key", ".data.other"]})
+    origins.trace(app, commit, {REF: [".data.key", ".data.other"]})
     assert renderer.asked[1:] == [{REF: [".data.other"]}]
 
 
@@ -76,6 +76,6 @@ def test_what_cannot_be_rendered_has_no_origin_and_is_not_tried_again(tmp_path: 
     renderer, origins, app, commit = world(tmp_path)
     renderer.error = InvalidInput("too large")
 
-    assert origins.of(app, commit, {REF: [".data.key"]}) == {REF: {}}
-    assert origins.of(app, commit, {REF: [".data.key"]}) == {REF: {}}
+    assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
+    assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
     assert len(renderer.asked) == 1

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gitsync.crds import application_crd
-from gitsync.sync.analysis.run import Watch
+from gitsync.sync.analysis.run import AnalysisRun
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, 250_000, tzinfo=UTC)
 
@@ -15,17 +15,17 @@ NOW = datetime(2026, 11, 20, 10, 0, 0, 250_000, tzinfo=UTC)
 @pytest.mark.parametrize(
     "watch",
     [
-        Watch("c" * 40, NOW),
-        Watch("c" * 40, NOW, {"error rate": NOW, "latency": NOW.replace(second=7)}),
-        Watch("c" * 40, NOW, verdict="error rate 0.3 is over 0.05"),
+        AnalysisRun("c" * 40, NOW),
+        AnalysisRun("c" * 40, NOW, {"error rate": NOW, "latency": NOW.replace(second=7)}),
+        AnalysisRun("c" * 40, NOW, failure="error rate 0.3 is over 0.05"),
     ],
 )
-def test_what_the_status_keeps_is_all_there_is(watch: Watch) -> None:
-    assert Watch.from_status(watch.to_status()) == watch
+def test_what_the_status_keeps_is_all_there_is(watch: AnalysisRun) -> None:
+    assert AnalysisRun.from_status(watch.to_status()) == watch
     schema = application_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     assert watch.to_status().keys() <= schema["properties"]["postSync"]["properties"].keys()
 
 
 @pytest.mark.parametrize("status", [None, {}, "watched"])
 def test_without_one_there_is_none(status: object) -> None:
-    assert Watch.from_status(status) is None
+    assert AnalysisRun.from_status(status) is None

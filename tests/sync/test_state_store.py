@@ -14,11 +14,11 @@ from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import MASK
-from gitsync.ports import Cluster, Live
+from gitsync.ports import Cluster, LiveCache
 from gitsync.sync.observe import Observation
-from gitsync.sync.reconcile import Turn
-from gitsync.sync.state_store import State
-from gitsync.sync.status.build import status_of
+from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.state_store import StateStore
+from gitsync.sync.status.build import build_status
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 A = ObjectRef("", "ConfigMap", "shop", "a")
@@ -27,9 +27,9 @@ SECRET = ObjectRef("", "Secret", "shop", "s")
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> StateStore:
     # neither is asked for anything but live objects, which these tests do not look at
-    return State(cast("Cluster", None), cast("Live", None))
+    return StateStore(cast("Cluster", None), cast("LiveCache", None))
 
 
 def manifest_of(ref: ObjectRef) -> Manifest:
@@ -37,8 +37,8 @@ def manifest_of(ref: ObjectRef) -> Manifest:
     return {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name, "namespace": "shop"}, "data": data}
 
 
-def turn(*changes: Change, name: str = "shop", now: datetime = NOW) -> Turn:
-    made = Turn.of({"metadata": {"name": name, "namespace": "gitsync", "generation": 1}}, now)
+def run(*changes: Change, name: str = "shop", now: datetime = NOW) -> Reconcile:
+    made = Reconcile.start({"metadata": {"name": name, "namespace": "gitsync", "generation": 1}}, now)
     made.observation = Observation(
         {change.ref: manifest_of(change.ref) for change in changes},
         {},
@@ -50,12 +50,12 @@ def turn(*changes: Change, name: str = "shop", now: datetime = NOW) -> Turn:
     return made
 
 
-def publish(state: State, made: Turn) -> None:
-    state.publish(made, status_of(made))
+def publish(state: StateStore, made: Reconcile) -> None:
+    state.publish(made, build_status(made))
 
 
-def test_a_view_shows_what_a_turn_found(state: State) -> None:
-    publish(state, turn(Change(A, Action.NOTHING), Change(B, Action.CREATE, desired=manifest_of(B))))
+def test_a_view_shows_what_a_turn_found(state: StateStore) -> None:
+    publish(state, run(Change(A, Action.NOTHING), Change(B, Action.CREATE, desired=manifest_of(B))))
     view = state.application("gitsync/shop")
     assert view is not None
     assert [(resource.ref, resource.sync) for resource in view.resources] == [(A, "Synced"), (B, "Missing")]
@@ -63,11 +63,11 @@ def test_a_view_shows_what_a_turn_found(state: State) -> None:
     assert state.applications() == (view,)
 
 
-def test_the_same_again_makes_no_event_but_says_that_somebody_looked(state: State) -> None:
-    publish(state, turn(Change(A, Action.NOTHING)))
+def test_the_same_again_makes_no_event_but_says_that_somebody_looked(state: StateStore) -> None:
+    publish(state, run(Change(A, Action.NOTHING)))
     last = state.bounds[1]
-    again = turn(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=9))
-    again.manifest["status"] = status_of(turn(Change(A, Action.NOTHING)))
+    again = run(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=9))
+    again.manifest["status"] = build_status(run(Change(A, Action.NOTHING)))
     publish(state, again)
     assert state.bounds[1] == last
     view = state.application("gitsync/shop")
@@ -75,10 +75,10 @@ def test_the_same_again_makes_no_event_but_says_that_somebody_looked(state: Stat
     assert view.seen == NOW + timedelta(seconds=9)
 
 
-def test_events_name_what_changed_and_can_be_read_from_any_point(state: State) -> None:
-    publish(state, turn(Change(A, Action.NOTHING), Change(B, Action.NOTHING)))
+def test_events_name_what_changed_and_can_be_read_from_any_point(state: StateStore) -> None:
+    publish(state, run(Change(A, Action.NOTHING), Change(B, Action.NOTHING)))
     seen = state.bounds[1]
-    publish(state, turn(Change(A, Action.CREATE, desired=manifest_of(A))))
+    publish(state, run(Change(A, Action.CREATE, desired=manifest_of(A))))
     events = state.events(after=seen)
     assert [event.id for event in events] == list(range(seen + 1, seen + 1 + len(events)))
     assert {(event.kind, event.ref) for event in events} == {
@@ -89,25 +89,25 @@ def test_events_name_what_changed_and_can_be_read_from_any_point(state: State) -
     assert state.events(after=events[-1].id) == ()
 
 
-def test_waiting_ends_with_the_next_event(state: State) -> None:
+def test_waiting_ends_with_the_next_event(state: StateStore) -> None:
     assert not state.wait(0, 0.01)
-    timer = threading.Timer(0.05, lambda: publish(state, turn(Change(A, Action.NOTHING))))
+    timer = threading.Timer(0.05, lambda: publish(state, run(Change(A, Action.NOTHING))))
     timer.start()
     assert state.wait(0, 5)
     timer.join()
 
 
-def test_no_secret_value_is_in_a_view(state: State) -> None:
+def test_no_secret_value_is_in_a_view(state: StateStore) -> None:
     secret = manifest_of(SECRET)
-    publish(state, turn(Change(SECRET, Action.UPDATE, desired=secret, live=secret)))
+    publish(state, run(Change(SECRET, Action.UPDATE, desired=secret, live=secret)))
     view = state.application("gitsync/shop")
     assert "aHVudGVyMg==" not in repr(view)
     assert MASK in repr(view)
 
 
-def test_an_application_whose_cluster_is_away_keeps_its_resources(state: State) -> None:
-    publish(state, turn(Change(A, Action.NOTHING)))
-    blind = Turn.of({"metadata": {"name": "shop", "namespace": "gitsync", "generation": 1}}, NOW)
+def test_an_application_whose_cluster_is_away_keeps_its_resources(state: StateStore) -> None:
+    publish(state, run(Change(A, Action.NOTHING)))
+    blind = Reconcile.start({"metadata": {"name": "shop", "namespace": "gitsync", "generation": 1}}, NOW)
     publish(state, blind)
     view = state.application("gitsync/shop")
     assert view is not None
@@ -115,37 +115,37 @@ def test_an_application_whose_cluster_is_away_keeps_its_resources(state: State) 
     assert view.status["sync"] == "Unknown"
 
 
-def test_objects_concern_the_applications_that_said_so(state: State) -> None:
-    state.set_interest("gitsync/one", frozenset({A, B}))
-    state.set_interest("gitsync/two", frozenset({B}))
-    assert state.concerned(B) == {"gitsync/one", "gitsync/two"}
-    state.set_interest("gitsync/one", frozenset({A}))
-    assert (state.concerned(A), state.concerned(B)) == ({"gitsync/one"}, {"gitsync/two"})
+def test_objects_concern_the_applications_that_said_so(state: StateStore) -> None:
+    state.track("gitsync/one", frozenset({A, B}))
+    state.track("gitsync/two", frozenset({B}))
+    assert state.applications_for(B) == {"gitsync/one", "gitsync/two"}
+    state.track("gitsync/one", frozenset({A}))
+    assert (state.applications_for(A), state.applications_for(B)) == ({"gitsync/one"}, {"gitsync/two"})
     state.remove("gitsync/one", NOW)
-    assert state.concerned(A) == frozenset()
+    assert state.applications_for(A) == frozenset()
 
 
-def test_claims_are_those_of_others(state: State) -> None:
-    state.declare("gitsync/one", frozenset({A, B}))
-    state.declare("gitsync/two", frozenset({B}))
-    assert state.claims("gitsync/one", [A, B]) == {B: "gitsync/two"}
-    state.declare("gitsync/two", frozenset())
-    assert state.claims("gitsync/one", [A, B]) == {}
+def test_claims_are_those_of_others(state: StateStore) -> None:
+    state.set_declared("gitsync/one", frozenset({A, B}))
+    state.set_declared("gitsync/two", frozenset({B}))
+    assert state.declared_elsewhere("gitsync/one", [A, B]) == {B: "gitsync/two"}
+    state.set_declared("gitsync/two", frozenset())
+    assert state.declared_elsewhere("gitsync/one", [A, B]) == {}
 
 
-def test_an_application_lags_until_it_has_looked_at_the_commit(state: State) -> None:
-    state.expect(["gitsync/new"])
-    state.follow("gitsync/one", "repo", "c2")
-    state.follow("gitsync/two", "repo", "c1")
-    state.follow("gitsync/other", "another", "c9")
-    assert state.lagging("gitsync/one", "repo", "c2") == ("gitsync/new", "gitsync/two")
-    state.follow("gitsync/two", "repo", "c2")
+def test_an_application_lags_until_it_has_looked_at_the_commit(state: StateStore) -> None:
+    state.register(["gitsync/new"])
+    state.record_revision("gitsync/one", "repo", "c2")
+    state.record_revision("gitsync/two", "repo", "c1")
+    state.record_revision("gitsync/other", "another", "c9")
+    assert state.applications_behind("gitsync/one", "repo", "c2") == ("gitsync/new", "gitsync/two")
+    state.record_revision("gitsync/two", "repo", "c2")
     state.remove("gitsync/new", NOW)
-    assert state.lagging("gitsync/one", "repo", "c2") == ()
+    assert state.applications_behind("gitsync/one", "repo", "c2") == ()
 
 
-def test_an_application_that_is_gone_is_an_event(state: State) -> None:
-    publish(state, turn(Change(A, Action.NOTHING)))
+def test_an_application_that_is_gone_is_an_event(state: StateStore) -> None:
+    publish(state, run(Change(A, Action.NOTHING)))
     state.remove("gitsync/shop", NOW)
     assert state.application("gitsync/shop") is None
     assert state.events()[-1].kind == "removed"

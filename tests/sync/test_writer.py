@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cluster.cache import LiveView
+from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.controllers.crds import Definitions
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import ClusterUnavailable, Conflict
 from gitsync.objects.keys import FINALIZER, POST_DELETE, PRE_DELETE
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.server import Sandbox
-from gitsync.sync.status.writer import Statuses
+from gitsync.sync.status.writer import StatusWriter
 
 REF = ObjectRef("gitsync.dev", "Application", "default", "shop")
 MANIFEST: Manifest = {
@@ -28,31 +28,31 @@ MANIFEST: Manifest = {
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Kubernetes, Statuses]]:
+def cluster(tmp_path: Path) -> Iterator[tuple[KubernetesCluster, StatusWriter]]:
     with Sandbox(workloads=False) as sandbox:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
-        made = Kubernetes(client)
-        Definitions(made, install=True).start()
-        live = LiveView(client)
-        yield made, Statuses(made, live)
+        made = KubernetesCluster(client)
+        CrdInstaller(made, install=True).start()
+        live = InformerCache(client)
+        yield made, StatusWriter(made, live)
         live.stop()
         client.close()
 
 
-def read(cluster: Kubernetes) -> Manifest:
+def read(cluster: KubernetesCluster) -> Manifest:
     found = cluster.read(REF, "v1alpha1")
     assert found is not None
     return found
 
 
-def test_an_equal_status_is_not_written(cluster: tuple[Kubernetes, Statuses]) -> None:
+def test_an_equal_status_is_not_written(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     first = statuses.write(kubernetes.apply(MANIFEST, manager="ada"), {"phase": "Synced"})
     assert statuses.write(first, {"phase": "Synced"}) is first
     assert read(kubernetes)["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-def test_a_spec_that_moved_on_is_not_overwritten(cluster: tuple[Kubernetes, Statuses]) -> None:
+def test_a_spec_that_moved_on_is_not_overwritten(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     stale = kubernetes.apply(MANIFEST, manager="ada")
     kubernetes.apply({**MANIFEST, "spec": {**MANIFEST["spec"], "suspend": True}}, manager="ada")
@@ -61,7 +61,7 @@ def test_a_spec_that_moved_on_is_not_overwritten(cluster: tuple[Kubernetes, Stat
     assert (found["spec"]["suspend"], found["status"]["phase"]) == (True, "Synced")
 
 
-def test_another_controllers_status_is_a_conflict(cluster: tuple[Kubernetes, Statuses]) -> None:
+def test_another_controllers_status_is_a_conflict(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     stale = kubernetes.apply(MANIFEST, manager="ada")
     statuses.write(stale, {"phase": "Synced"})
@@ -70,14 +70,14 @@ def test_another_controllers_status_is_a_conflict(cluster: tuple[Kubernetes, Sta
     assert read(kubernetes)["status"]["phase"] == "Synced"
 
 
-def test_a_refused_status_passes_and_is_tried_again_later(cluster: tuple[Kubernetes, Statuses]) -> None:
+def test_a_refused_status_passes_and_is_tried_again_later(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     with pytest.raises(ClusterUnavailable, match="does not take what is known") as refusal:
         statuses.write(kubernetes.apply(MANIFEST, manager="ada"), {"phase": 7})
     assert refusal.value.retry_after == 30
 
 
-def test_an_application_that_was_made_again_is_a_conflict(cluster: tuple[Kubernetes, Statuses]) -> None:
+def test_an_application_that_was_made_again_is_a_conflict(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     stale = kubernetes.apply(MANIFEST, manager="ada")
     kubernetes.delete(REF, "v1alpha1", uid=stale["metadata"]["uid"])
@@ -86,7 +86,7 @@ def test_an_application_that_was_made_again_is_a_conflict(cluster: tuple[Kuberne
         statuses.write(stale, {"phase": "Synced"})
 
 
-def test_the_finalizer_comes_and_goes_and_others_stay(cluster: tuple[Kubernetes, Statuses]) -> None:
+def test_the_finalizer_comes_and_goes_and_others_stay(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     held = {**MANIFEST, "metadata": {**MANIFEST["metadata"], "finalizers": ["example.com/other"]}}
     ours = {PRE_DELETE, POST_DELETE, FINALIZER, "example.com/other"}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gitsync.render.build import Build
-from gitsync.workers.build_history import Recent
+from gitsync.workers.build_history import BuildHistory
 
 
 def request(path: str, commit: str = "1") -> dict[str, str]:
@@ -9,7 +9,7 @@ def request(path: str, commit: str = "1") -> dict[str, str]:
 
 
 def test_the_last_build_of_a_folder_is_kept() -> None:
-    recent = Recent()
+    recent = BuildHistory()
     for commit in "12":
         recent.keep(request("a", commit), Build((), frozenset({commit})))
     last = recent.last(request("a", "3"))
@@ -21,7 +21,7 @@ def test_the_last_build_of_a_folder_is_kept() -> None:
 
 
 def test_the_folder_that_was_not_built_for_longest_is_forgotten() -> None:
-    recent = Recent()
+    recent = BuildHistory()
     recent.keep(request("first"), Build((), frozenset()))
     for number in range(63):
         recent.keep(request(str(number)), Build((), frozenset()))

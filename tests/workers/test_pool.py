@@ -16,7 +16,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
-from gitsync.render.provenance.recorder import Setter
+from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
 from tests.gitrepo import GitRepo
@@ -105,14 +105,17 @@ def test_a_path_is_rendered(pool: RenderPool, snapshot: Snapshot) -> None:
 
 def test_fields_are_traced_to_files_and_lines(pool: RenderPool, snapshot: Snapshot) -> None:
     config = ObjectRef("", "ConfigMap", "", "my-config")
-    name = (Setter("resource", "good/config.yaml:4"), Setter("PrefixTransformer", "good/kustomization.yaml:3"))
+    name = (
+        FieldSetter("resource", "good/config.yaml:4"),
+        FieldSetter("PrefixTransformer", "good/kustomization.yaml:3"),
+    )
     odd = ObjectRef("", "ConfigMap", "", "config")
 
     assert pool.trace(snapshot, "other", "Auto", {config: [".metadata.name", ".data.gone"]}) == {
         config: {".metadata.name": name}
     }
     assert pool.trace(snapshot, "plain", "Auto", {odd: [""]}) == {
-        odd: {"": (Setter("manifest", "plain/odd\udcff.yaml:1"),)}
+        odd: {"": (FieldSetter("manifest", "plain/odd\udcff.yaml:1"),)}
     }
     with pytest.raises(InvalidInput, match=r"broken/broken.yaml:2"):
         pool.trace(snapshot, "broken", "Auto", {config: [""]})

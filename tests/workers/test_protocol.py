@@ -62,7 +62,7 @@ def test_a_date_arrives_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("kind", [InvalidInput, SourceUnavailable])
 def test_an_error_arrives_as_it_was_sent(kind: type[GitsyncError]) -> None:
-    error = protocol.to_error(protocol.of_error(kind("what", where="a.yaml:1", subject="ConfigMap a", cure="cure")))
+    error = protocol.to_error(protocol.of_error(kind("what", location="a.yaml:1", object="ConfigMap a", hint="cure")))
     assert type(error) is kind
     assert str(error) == "a.yaml:1: ConfigMap a: what; cure"
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from gitsync.workers import protocol
-from gitsync.workers.server import Renderer, serve
+from gitsync.workers.server import RenderServer, serve
 from tests.gitrepo import GitRepo
 
 
@@ -27,7 +27,7 @@ def request(tmp_path: Path, data: str = "") -> dict[str, Any]:
 
 
 def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:
-    answer = message(Renderer(1 << 40).answer({}))
+    answer = message(RenderServer(1 << 40).answer({}))
     assert answer["error"]["what"] == "the renderer has a defect: KeyError: 'git_dir'"
     assert "Traceback" in answer["trace"]
     assert answer["is_last"]
@@ -40,18 +40,18 @@ def test_the_full_parser_is_loaded_before_the_limits_hold() -> None:
 
 def test_a_process_that_holds_much_memory_asks_to_be_replaced(tmp_path: Path) -> None:
     asked = request(tmp_path)
-    assert message(Renderer(1 << 40).answer(asked))["is_last"] is False
-    assert message(Renderer(1 << 20).answer(asked))["is_last"] is True
+    assert message(RenderServer(1 << 40).answer(asked))["is_last"] is False
+    assert message(RenderServer(1 << 20).answer(asked))["is_last"] is True
 
 
 @pytest.mark.parametrize("word", ["no", "Yes", "ON"])
 def test_a_word_that_readers_disagree_on_is_refused_in_a_config_map(tmp_path: Path, word: str) -> None:
     asked = request(tmp_path, f"data:\n  good: '{word}'\n  other: {word}t\n")
-    assert message(Renderer(1 << 40).answer(asked))["build"]["manifests"][0]["data"] == {
+    assert message(RenderServer(1 << 40).answer(asked))["build"]["manifests"][0]["data"] == {
         "good": word,
         "other": f"{word}t",
     }
-    answer = message(Renderer(1 << 40).answer(request(tmp_path / "bad", f"data:\n  bad: {word}\n")))
+    answer = message(RenderServer(1 << 40).answer(request(tmp_path / "bad", f"data:\n  bad: {word}\n")))
     assert answer["error"]["what"].startswith(f"data.bad is {word}: a string for some")
 
 

@@ -22,13 +22,13 @@ def audit(application: str, limit: int, output: AuditFormat, data: Path) -> Exit
         if output is AuditFormat.JSONL:
             for record in records.export(application):
                 sys.stdout.write(dump(asdict(record)) + "\n")
-            return Exit.DONE
+            return Exit.OK
         found = [orjson.loads(dump(asdict(record))) for record in records.audit_records(application, limit=limit)]
     if found or output is not AuditFormat.TABLE:
         show(found, _COLUMNS, Format(output.value))
     else:
         say("nothing was written yet")
-    return Exit.DONE
+    return Exit.OK
 
 
 def verify(data: Path) -> Exit:
@@ -39,4 +39,4 @@ def verify(data: Path) -> Exit:
         say(line, "red")
     if not wrong:
         say("the audit is whole", "green")
-    return Exit.DIFFERS if wrong else Exit.DONE
+    return Exit.DIFFERENT if wrong else Exit.OK

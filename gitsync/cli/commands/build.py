@@ -9,15 +9,15 @@ from functools import partial
 from typing import NamedTuple
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
-from gitsync.cli.parallel import beside
+from gitsync.cli.parallel import map_forked
 from gitsync.errors import GitsyncError, InvalidInput, one_line
 from gitsync.render.build import Build
 from gitsync.render.build import build as render
 from gitsync.render.yaml.writer import write_all
-from gitsync.source.local import Place, open_path
+from gitsync.source.local import LocalTarget, open_path
 
 
-class Wish(NamedTuple):
+class BuildOptions(NamedTuple):
     """How to render: of which revision (empty: the files on disk), by which renderer, how strictly."""
 
     revision: str = ""
@@ -26,7 +26,7 @@ class Wish(NamedTuple):
 
     def render(
         self,
-        place: Place,
+        place: LocalTarget,
         *,
         provenance: bool = False,
         faults: list[InvalidInput] | None = None,
@@ -42,22 +42,22 @@ class Wish(NamedTuple):
         )
 
 
-def build(paths: Sequence[str], wish: Wish, output: BuildFormat, check: bool) -> Exit:
+def build(paths: Sequence[str], wish: BuildOptions, output: BuildFormat, check: bool) -> Exit:
     """Print the manifests of every path, in order; a path that fails does not keep the others from being tried."""
-    work = partial(_tried, wish, output, check)
+    work = partial(_render_one, wish, output, check)
     texts, failed = [], False
-    for text, said, wrong in beside(work, paths) if len(paths) > 1 else map(work, paths):
+    for text, said, wrong in map_forked(work, paths) if len(paths) > 1 else map(work, paths):
         sys.stderr.write(said)
         failed = failed or bool(wrong)
         texts.append(text)
     if failed:
-        return Exit.REFUSED
+        return Exit.INVALID
     if not check:
         sys.stdout.write(_joined([text for text in texts if text], output))
-    return Exit.DONE
+    return Exit.OK
 
 
-def _tried(wish: Wish, output: BuildFormat, check: bool, path: str) -> tuple[str, str, str]:
+def _render_one(wish: BuildOptions, output: BuildFormat, check: bool, path: str) -> tuple[str, str, str]:
     """Return the manifests of a path as text, what is to be said of it, and a word where it is wrong."""
     try:
         place = open_path(path, wish.revision)
@@ -94,7 +94,7 @@ def _joined(texts: Sequence[str], output: BuildFormat) -> str:
     return "[" + ",".join(text[1:-2] for text in texts) + ("\n]\n" if texts else "]\n")
 
 
-def _check(place: Place, wish: Wish) -> Sequence[str]:
+def _check(place: LocalTarget, wish: BuildOptions) -> Sequence[str]:
     from gitsync.cli.check import problems  # late: it knows every kind of Kubernetes
 
     return problems(place, wish)

@@ -34,7 +34,7 @@ def demo(data: Path, host: str, port: int) -> Exit:
         apply_applications(settings, [_application(name, f"file://{origin}") for name in ENVIRONMENTS])
         say(f"sandbox cluster at {url}")
         serve(settings, lambda address: _explain(address, clone, kubeconfig))
-    return Exit.DONE
+    return Exit.OK
 
 
 def _sample(name: str) -> Path:
@@ -73,7 +73,7 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[str]:
     try:
         line = process.stdout.readline().decode()
         if "ready at" not in line:
-            raise ClusterUnavailable("the sandbox did not start", cure="its own message stands above")
+            raise ClusterUnavailable("the sandbox did not start", hint="its own message stands above")
         yield line.rpartition(" ")[2].strip()
     finally:
         process.terminate()

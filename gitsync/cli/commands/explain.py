@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.cli.commands.build import Wish
+from gitsync.cli.commands.build import BuildOptions
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.paths import parse_path, show_path
 from gitsync.errors import InvalidInput, one_line
@@ -20,29 +20,29 @@ _FIELDS = ("field", "value", "where", "step")
 _SHOWN = 80
 
 
-def explain(path: str, object: str, field: str, wish: Wish, output: Format) -> Exit:
+def explain(path: str, object: str, field: str, wish: BuildOptions, output: Format) -> Exit:
     """Print every object with its file, or the fields of one with what set them; values of Secrets are hidden."""
     made = wish.render(open_path(path, wish.revision), provenance=True)
     if not object:
         show(list(map(_object_row, made.manifests, made.provenance)), _OBJECTS, output)
-        return Exit.DONE
+        return Exit.OK
     manifest, history = _find(made, object)
     fields = history.below(parse_path(field))
     if not fields:
         raise InvalidInput(
             f"there is no field {field}",
-            subject=str(ref_of(manifest)),
-            cure=f"list them: gitsync explain {path} {object}",
+            object=str(ref_of(manifest)),
+            hint=f"list them: gitsync explain {path} {object}",
         )
     rows = [_field_row(manifest, history, leaf) for leaf in fields]
     if output is not Format.TABLE or not field:
         show([_in_a_cell(row) for row in rows] if output is Format.TABLE else rows, _FIELDS, output)
-        return Exit.DONE
+        return Exit.OK
     for row in rows:
         say(f"{row['field']}: {_text(row['value'])}")
         for step in row["steps"]:
             say(f"    {step['where']}: {step['step']}")
-    return Exit.DONE
+    return Exit.OK
 
 
 def _find(made: Build, wanted: str) -> tuple[Manifest, History]:
@@ -60,10 +60,10 @@ def _find(made: Build, wanted: str) -> tuple[Manifest, History]:
         return found[0][1:]
     if found:
         names = ", ".join(f"{ref.of}/{ref.namespace}/{ref.name}" for ref, *_ in found)
-        raise InvalidInput(f"{wanted} is more than one object", cure=f"name one of {names}")
+        raise InvalidInput(f"{wanted} is more than one object", hint=f"name one of {names}")
     alike = [ref for ref, *_ in known if ref.kind.lower() == kind.lower()] or [ref for ref, *_ in known]
     names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))
-    raise InvalidInput(f"there is no {wanted}", cure=f"write KIND/NAME: {names}")
+    raise InvalidInput(f"there is no {wanted}", hint=f"write KIND/NAME: {names}")
 
 
 def _object_row(manifest: Manifest, history: History) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gitsync.cli.applications import connect, one_application
-from gitsync.cli.options import Site
+from gitsync.cli.options import Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.objects.manifest import at
 
 _COLUMNS = ("id", "started", "revision", "author", "message", "class", "outcome", "by", "duration")
 
 
-def history(name: str, namespace: str, output: Format, site: Site) -> Exit:
+def history(name: str, namespace: str, output: Format, site: Target) -> Exit:
     """Print what was synced, newest first."""
     application = one_application(connect(site.kubeconfig), namespace, name)
     entries = at(application, "status", "history", default=[])
@@ -29,4 +29,4 @@ def history(name: str, namespace: str, output: Format, site: Site) -> Exit:
         show(rows, _COLUMNS, output)
     else:
         say("nothing was synced yet")
-    return Exit.DONE
+    return Exit.OK

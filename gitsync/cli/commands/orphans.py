@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.errors import tell
-from gitsync.cli.options import Site
+from gitsync.cli.errors import print_error
+from gitsync.cli.options import Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.discovery import Discovery
@@ -21,7 +21,7 @@ _COLUMNS = ("object", "application", "why", "created")
 _NAMED = 3
 
 
-def orphans(namespace: str, output: Format, site: Site) -> Exit:
+def orphans(namespace: str, output: Format, site: Target) -> Exit:
     """Print what Applications left behind."""
     client = connect(site.kubeconfig)
     hidden: list[str] = []
@@ -39,8 +39,8 @@ def orphans(namespace: str, output: Format, site: Site) -> Exit:
     if hidden:
         more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
         cure = "let yourself list them, or look at one namespace: -n NAMESPACE"
-        return tell(Rejected(f"may not list {', '.join(hidden[:_NAMED])}{more}", cure=cure, code=403))
-    return Exit.DIFFERS if rows else Exit.DONE
+        return print_error(Rejected(f"may not list {', '.join(hidden[:_NAMED])}{more}", hint=cure, code=403))
+    return Exit.DIFFERENT if rows else Exit.OK
 
 
 def _marked(client: Client, namespace: str, hidden: list[str]) -> Iterator[Manifest]:

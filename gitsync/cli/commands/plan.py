@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gitsync.cli.evaluation import Desk, Look
-from gitsync.cli.options import Site
+from gitsync.cli.evaluation import Evaluation, Evaluator
+from gitsync.cli.options import Target
 from gitsync.cli.output import Exit, Format, say, show_one
 from gitsync.cli.plan_output import drifted, field_row, print_steps
 from gitsync.objects.change import Change, Decision
 from gitsync.objects.manifest import at
-from gitsync.render.provenance.recorder import Setter
+from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import place
 
 
-def plan(name: str, namespace: str, output: Format, site: Site) -> Exit:
+def plan(name: str, namespace: str, output: Format, site: Target) -> Exit:
     """Print what a sync would do now and why; nothing is written."""
-    found = Desk(site).look(namespace, name)
+    found = Evaluator(site).evaluate(namespace, name)
     if output is not Format.TABLE:
         show_one(_members(found), output)
     else:
         _print(found)
-    return Exit.DIFFERS if found.plan.writes else Exit.DONE
+    return Exit.DIFFERENT if found.plan.writes else Exit.OK
 
 
-def _print(found: Look) -> None:
+def _print(found: Evaluation) -> None:
     plan = found.plan
     say(f"plan {plan.digest[:12]} of {plan.application} at {plan.revision[:12]}")
     say(plan.explanation)
@@ -38,24 +38,24 @@ def _print(found: Look) -> None:
     print_steps(plan.writes, found.traces)
 
 
-def _refusals(found: Look) -> list[str]:
+def _refusals(found: Evaluation) -> list[str]:
     """Return why the controller would refuse the plan."""
     return list(found.verdict.reasons) if found.verdict.decision is Decision.REFUSED else []
 
 
-def _held(found: Look) -> list[str]:
+def _held(found: Evaluation) -> list[str]:
     """Return what the plan waits for: as the controller says where it holds this very plan, else as it would."""
     known = _known(found).get("reasons")
     return list(known or found.verdict.reasons) if found.verdict.decision is Decision.HELD else []
 
 
-def _known(found: Look) -> dict[str, Any]:
+def _known(found: Evaluation) -> dict[str, Any]:
     """Return what the status says of this very plan; a reasoner may have raised its class there."""
     status = at(found.manifest, "status", "plan", default={})
     return status if status.get("id") == found.plan.digest[:12] else {}
 
 
-def _members(found: Look) -> dict[str, Any]:
+def _members(found: Evaluation) -> dict[str, Any]:
     plan = found.plan
     return {
         "application": plan.application,
@@ -70,7 +70,7 @@ def _members(found: Look) -> dict[str, Any]:
     }
 
 
-def _step(step: Change, setters: Mapping[str, Sequence[Setter]]) -> dict[str, Any]:
+def _step(step: Change, setters: Mapping[str, Sequence[FieldSetter]]) -> dict[str, Any]:
     return {
         "object": str(step.ref),
         "action": step.action.value,

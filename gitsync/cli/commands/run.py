@@ -8,8 +8,8 @@ from pathlib import Path
 from gitsync.cli.output import Exit, say
 from gitsync.cli.serve import serve
 from gitsync.cluster.client import Client, Connection
-from gitsync.cluster.kubernetes import Kubernetes
-from gitsync.controllers.crds import Definitions
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import GROUP
@@ -24,7 +24,7 @@ def run(files: Sequence[Path], settings: Settings) -> Exit:
     if applications:
         apply_applications(settings, applications)
     serve(settings, lambda url: say(f"dashboard ready at {url}", "bold"))
-    return Exit.DONE
+    return Exit.OK
 
 
 def read_applications(file: Path) -> list[Manifest]:
@@ -32,10 +32,10 @@ def read_applications(file: Path) -> list[Manifest]:
     try:
         manifests = read_all(file.read_bytes(), str(file))
     except OSError as error:
-        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(file)) from error
+        raise InvalidInput(f"cannot be read: {error.strerror}", location=str(file)) from error
     for manifest in manifests:
         if at(manifest, "kind") != "Application" or group_of(str(at(manifest, "apiVersion"))) != GROUP:
-            raise InvalidInput("holds something else than an Application of gitsync.dev", where=str(file))
+            raise InvalidInput("holds something else than an Application of gitsync.dev", location=str(file))
         parse_application(manifest)
     return manifests
 
@@ -43,8 +43,8 @@ def read_applications(file: Path) -> list[Manifest]:
 def apply_applications(settings: Settings, applications: Sequence[Manifest]) -> None:
     """Apply Applications, their definitions and namespaces first, as the field manager of the command line."""
     client = Client(Connection(settings.kubeconfig, settings.context, pool=2))
-    cluster = Kubernetes(client)
-    Definitions(cluster, install=settings.install_crds).start()
+    cluster = KubernetesCluster(client)
+    CrdInstaller(cluster, install=settings.install_crds).start()
     for namespace in sorted(
         {str(at(manifest, "metadata", "namespace", default="default")) for manifest in applications}
     ):

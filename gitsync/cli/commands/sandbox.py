@@ -28,7 +28,7 @@ def sandbox(data: Path | None, port: int, kubeconfig: Path | None, workloads: bo
         say(f"try: kubectl --kubeconfig {config} get namespaces")
         sys.stdout.flush()
         stopped.wait()
-    return Exit.DONE
+    return Exit.OK
 
 
 def _wait_for_end_of_input(stopped: threading.Event) -> None:

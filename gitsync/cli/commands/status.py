@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from, reason
-from gitsync.cli.options import NAMESPACE, Site
+from gitsync.cli.options import NAMESPACE, Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.objects.manifest import Manifest, at
 
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
 
 
-def status(name: str, namespace: str, output: Format, site: Site) -> Exit:
+def status(name: str, namespace: str, output: Format, site: Target) -> Exit:
     """Print one Application in full, or a line for each."""
     client = connect(site.kubeconfig)
     if name:
@@ -22,13 +22,13 @@ def status(name: str, namespace: str, output: Format, site: Site) -> Exit:
             _print_one(application)
         else:
             show([_row(application) | {"status": application.get("status", {})}], _COLUMNS, output)
-        return Exit.DONE if is_good(application) else Exit.DIFFERS
+        return Exit.OK if is_good(application) else Exit.DIFFERENT
     applications = all_applications(client, namespace)
     if not applications and output is Format.TABLE:
         say("no Applications; add one with: gitsync run --application FILE")
-        return Exit.DONE
+        return Exit.OK
     show([_row(application) for application in applications], _COLUMNS, output)
-    return Exit.DONE if all(map(is_good, applications)) else Exit.DIFFERS
+    return Exit.OK if all(map(is_good, applications)) else Exit.DIFFERENT
 
 
 def _row(application: Manifest) -> dict[str, Any]:

@@ -5,40 +5,40 @@ from __future__ import annotations
 import time
 
 from gitsync.cli.applications import condition, connect, is_good, one_application, reason, request_sync
-from gitsync.cli.options import Site
+from gitsync.cli.options import Target
 from gitsync.cli.output import Exit, say
 from gitsync.errors import ClusterUnavailable, InvalidInput
-from gitsync.objects.change import Hold
+from gitsync.objects.change import HoldReason
 from gitsync.objects.manifest import Manifest, at
 
 _POLL = 0.2
 
 
-def sync(name: str, namespace: str, wait: bool, timeout: float, site: Site) -> Exit:
+def sync(name: str, namespace: str, wait: bool, timeout: float, site: Target) -> Exit:
     """Ask for a sync by annotation and, unless told otherwise, wait for its end."""
     client = connect(site.kubeconfig)
     if at(one_application(client, namespace, name), "spec", "suspend", default=False):
         raise InvalidInput(
             "is suspended, so nothing of it is synced",
-            subject=f"Application {namespace}/{name}",
-            cure=f"resume it first: gitsync resume {name}",
+            object=f"Application {namespace}/{name}",
+            hint=f"resume it first: gitsync resume {name}",
         )
     request = request_sync(client, namespace, name)
     if not wait:
         say(f"sync of {namespace}/{name} requested")
-        return Exit.DONE
+        return Exit.OK
     deadline = time.monotonic() + timeout
     while True:
         application = one_application(client, namespace, name)
         if _is_settled(application, request):
             state = application.get("status") or {}
             say(f"{namespace}/{name}: {state.get('sync')}, {state.get('health')}: {reason(application)}")
-            return Exit.DONE if is_good(application) else Exit.DIFFERS
+            return Exit.OK if is_good(application) else Exit.DIFFERENT
         if time.monotonic() > deadline:
             raise ClusterUnavailable(
                 f"the sync did not end within {timeout:g} s: {reason(application) or 'no status yet'}",
-                subject=f"Application {namespace}/{name}",
-                cure="is the controller running? `gitsync status` tells more",
+                object=f"Application {namespace}/{name}",
+                hint="is the controller running? `gitsync status` tells more",
             )
         time.sleep(_POLL)
 
@@ -48,7 +48,7 @@ def _is_settled(application: Manifest, request: str) -> bool:
     state = application.get("status") or {}
     if state.get("phase") in ("AwaitingApproval", "Rejected", "Suspended"):
         return True
-    if condition(application, "Ready").get("reason") == Hold.WINDOW.value:
+    if condition(application, "Ready").get("reason") == HoldReason.WINDOW.value:
         return True
     if at(application, "status", "requestedSync") != request:
         return False

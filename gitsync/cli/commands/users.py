@@ -17,7 +17,7 @@ def add_user(name: str, groups: Sequence[str], file: Path | None) -> Exit:
     said = f" of {', '.join(groups)}" if groups else ""
     say(f"{name}{said} may sign in with this token, which is shown only now:")
     print(token)
-    return Exit.DONE
+    return Exit.OK
 
 
 def remove_user(name: str, file: Path | None) -> Exit:
@@ -25,12 +25,12 @@ def remove_user(name: str, file: Path | None) -> Exit:
     path = _named(file)
     if not remove(path, name):
         known = ", ".join(str(entry.get("name")) for entry in read(path))
-        raise InvalidInput(f"there is no {name!r}", where=str(path), cure=f"there are: {known}" if known else "")
+        raise InvalidInput(f"there is no {name!r}", location=str(path), hint=f"there are: {known}" if known else "")
     say(f"{name} may sign in no more")
-    return Exit.DONE
+    return Exit.OK
 
 
 def _named(file: Path | None) -> Path:
     if file is None:
-        raise InvalidInput("which file?", where="--users", cure="name it, or set GITSYNC_USERS")
+        raise InvalidInput("which file?", location="--users", hint="name it, or set GITSYNC_USERS")
     return file

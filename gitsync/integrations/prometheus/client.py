@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from gitsync.errors import InvalidInput
-from gitsync.integrations.http import NoAnswer, host_of, request
+from gitsync.integrations.http import RequestFailed, host_of, request
 from gitsync.integrations.prometheus.response import read_answer
-from gitsync.ports import Clock, Reading
+from gitsync.ports import Clock, MetricResult
 
 _SECONDS = 10.0
 _MOST = 1 << 20
@@ -30,8 +30,8 @@ class Prometheus:
         if not host_of(url) or urlsplit(url).query or urlsplit(url).fragment:
             raise InvalidInput(
                 f"{url!r} is no URL of a Prometheus server",
-                where="GITSYNC_PROMETHEUS",
-                cure="write it as https://prometheus.example.com:9090; a token goes into a file",
+                location="GITSYNC_PROMETHEUS",
+                hint="write it as https://prometheus.example.com:9090; a token goes into a file",
             )
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._clock = clock
@@ -39,9 +39,9 @@ class Prometheus:
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="prometheus")
         self._lock = threading.Lock()
-        self._asked: OrderedDict[str, tuple[float, Future[Reading]]] = OrderedDict()
+        self._asked: OrderedDict[str, tuple[float, Future[MetricResult]]] = OrderedDict()
 
-    def read(self, query: str, max_age: float) -> Reading | None:
+    def read(self, query: str, max_age: float) -> MetricResult | None:
         """Return what the query gives, asked at most so many seconds ago; None while that is on its way."""
         now = self._clock.monotonic()
         with self._lock:
@@ -58,15 +58,15 @@ class Prometheus:
         """Ask nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, query: str) -> Reading:
+    def _ask(self, query: str) -> MetricResult:
         headers = {"Accept": "application/json"}
         try:
             if self._token is not None:
                 headers["Authorization"] = f"Bearer {self._token.read_text(encoding='ascii').strip()}"
             url = f"{self._url}?{urlencode({'query': query, 'timeout': f'{self._seconds:g}s'})}"
-            status, body = request("GET", url, headers, seconds=self._seconds, most=_MOST)
-        except NoAnswer as error:
-            return Reading(problem=f"Prometheus {error}")
+            status, body = request("GET", url, headers, timeout=self._seconds, max_bytes=_MOST)
+        except RequestFailed as error:
+            return MetricResult(problem=f"Prometheus {error}")
         except (OSError, UnicodeDecodeError):
-            return Reading(problem="the token for Prometheus cannot be read")
+            return MetricResult(problem="the token for Prometheus cannot be read")
         return read_answer(status, body)

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 
 from gitsync.errors import one_line
-from gitsync.ports import Reading, Sample
+from gitsync.ports import MetricResult, Sample
 
 _TEXT = 200
 _MOST_SERIES = 1000
 
 
-def read_answer(status: int, body: bytes) -> Reading:
+def read_answer(status: int, body: bytes) -> MetricResult:
     """
     Return what an answer of ``/api/v1/query`` says; one that is no number says so as the problem.
 
@@ -22,28 +22,28 @@ def read_answer(status: int, body: bytes) -> Reading:
     """
     answer = _json(body)
     if not isinstance(answer, dict) or answer.get("status") not in ("success", "error"):
-        return Reading(
+        return MetricResult(
             problem=f"Prometheus answered {status}" + (", and not what its API says" if status == 200 else "")
         )
     if answer["status"] == "error" or status != 200:
-        return Reading(problem=one_line(f"Prometheus answered {status}: {answer.get('error', '')}", _TEXT))
+        return MetricResult(problem=one_line(f"Prometheus answered {status}: {answer.get('error', '')}", _TEXT))
     data = answer.get("data")
     kind, result = (data.get("resultType"), data.get("result")) if isinstance(data, dict) else (None, None)
     if kind == "scalar":
         return _readings([({}, result)])
     if kind == "vector" and isinstance(result, list):
         return _readings([(series.get("metric"), series.get("value")) for series in result if isinstance(series, dict)])
-    return Reading(problem=one_line(f"the query gives a {kind}, not numbers of one moment", _TEXT))
+    return MetricResult(problem=one_line(f"the query gives a {kind}, not numbers of one moment", _TEXT))
 
 
-def _readings(series: list[tuple[Any, Any]]) -> Reading:
+def _readings(series: list[tuple[Any, Any]]) -> MetricResult:
     if len(series) > _MOST_SERIES:
-        return Reading(problem=f"the query gives {len(series)} series, more than {_MOST_SERIES}; aggregate them")
+        return MetricResult(problem=f"the query gives {len(series)} series, more than {_MOST_SERIES}; aggregate them")
     samples = [Sample(_number(value), _labels(metric)) for metric, value in series]
     numbers = tuple(sample for sample in samples if not math.isnan(sample.value))
     if not numbers:
-        return Reading(problem="the query gives NaN" if samples else "the query gives no data")
-    return Reading(numbers)
+        return MetricResult(problem="the query gives NaN" if samples else "the query gives no data")
+    return MetricResult(numbers)
 
 
 def _number(value: Any) -> float:

@@ -12,13 +12,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import orjson
 
 from gitsync.errors import RecordUnavailable
-from gitsync.integrations.http import NoAnswer, host_of
+from gitsync.integrations.http import RequestFailed, host_of
 from gitsync.integrations.reasoner.openai import complete
 from gitsync.integrations.reasoner.prompt import INSTRUCTIONS, question
-from gitsync.integrations.reasoner.response import BadAnswer, read_answer
+from gitsync.integrations.reasoner.response import InvalidResponse, read_answer
 from gitsync.objects.application import Application, OpenAI
 from gitsync.objects.change import Plan
-from gitsync.ports import Advice, Answers, Clock
+from gitsync.ports import Advice, AdviceCache, Clock
 
 _TRIES = 2
 _HOUR = 3600.0
@@ -33,7 +33,7 @@ class Advisor:
     digest, so that nobody is asked again after a restart.
     """
 
-    def __init__(self, hosts: Collection[str], clock: Clock, answers: Answers, *, threads: int = 4) -> None:
+    def __init__(self, hosts: Collection[str], clock: Clock, answers: AdviceCache, *, threads: int = 4) -> None:
         self._hosts = frozenset(host.strip() for host in hosts if host.strip())
         self._clock = clock
         self._answers = answers
@@ -49,15 +49,15 @@ class Advisor:
             return Advice()
         host = host_of(endpoint.endpoint)
         if host not in self._hosts:
-            return Advice(_note(f"the operator lets nobody ask {host or 'such an endpoint'}"))
+            return Advice(_fallback_note(f"the operator lets nobody ask {host or 'such an endpoint'}"))
         with self._lock:
             future = self._asked.get((plan.digest, endpoint))
             if future is None:
                 kept = self._kept(plan, endpoint)
                 if kept is not None:
                     return kept
-                if self._is_spent(app.key, endpoint):
-                    return Advice(_note("its budget for this hour is spent"))
+                if self._is_over_budget(app.key, endpoint):
+                    return Advice(_fallback_note("its budget for this hour is spent"))
                 self._spend(app.key, 0)
                 future = self._pool.submit(self._ask, app.key, endpoint, plan, key)
                 self._asked[plan.digest, endpoint] = future
@@ -71,16 +71,16 @@ class Advisor:
 
     def _kept(self, plan: Plan, endpoint: OpenAI) -> Advice | None:
         try:
-            return self._answers.advice(plan.digest, _whom(endpoint))
+            return self._answers.advice(plan.digest, _endpoint_hash(endpoint))
         except RecordUnavailable:
             return None
 
     def _keep(self, plan: Plan, endpoint: OpenAI, advice: Advice) -> None:
         # an answer that cannot be kept still counts; it may have to be asked for again
         with contextlib.suppress(RecordUnavailable):
-            self._answers.keep_advice(plan.digest, _whom(endpoint), advice)
+            self._answers.keep_advice(plan.digest, _endpoint_hash(endpoint), advice)
 
-    def _is_spent(self, application: str, endpoint: OpenAI) -> bool:
+    def _is_over_budget(self, application: str, endpoint: OpenAI) -> bool:
         since = self._clock.monotonic() - _HOUR
         spent = [entry for entry in self._spent.get(application, ()) if entry[0] > since]
         self._spent[application] = deque(spent)
@@ -94,29 +94,29 @@ class Advisor:
         try:
             asked, failure = question(plan), ""
         except orjson.JSONEncodeError:
-            return Advice(_note("the plan has values without a JSON form"))
+            return Advice(_fallback_note("the plan has values without a JSON form"))
         for _ in range(_TRIES):
             try:
                 body = complete(endpoint.endpoint, endpoint.model, key, INSTRUCTIONS, asked, endpoint.timeout)
                 advice, tokens = read_answer(body, endpoint.model)
-            except NoAnswer as error:
+            except RequestFailed as error:
                 failure = f"it {error}"
-                if not error.again:
+                if not error.retryable:
                     break
-            except BadAnswer as error:
+            except InvalidResponse as error:
                 failure = f"its answer {error}"
             else:
                 with self._lock:
                     self._spend(application, tokens)
                 self._keep(plan, endpoint, advice)
                 return advice
-        return Advice(_note(failure))
+        return Advice(_fallback_note(failure))
 
 
-def _whom(endpoint: OpenAI) -> str:
+def _endpoint_hash(endpoint: OpenAI) -> str:
     """Return whom a question goes to."""
     return hashlib.sha256(f"{endpoint.endpoint}\n{endpoint.model}".encode()).hexdigest()
 
 
-def _note(why: str) -> str:
+def _fallback_note(why: str) -> str:
     return f"(Explained by rules alone; the reasoner was not heard: {why}.)"

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from gitsync.integrations.http import NoAnswer, request
+from gitsync.integrations.http import RequestFailed, request
 
 _MOST = 256 << 10
 _ANSWER_TOKENS = 700
@@ -16,9 +16,9 @@ def complete(endpoint: str, model: str, key: str, system: str, user: str, second
     """Return the body of a chat completion; raise NoAnswer, whose text holds nothing of key or answer."""
     parts = urlsplit(endpoint)
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/chat/completions"
-    status, body = request("POST", url, _headers(key), _body(model, system, user), seconds=seconds, most=_MOST)
+    status, body = request("POST", url, _headers(key), _body(model, system, user), timeout=seconds, max_bytes=_MOST)
     if status != 200:
-        raise NoAnswer(f"answered {status}", again=status == 429 or status >= 500)
+        raise RequestFailed(f"answered {status}", again=status == 429 or status >= 500)
     return body
 
 

@@ -14,7 +14,7 @@ _EXPLANATION, _REASON = 1200, 300
 _MEMBERS = {"explanation", "risk", "reason"}
 
 
-class BadAnswer(Exception):
+class InvalidResponse(Exception):
     """The endpoint answered something else than it was asked for; the text says what, without quoting it."""
 
 
@@ -24,14 +24,14 @@ def read_answer(body: bytes, model: str) -> tuple[Advice, int]:
     try:
         text = completion["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise BadAnswer("is no chat completion") from None
+        raise InvalidResponse("is no chat completion") from None
     answer = _json(text) if isinstance(text, str) else None
     if not isinstance(answer, dict) or answer.keys() != _MEMBERS:
-        raise BadAnswer("is not of the form that was asked for")
+        raise InvalidResponse("is not of the form that was asked for")
     if not all(isinstance(value, str) for value in answer.values()):
-        raise BadAnswer("has a member that is no text")
+        raise InvalidResponse("has a member that is no text")
     if answer["risk"] not in {risk.value for risk in Risk}:
-        raise BadAnswer("names no class")
+        raise InvalidResponse("names no class")
     explanation, reason = one_line(answer["explanation"], _EXPLANATION), one_line(answer["reason"], _REASON)
     return Advice(f"{model} adds: {explanation}", Risk(answer["risk"]), reason), _tokens(completion, body)
 
@@ -40,7 +40,7 @@ def _json(text: str | bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise BadAnswer("is no JSON") from None
+        raise InvalidResponse("is no JSON") from None
 
 
 def _tokens(completion: dict[str, Any], body: bytes) -> int:

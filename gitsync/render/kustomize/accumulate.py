@@ -14,7 +14,7 @@ from typing import Any
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize import generators, plugins
-from gitsync.render.kustomize.build_context import Session
+from gitsync.render.kustomize.build_context import BuildContext
 from gitsync.render.kustomize.build_metadata import join as join_origin
 from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
 from gitsync.render.kustomize.config_defaults import DEFAULTS
@@ -25,9 +25,9 @@ from gitsync.render.kustomize.stages import Stage, Stages
 from gitsync.render.kustomize.variables import Variable, add_variables, join_variables, variable_from
 from gitsync.render.patch.merge_keys import BUILT_IN
 from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
-from gitsync.render.provenance.recorder import Text, Told
+from gitsync.render.provenance.recorder import SourceFile, StepSource
 from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
-from gitsync.render.yaml.yaml11 import read_flagged
+from gitsync.render.yaml.yaml11 import read_yaml11
 
 
 class Accumulator:
@@ -44,7 +44,7 @@ class Accumulator:
 
 
 def accumulate(
-    session: Session, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str = ""
+    session: BuildContext, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str = ""
 ) -> None:
     """Add to ``into`` all that a kustomization makes; ``seen_from`` is its path for ``buildMetadata``."""
     session.warnings += kustomization.warnings
@@ -55,7 +55,7 @@ class _Target:
     """One kustomization being built."""
 
     def __init__(
-        self, session: Session, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str
+        self, session: BuildContext, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str
     ) -> None:
         self._session = session
         self._loader = loader
@@ -115,7 +115,7 @@ class _Target:
         for resource in added:
             resource.source = source
             if self._session.recorder:
-                text = Text(resource.origin.file, self._loader.files.read(resource.origin.file))
+                text = SourceFile(resource.origin.file, self._loader.files.read(resource.origin.file))
                 self._session.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
         return added
 
@@ -128,9 +128,9 @@ class _Target:
             if other is not resource:
                 raise InvalidInput(
                     f"the object is already there: {resource.origin.file} and {other.origin.file} both define it",
-                    where=where,
-                    subject=str(one),
-                    cure="remove one of them",
+                    location=where,
+                    object=str(one),
+                    hint="remove one of them",
                 )
             into.resources.append(resource)
 
@@ -142,13 +142,13 @@ class _Target:
         if inner is None:
             raise InvalidInput(
                 f"the folder {path} has no kustomization file",
-                where=where,
-                cure="add a kustomization.yaml, or name the files",
+                location=where,
+                hint="add a kustomization.yaml, or name the files",
             )
         self._session.use_schema(loader, inner)
         if inner.is_component is not is_component:
             what, field_name = ("a", "components") if inner.is_component else ("not a", "resources")
-            raise InvalidInput(f"{path} is {what} Component", where=where, cure=f"list it under {field_name}")
+            raise InvalidInput(f"{path} is {what} Component", location=where, hint=f"list it under {field_name}")
         into = self._into if is_component else Accumulator()
         accumulate(self._session, loader, inner, into, join_origin(self._seen_from, path))
         return into
@@ -159,7 +159,7 @@ class _Target:
         config = DEFAULTS
         for index, path in self._file.rows("configurations"):
             text = self._loader.read(path, self._file.where("configurations", index))
-            for document in read_flagged(text, path):
+            for document in read_yaml11(text, path):
                 config = config.merge(config_from(_conform(document, CONFIGURATION, path, text)))
         return config
 
@@ -178,16 +178,16 @@ class _Target:
                     try:
                         manifest = make(arguments, lambda path, where=where: self._loader.read(path, where))  # type: ignore[misc]
                     except InvalidInput as error:
-                        what = f"{field_name} {item.get('name') or ''}: {error.what}"
-                        raise InvalidInput(what, where=error.where or where, cure=error.cure) from None
+                        what = f"{field_name} {item.get('name') or ''}: {error.message}"
+                        raise InvalidInput(what, location=error.location or where, hint=error.hint) from None
                     made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
                     made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
-                    told = Told(where, data=self._places(field_name, index, arguments))
+                    told = StepSource(where, data=self._places(field_name, index, arguments))
                     self._absorb(made, told, Step(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):
             with self._noting:
                 made = plugins.generate(plugin, self._scene(where))
-                self._absorb(made, Told(where), self._step(plugin))
+                self._absorb(made, StepSource(where), self._step(plugin))
 
     def _places(self, field_name: str, index: int, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         """Return where the values of a generated object are written, where somebody asks."""
@@ -201,7 +201,7 @@ class _Target:
             lambda path: self._loader.read(path, where),
         )
 
-    def _absorb(self, made: Resource, told: Told, source: Step) -> None:
+    def _absorb(self, made: Resource, told: StepSource, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""
         one, where = self._scopes.id_of(made), told.place
         if made.behavior not in generators.BEHAVIORS:
@@ -271,7 +271,7 @@ class _Target:
                 with _configured(stage):
                     stage.check()
             if self._session.recorder:
-                self._session.recorder.after(stage.kind, stage.told or Told(stage.where), self._into.resources)
+                self._session.recorder.after(stage.kind, stage.told or StepSource(stage.where), self._into.resources)
             if self._session.build_metadata:
                 step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
                 for resource in self._into.resources:
@@ -294,8 +294,8 @@ class _Target:
             if before != [resource.manifest for resource in self._into.resources]:
                 raise InvalidInput(
                     f"the validator {stage.kind} changes the resources",
-                    where=stage.where,
-                    cure="list it under transformers",
+                    location=stage.where,
+                    hint="list it under transformers",
                 )
 
     # plugins
@@ -330,9 +330,11 @@ class _Target:
         self._add_resources(gathered, files)
         return [(plugin, places.get(id(plugin), plugin.origin.file)) for plugin in gathered.resources]
 
-    def _scene(self, where: str) -> plugins.Scene:
+    def _scene(self, where: str) -> plugins.PluginContext:
         session = self._session
-        return plugins.Scene(self._into.resources, session.scopes, session.schema, self._loader, session.steps, where)
+        return plugins.PluginContext(
+            self._into.resources, session.scopes, session.schema, self._loader, session.steps, where
+        )
 
     @property
     def _seen_file(self) -> str:
@@ -350,30 +352,30 @@ def _configured(stage: Stage) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        where = stage.where if error.where in ("", stage.where) else f"{stage.where}: {error.where}"
-        raise InvalidInput(error.what, where=where, subject=error.subject, cure=error.cure) from None
+        where = stage.where if error.location in ("", stage.where) else f"{stage.where}: {error.location}"
+        raise InvalidInput(error.message, location=where, object=error.object, hint=error.hint) from None
 
 
 def _conform(document: Any, shape: Shape, path: str, text: bytes) -> Any:
     try:
         return conform(document, shape)
     except Mismatch as error:
-        raise InvalidInput(error.what, where=place(path, text, error.path), cure=error.cure) from None
+        raise InvalidInput(error.message, location=place(path, text, error.path), hint=error.hint) from None
 
 
 def _cannot_absorb(made: Resource, count: int, where: str, subject: str) -> InvalidInput:
     if count > 1:
-        return InvalidInput(f"{count} objects could be merged into", where=where, subject=subject)
+        return InvalidInput(f"{count} objects could be merged into", location=where, object=subject)
     if count:
         return InvalidInput(
             "the object exists already",
-            where=where,
-            subject=subject,
-            cure="use behavior merge or replace, or rename it",
+            location=where,
+            object=subject,
+            hint="use behavior merge or replace, or rename it",
         )
     return InvalidInput(
         f"nothing to {made.behavior}: no base has this object",
-        where=where,
-        subject=subject,
-        cure="use behavior create, or correct the name",
+        location=where,
+        object=subject,
+        hint="use behavior create, or correct the name",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gitsync.errors import InvalidInput
-from gitsync.render.build_cache import Steps
-from gitsync.render.errors import Noting
+from gitsync.render.build_cache import CachedSteps
+from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.kustomization import Kustomization
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.merge_keys import BUILT_IN, OpenApiSchema, Schema
@@ -18,10 +18,12 @@ FOLDERS: Final = 10_000
 """How many folders one build may enter; few that name each other twice over make many."""
 
 
-class Session:
+class BuildContext:
     """The state of one build, shared by all its kustomizations."""
 
-    def __init__(self, kustomization: Kustomization, recorder: Recorder | None, noting: Noting, steps: Steps) -> None:
+    def __init__(
+        self, kustomization: Kustomization, recorder: Recorder | None, noting: ErrorCollector, steps: CachedSteps
+    ) -> None:
         self.recorder = recorder
         self.noting = noting
         self.steps = steps
@@ -42,8 +44,8 @@ class Session:
         if self._entered > FOLDERS:
             raise InvalidInput(
                 f"the build enters more folders than the limit of {FOLDERS}",
-                where=where,
-                cure="name each base and component fewer times",
+                location=where,
+                hint="name each base and component fewer times",
             )
 
     def use_schema(self, loader: Loader, kustomization: Kustomization) -> None:
@@ -58,14 +60,14 @@ class Session:
         if text is None:
             if version != "v1.21.2":
                 raise InvalidInput(
-                    f"the OpenAPI version {version} is not built in", where=where, cure="use v1.21.2, or a path"
+                    f"the OpenAPI version {version} is not built in", location=where, hint="use v1.21.2, or a path"
                 )
             return
         if version:
-            raise InvalidInput("openapi names a version and a path", where=where, cure="keep one of them")
+            raise InvalidInput("openapi names a version and a path", location=where, hint="keep one of them")
         documents = read_all(text, path or "")
         if not documents or not isinstance(documents[0], dict):
-            raise InvalidInput("the OpenAPI file is not a mapping", where=str(path), cure="name an OpenAPI v2 file")
+            raise InvalidInput("the OpenAPI file is not a mapping", location=str(path), hint="name an OpenAPI v2 file")
         schema = OpenApiSchema(documents[0], BUILT_IN if self.uses_built_in else None)
         self.schema = schema
         self.scopes.learn(schema.scopes())

@@ -43,8 +43,8 @@ def _definitions(text: bytes, path: str) -> dict[str, dict[str, Any]]:
         what = "a CustomResourceDefinition" if isinstance(found, dict) and "kind" in found else "something else"
         raise InvalidInput(
             f"crds takes a file of OpenAPI definitions, and this is {what}",
-            where=path,
-            cure="list the object under resources, or write a mapping of definitions with Schema and properties",
+            location=path,
+            hint="list the object under resources, or write a mapping of definitions with Schema and properties",
         )
     return found
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry, Tree
-from gitsync.render.build_cache import Memo
+from gitsync.render.build_cache import BuildCache
 
 _MAX_LINKS: Final = 40
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class ParseCache:
         self._limit = limit
         self._folders = folders
         self._entries: dict[tuple[str, str], object] = {}
-        self._memos: dict[str, Memo] = {}
+        self._memos: dict[str, BuildCache] = {}
 
     def get(self, blob_id: str, purpose: str, parse: Callable[[], T]) -> T:
         """Return what is kept, or what ``parse`` returns."""
@@ -40,9 +40,9 @@ class ParseCache:
             self._entries[key] = parse()
         return self._entries[key]  # type: ignore[return-value]
 
-    def memo(self, folder: str) -> Memo:
+    def memo(self, folder: str) -> BuildCache:
         """Return what the last build of a folder made."""
-        memo = self._memos.pop(folder) if folder in self._memos else Memo()
+        memo = self._memos.pop(folder) if folder in self._memos else BuildCache()
         self._memos[folder] = memo  # at the end
         if len(self._memos) > self._folders:
             del self._memos[next(iter(self._memos))]
@@ -77,8 +77,8 @@ class Files:
         if path.startswith("/"):
             raise InvalidInput(
                 f"{path} is an absolute path, which lies outside the repository",
-                where=where,
-                cure="use a path relative to the file that names it",
+                location=where,
+                hint="use a path relative to the file that names it",
             )
         real = folder.split("/") if folder else []
         waiting = [part for part in reversed(path.split("/")) if part not in ("", ".")]
@@ -100,7 +100,7 @@ class Files:
                 if target.startswith("/"):
                     raise _outside(f"{path} (a symlink to {target})", where)
                 if links > _MAX_LINKS:
-                    raise InvalidInput(f"{path} leads through a loop of symlinks", where=where, cure="remove a link")
+                    raise InvalidInput(f"{path} leads through a loop of symlinks", location=where, hint="remove a link")
                 waiting += [step for step in reversed(target.split("/")) if step not in ("", ".")]
                 continue
             real.append(part)
@@ -131,7 +131,7 @@ class Files:
 
 def _outside(path: str, where: str) -> InvalidInput:
     return InvalidInput(
-        f"{path} leads outside the repository", where=where, cure="keep what is built inside the repository"
+        f"{path} leads outside the repository", location=where, hint="keep what is built inside the repository"
     )
 
 

@@ -35,13 +35,13 @@ def _readable(text: str, key: str) -> str:
     if text.startswith("\t") and "\n" in text:
         raise InvalidInput(
             f"the value of {key} begins with a tab, which Kustomize cannot write as a block of lines",
-            cure="begin it with another line, or keep it in a Secret",
+            hint="begin it with another line, or keep it in a Secret",
         )
     found = re.search(_UNREADABLE, text)
     if found:
         raise InvalidInput(
             f"the value of {key} holds the control character U+{ord(found[0]):04X}",
-            cure="remove it, or keep the value in a Secret",
+            hint="remove it, or keep the value in a Secret",
         )
     return text
 
@@ -130,7 +130,7 @@ def _go_json(value: Any) -> bytes:
 def _object(kind: str, arguments: Mapping[str, Any]) -> Manifest:
     name = arguments.get("name")
     if not name:
-        raise InvalidInput(f"a {kind} generator has no name", cure="add a name")
+        raise InvalidInput(f"a {kind} generator has no name", hint="add a name")
     meta: dict[str, Any] = {"name": name}
     if arguments.get("namespace"):
         meta["namespace"] = arguments["namespace"]
@@ -154,7 +154,7 @@ def _data(arguments: Mapping[str, Any], read: Callable[[str], bytes]) -> list[tu
         if not key:  # Kustomize loses a value without a name
             continue
         if key in pairs:
-            raise InvalidInput(f"the generator {name} repeats the key {key!r}", cure="remove one of them")
+            raise InvalidInput(f"the generator {name} repeats the key {key!r}", hint="remove one of them")
         pairs[key] = content
     return sorted(pairs.items())
 
@@ -194,7 +194,7 @@ def _literal(literal: str, number: int) -> tuple[str, bytes]:
     key, equals, value = literal.partition("=")
     if not key or not equals:
         # Not quoted: it may be a secret.
-        raise InvalidInput(f"literal {number} is not of the form key=value", cure="write key=value")
+        raise InvalidInput(f"literal {number} is not of the form key=value", hint="write key=value")
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
     return key, value.encode()
@@ -206,7 +206,7 @@ def _file_source(source: str) -> tuple[str, str]:
         return source.rstrip("/").rpartition("/")[2], source
     if not key or not path or "=" in path:
         raise InvalidInput(
-            f"the file {source!r} is neither a path nor of the form key=path", cure="write path or key=path"
+            f"the file {source!r} is neither a path nor of the form key=path", hint="write path or key=path"
         )
     return key, path
 
@@ -217,7 +217,7 @@ def _env_lines(content: bytes, path: str) -> Iterator[tuple[str, bytes]]:
         try:
             text = line.removesuffix(b"\r").decode("utf-8").lstrip()
         except UnicodeDecodeError:
-            raise InvalidInput("the line is not UTF-8", where=f"{path}:{number}") from None
+            raise InvalidInput("the line is not UTF-8", location=f"{path}:{number}") from None
         if not text or text.startswith("#"):
             continue
         key, _, value = text.partition("=")

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.kustomize.build_metadata import ORIGIN, TRANSFORMATIONS
-from gitsync.render.resources.resource import Previous
+from gitsync.render.resources.resource import PreviousId
 from gitsync.render.yaml.scalar_types import text_of
 
 _INTERNAL: Final = "internal.config.kubernetes.io"
@@ -24,7 +24,7 @@ _NEEDS_HASH: Final = f"{_INTERNAL}/needsHashSuffix"
 _MAY_RENAME: Final = f"{_INTERNAL}/allowNameChange"
 _MAY_CHANGE_KIND: Final = f"{_INTERNAL}/allowKindChange"
 
-NOTES: Final = frozenset(
+INTERNAL: Final = frozenset(
     {
         *(*_OF_NAMES, _NEEDS_HASH, _MAY_RENAME, _MAY_CHANGE_KIND),
         *(
@@ -41,15 +41,15 @@ NOTES: Final = frozenset(
 """The annotations that are never part of the result."""
 
 
-class Past(NamedTuple):
+class NameHistory(NamedTuple):
     """What a resource was before."""
 
-    previous: tuple[Previous, ...] = ()
+    previous: tuple[PreviousId, ...] = ()
     prefixes: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
 
 
-def past(manifest: Manifest, file: str) -> Past:
+def name_history(manifest: Manifest, file: str) -> NameHistory:
     """Return what is noted of a resource's names; raise InvalidInput where the notes contradict each other."""
     notes = _notes(manifest)
     if _OF_NAMES.isdisjoint(notes):
@@ -58,14 +58,14 @@ def past(manifest: Manifest, file: str) -> Past:
     if all(rows) and len({len(row) for row in rows}) > 1:
         raise InvalidInput(
             f"the annotations {', '.join(_PREVIOUS)} do not list equally many",
-            where=file,
-            cure="remove them; Kustomize keeps notes in them while it builds",
+            location=file,
+            hint="remove them; Kustomize keeps notes in them while it builds",
         )
-    previous = tuple(Previous(*row) for row in zip(*rows, strict=False))  # one that is absent says nothing
-    return Past(previous, _texts(notes, _PREFIXES), _texts(notes, _SUFFIXES))
+    previous = tuple(PreviousId(*row) for row in zip(*rows, strict=False))  # one that is absent says nothing
+    return NameHistory(previous, _texts(notes, _PREFIXES), _texts(notes, _SUFFIXES))
 
 
-_NO_PAST: Final = Past()
+_NO_PAST: Final = NameHistory()
 
 
 def wants_hash(manifest: Manifest) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.keys import REGEX_SELECTS
-from gitsync.render.errors import refuse
+from gitsync.render.errors import raise_all
 from gitsync.render.patch.struct_schema import (
     ANY,
     FLAG,
@@ -226,17 +226,17 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
     """Return the checked kustomization; raise InvalidInput with ``file:line`` for what is wrong in it."""
     documents, duplicate = _documents(file, text)
     if not documents:
-        raise EmptyRender("the kustomization is empty", where=file, cure="name at least one resource")
+        raise EmptyRender("the kustomization is empty", location=file, hint="name at least one resource")
     if not isinstance(documents[0], dict):
-        raise InvalidInput("a kustomization must be a mapping", where=f"{file}:1")
+        raise InvalidInput("a kustomization must be a mapping", location=f"{file}:1")
     fields: dict[str, Any] = {}
     faults: list[InvalidInput] = []
     for key, value in with_old_flags(documents[0], text).items():
         try:
             fields |= conform({key: value}, _FILE)
         except Mismatch as error:
-            faults.append(InvalidInput(error.what, where=place(file, text, error.path), cure=error.cure))
-    refuse(faults)
+            faults.append(InvalidInput(error.message, location=place(file, text, error.path), hint=error.hint))
+    raise_all(faults)
     found = Kustomization(file, folder, fields, text, duplicate)
     _check(found)
     return found
@@ -248,7 +248,7 @@ def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
         return read_all(text, file), ""
     except InvalidInput as error:
         try:
-            return read_all(text, file, limits=_LENIENT), f"{error.where}: {error.what}; the last one counts"
+            return read_all(text, file, limits=_LENIENT), f"{error.location}: {error.message}; the last one counts"
         except InvalidInput:
             raise error from None
 
@@ -259,28 +259,28 @@ def _check(found: Kustomization) -> None:
     if kind not in _VERSIONS:
         raise InvalidInput(
             f"kind {kind!r} is neither Kustomization nor Component",
-            where=found.where("kind"),
-            cure="correct the kind",
+            location=found.where("kind"),
+            hint="correct the kind",
         )
     version = fields.setdefault("apiVersion", _VERSIONS[kind])
     if version != _VERSIONS[kind]:
         raise InvalidInput(
             f"apiVersion {version!r} is not known for kind {kind}",
-            where=found.where("apiVersion"),
-            cure=f"write {_VERSIONS[kind]}",
+            location=found.where("apiVersion"),
+            hint=f"write {_VERSIONS[kind]}",
         )
     if fields.keys() <= {"apiVersion", "kind"}:
-        raise EmptyRender("the kustomization is empty", where=found.file, cure="name at least one resource")
+        raise EmptyRender("the kustomization is empty", location=found.file, hint="name at least one resource")
     for field in sorted(REFUSED & fields.keys()):
         raise InvalidInput(
             f"{field} is not supported: helmCharts and the like run a program",
-            where=found.where(field),
-            cure="render the chart to a file and list it in resources",
+            location=found.where(field),
+            hint="render the chart to a file and list it in resources",
         )
     for index, option in enumerate(fields.get("buildMetadata") or ()):
         if option not in BUILD_METADATA:
             raise InvalidInput(
                 f"unknown option {option!r} in buildMetadata",
-                where=found.where("buildMetadata", index),
-                cure=f"known are {', '.join(BUILD_METADATA)}",
+                location=found.where("buildMetadata", index),
+                hint=f"known are {', '.join(BUILD_METADATA)}",
             )

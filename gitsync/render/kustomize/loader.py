@@ -9,11 +9,11 @@ from typing import Any, Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry
-from gitsync.render.errors import refuse
+from gitsync.render.errors import raise_all
 from gitsync.render.kustomize.files import Files, is_below, join
-from gitsync.render.kustomize.internal_annotations import past
+from gitsync.render.kustomize.internal_annotations import name_history
 from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
-from gitsync.render.resources.resource import Known, Origin, Resource
+from gitsync.render.resources.resource import Origin, Resource, ResourceVersion
 from gitsync.render.yaml.limits import Limits
 from gitsync.render.yaml.reader import read_all
 
@@ -44,8 +44,8 @@ class Loader:
         if len(found) > 1:
             raise InvalidInput(
                 f"the folder has {' and '.join(name for name, _ in found)}",
-                where=self.folder or ".",
-                cure="keep one of them",
+                location=self.folder or ".",
+                hint="keep one of them",
             )
         name, path = found[0]
         file = join(self.folder, name)
@@ -64,11 +64,11 @@ class Loader:
             raise _remote(path, where)
         if entry is None:
             raise InvalidInput(
-                f"{path} does not exist (looked for {real})", where=where, cure="correct the path or add it"
+                f"{path} does not exist (looked for {real})", location=where, hint="correct the path or add it"
             )
         if entry is Entry.SUBMODULE:
             raise InvalidInput(
-                f"{path} is a Git submodule, and submodules are not read", where=where, cure="copy what is needed"
+                f"{path} is a Git submodule, and submodules are not read", location=where, hint="copy what is needed"
             )
         return real, entry
 
@@ -79,12 +79,12 @@ class Loader:
     def own(self, real: str, entry: Entry, path: str, where: str) -> str:
         """Return a real path; refuse what is no file, or a file that this kustomization may not read."""
         if entry is not Entry.FILE:
-            raise InvalidInput(f"{path} is a folder, but a file is needed", where=where, cure="name a file in it")
+            raise InvalidInput(f"{path} is a folder, but a file is needed", location=where, hint="name a file in it")
         if self._is_restricted and not is_below(real, self.folder):
             raise InvalidInput(
                 f"{path}: the file {real} is not in or below the folder {self.folder or '.'}",
-                where=where,
-                cure="move the file, or make its folder a base with a kustomization of its own",
+                location=where,
+                hint="move the file, or make its folder a base with a kustomization of its own",
             )
         return real
 
@@ -96,14 +96,14 @@ class Loader:
         """Return the loader of another folder; refuse to enter one that is being built already."""
         real, entry = self.entry(path, where)
         if entry is not Entry.FOLDER:
-            raise InvalidInput(f"{path} is a file, but a folder is needed", where=where)
+            raise InvalidInput(f"{path} is a file, but a folder is needed", location=where)
         for visited in self.chain:
             if is_below(visited, real):
                 chain = " -> ".join(one or "." for one in (*self.chain, real))
                 raise InvalidInput(
                     f"cycle: {path} leads back to a folder that is being built ({chain})",
-                    where=where,
-                    cure="remove the reference",
+                    location=where,
+                    hint="remove the reference",
                 )
         return Loader(self.files, real, self.chain, is_restricted=self._is_restricted)
 
@@ -112,12 +112,15 @@ class Loader:
         if not self.files.is_cached:
             made = [Resource(manifest, Origin(path, index)) for index, manifest in self._objects(path)]
             for resource in made:
-                resource.previous, resource.prefixes, resource.suffixes = past(resource.manifest, path)
+                resource.previous, resource.prefixes, resource.suffixes = name_history(resource.manifest, path)
             return made
         known = self.files.parsed(
             path,
             f"objects {path}",
-            lambda: [(Known(one, *past(one, path)), Origin(path, index)) for index, one in self._objects(path)],
+            lambda: [
+                (ResourceVersion(one, *name_history(one, path)), Origin(path, index))
+                for index, one in self._objects(path)
+            ],
         )
         return [Resource(one.manifest, origin, one) for one, origin in known]
 
@@ -128,8 +131,8 @@ class Loader:
 def _remote(path: str, where: str) -> InvalidInput:
     return InvalidInput(
         f"{path} is remote, and remote content is not allowed",
-        where=where,
-        cure="copy it into the repository and name the copy",
+        location=where,
+        hint="copy it into the repository and name the copy",
     )
 
 
@@ -150,7 +153,7 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
         if fault:
             what, cure, inside = fault
             source = text if isinstance(text, bytes) else text.encode()
-            faults.append(InvalidInput(what, where=place(file, source, (*path, *inside), index), cure=cure))
+            faults.append(InvalidInput(what, location=place(file, source, (*path, *inside), index), hint=cure))
             continue
         if not _is_list(document):
             found.append((index, document))
@@ -159,10 +162,10 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
         if items is not None and not isinstance(items, list):
             raise InvalidInput(
                 f"items of a {document['kind']} must be a list",
-                where=place(file, text if isinstance(text, bytes) else text.encode(), (*path, "items"), index),
+                location=place(file, text if isinstance(text, bytes) else text.encode(), (*path, "items"), index),
             )
         waiting += [(index, (*path, "items", position), item) for position, item in enumerate(items or ()) if item]
-    refuse(faults)
+    raise_all(faults)
     return found
 
 

@@ -20,11 +20,11 @@ def in_order(
     order = "legacy" if options is None else options.get("order") or ""
     legacy = (options or {}).get("legacySortOptions")
     if order not in ("legacy", "fifo"):
-        raise InvalidInput(f"sortOptions.order {order!r} is not known", where=where, cure="write fifo or legacy")
+        raise InvalidInput(f"sortOptions.order {order!r} is not known", location=where, hint="write fifo or legacy")
     if order == "fifo":
         if legacy is not None:
             raise InvalidInput(
-                "legacySortOptions is set, but the order is fifo", where=where, cure="write order: legacy"
+                "legacySortOptions is set, but the order is fifo", location=where, hint="write order: legacy"
             )
         return list(resources)
     ranks = KIND_ORDER

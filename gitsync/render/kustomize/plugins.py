@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.build_cache import Steps
+from gitsync.render.build_cache import CachedSteps
 from gitsync.render.kustomize import generators, replacements, transformers
 from gitsync.render.kustomize.config import spec_from
 from gitsync.render.kustomize.kustomization import (
@@ -31,27 +31,27 @@ from gitsync.render.patch.patches import Patcher, read_patch
 from gitsync.render.patch.struct_schema import FLAG, NUMBER, TEXT, TEXT_MAP, TEXTS, ListOf, Shape, Struct, conform
 from gitsync.render.resources.field_path import slots
 from gitsync.render.resources.field_spec import FieldSpec, split_path
-from gitsync.render.resources.name_index import Names
+from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Resource
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import text_of
 from gitsync.render.yaml.scalars import resolve
-from gitsync.render.yaml.yaml11 import read_flagged
+from gitsync.render.yaml.yaml11 import read_yaml11
 
 _FUNCTION: Final = ("config.kubernetes.io/function", "config.k8s.io/function")
 _SPECS: Final[dict[str, Shape]] = {"fieldSpecs": ListOf(FIELD_SPEC)}
 
 
-class Scene(NamedTuple):
+class PluginContext(NamedTuple):
     """What a transformer works on."""
 
     resources: list[Resource]
     scopes: Scopes
     schema: Schema
     loader: Loader
-    steps: Steps
+    steps: CachedSteps
     where: str
 
     def read(self, path: str) -> bytes:
@@ -63,20 +63,20 @@ def _field_specs(config: Mapping[str, Any]) -> tuple[FieldSpec, ...]:
     return tuple(spec_from(one) for one in config.get("fieldSpecs") or ())
 
 
-def _annotations(config: Mapping[str, Any], scene: Scene) -> None:
+def _annotations(config: Mapping[str, Any], scene: PluginContext) -> None:
     transformers.set_entries(scene.resources, config.get("annotations") or {}, _field_specs(config))
 
 
-def _labels(config: Mapping[str, Any], scene: Scene) -> None:
+def _labels(config: Mapping[str, Any], scene: PluginContext) -> None:
     transformers.set_entries(scene.resources, config.get("labels") or {}, _field_specs(config))
 
 
-def _namespace(config: Mapping[str, Any], scene: Scene) -> None:
+def _namespace(config: Mapping[str, Any], scene: PluginContext) -> None:
     namespace = (config.get("metadata") or {}).get("namespace")
     subjects = config.get("setRoleBindingSubjects") or "defaultOnly"
     if subjects not in ("defaultOnly", "allServiceAccounts", "none"):
         raise InvalidInput(
-            f"setRoleBindingSubjects {subjects!r} is not known", cure="use defaultOnly, allServiceAccounts or none"
+            f"setRoleBindingSubjects {subjects!r} is not known", hint="use defaultOnly, allServiceAccounts or none"
         )
     if namespace:
         transformers.set_namespace(
@@ -90,10 +90,10 @@ def _namespace(config: Mapping[str, Any], scene: Scene) -> None:
         transformers.refuse_twins(scene.resources, namespace, scene.scopes)
 
 
-def _affix(member: str) -> Callable[[Mapping[str, Any], Scene], None]:
-    def transform(config: Mapping[str, Any], scene: Scene) -> None:
+def _affix(member: str) -> Callable[[Mapping[str, Any], PluginContext], None]:
+    def transform(config: Mapping[str, Any], scene: PluginContext) -> None:
         if config.get("fieldSpecs") is None:
-            raise InvalidInput("fieldSpecs is missing", cure="add - path: metadata/name")
+            raise InvalidInput("fieldSpecs is missing", hint="add - path: metadata/name")
         affix = config.get(member)
         if affix:
             transformers.add_affix(
@@ -103,12 +103,12 @@ def _affix(member: str) -> Callable[[Mapping[str, Any], Scene], None]:
     return transform
 
 
-def _affixes(config: Mapping[str, Any], scene: Scene) -> None:
+def _affixes(config: Mapping[str, Any], scene: PluginContext) -> None:
     for member in ("prefix", "suffix"):
         _affix(member)(config, scene)
 
 
-def _replicas(config: Mapping[str, Any], scene: Scene) -> None:
+def _replicas(config: Mapping[str, Any], scene: PluginContext) -> None:
     replica = config.get("replica") or {}
     transformers.set_replicas(
         scene.resources,
@@ -120,43 +120,43 @@ def _replicas(config: Mapping[str, Any], scene: Scene) -> None:
     )
 
 
-def _images(config: Mapping[str, Any], scene: Scene) -> None:
+def _images(config: Mapping[str, Any], scene: PluginContext) -> None:
     transformers.set_images(scene.resources, [(config.get("imageTag") or {}, _field_specs(config))])
 
 
-def _patch(config: Mapping[str, Any], scene: Scene) -> None:
+def _patch(config: Mapping[str, Any], scene: PluginContext) -> None:
     _apply_patches([config], scene)
 
 
-def _json_patch(config: Mapping[str, Any], scene: Scene) -> None:
+def _json_patch(config: Mapping[str, Any], scene: PluginContext) -> None:
     if not (config.get("target") or {}).get("name"):
-        raise InvalidInput("the target has no name", cure="name the target")
+        raise InvalidInput("the target has no name", hint="name the target")
     _apply_patches([{"path": config.get("path"), "patch": config.get("jsonOp"), "target": config["target"]}], scene)
 
 
-def _merge_patches(config: Mapping[str, Any], scene: Scene) -> None:
+def _merge_patches(config: Mapping[str, Any], scene: PluginContext) -> None:
     entries = [{"patch" if "\n" in path else "path": path} for path in config.get("paths") or ()]
     if config.get("patches"):
         entries.append({"patch": config["patches"]})
     if not entries:
-        raise InvalidInput("neither paths nor patches are set", cure="add one of them")
+        raise InvalidInput("neither paths nor patches are set", hint="add one of them")
     _apply_patches(entries, scene, is_legacy=True)
 
 
-def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: Scene, *, is_legacy: bool = False) -> None:
+def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: PluginContext, *, is_legacy: bool = False) -> None:
     patcher = Patcher(scene.resources, scene.scopes, scene.schema, scene.steps)
     for entry in entries:
         path, inline = entry.get("path"), (entry.get("patch") or "").strip()
         if bool(path) is bool(inline):
             what = "path and patch are both set" if path else "neither path nor patch is set"
-            raise InvalidInput(what, cure="set one of them")
+            raise InvalidInput(what, hint="set one of them")
         text: bytes | str = scene.read(path) if path else inline
         patch = read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy)
         patcher.apply(patch, scene.resources)
 
 
-def _replacements(config: Mapping[str, Any], scene: Scene) -> None:
-    names = Names(scene.scopes)
+def _replacements(config: Mapping[str, Any], scene: PluginContext) -> None:
+    names = NameIndex(scene.scopes)
     for item in config.get("replacements") or ():
         for one in read_replacement(item, scene.read, scene.where):
             replacements.replace(scene.resources, one, scene.scopes, scene.steps, names)
@@ -168,11 +168,11 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
     if not path:
         return [item]
     if item.get("source") is not None or item.get("targets"):
-        raise InvalidInput("a replacement has a path and a source", where=where, cure="keep one of them")
+        raise InvalidInput("a replacement has a path and a source", location=where, hint="keep one of them")
     found: list[Mapping[str, Any]] = []
-    documents = read_flagged(read(path), path)
+    documents = read_yaml11(read(path), path)
     if not documents:
-        raise InvalidInput("the file holds no replacement", where=path, cure="add a source and targets")
+        raise InvalidInput("the file holds no replacement", location=path, hint="add a source and targets")
     for document in documents:
         shape = ListOf(REPLACEMENT) if isinstance(document, list) else REPLACEMENT
         checked = conform(document, shape, is_open=True)
@@ -183,7 +183,7 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
 _TARGET: Final = Struct({"selector": SELECTOR, "fieldPath": TEXT, "filePathPosition": NUMBER}, is_open=True)
 
 
-def _add_value(config: Mapping[str, Any], scene: Scene) -> None:
+def _add_value(config: Mapping[str, Any], scene: PluginContext) -> None:
     value = (config.get("value") or "").strip() or posixpath.basename(scene.loader.folder)
     targets = list(config.get("targets") or ())
     if config.get("targetFilePath"):
@@ -191,11 +191,11 @@ def _add_value(config: Mapping[str, Any], scene: Scene) -> None:
             shape = Struct({"targets": ListOf(_TARGET)}, is_open=True)
             targets += conform(document, shape).get("targets") or ()
     if not targets:
-        raise InvalidInput("there is no target", cure="add targets")
+        raise InvalidInput("there is no target", hint="add targets")
     for target in targets:
         selector, path = target.get("selector"), target.get("fieldPath")
         if not path:
-            raise InvalidInput("a target has no fieldPath", cure="add one")
+            raise InvalidInput("a target has no fieldPath", hint="add one")
         chosen = scene.resources if selector is None else select(scene.resources, selector, scene.scopes)
         for resource in chosen:
             if path == "metadata/namespace":
@@ -204,7 +204,7 @@ def _add_value(config: Mapping[str, Any], scene: Scene) -> None:
                 for slot in slots(resource.editable, split_path(path), str):
                     present = slot.holder[slot.key]
                     if isinstance(present, dict | list):
-                        raise InvalidInput(f"{path} is not a plain value", cure="correct fieldPath")
+                        raise InvalidInput(f"{path} is not a plain value", hint="correct fieldPath")
                     text = _in_path(text_of(present), value, target.get("filePathPosition") or 0)
                     slot.holder[slot.key] = resolve(text) if slot.is_new else text
                 resource.check_names()
@@ -219,13 +219,13 @@ def _in_path(path: str, value: str, position: int) -> str:
     return ("/" if path.startswith("/") else "") + "/".join(parts)
 
 
-def _add_hashes(config: Mapping[str, Any], scene: Scene) -> None:
+def _add_hashes(config: Mapping[str, Any], scene: PluginContext) -> None:
     transformers.add_hashes(scene.resources, scene.scopes, scene.steps)
 
 
 class _Transformer(NamedTuple):
     shape: dict[str, Shape]
-    act: Callable[[Mapping[str, Any], Scene], None]
+    act: Callable[[Mapping[str, Any], PluginContext], None]
 
 
 _TRANSFORMERS: Final[dict[str, _Transformer]] = {
@@ -261,22 +261,24 @@ KINDS: Final = _GENERATORS | _TRANSFORMERS.keys()
 """Every built-in kind."""
 
 
-def transform(plugin: Resource, scene: Scene) -> None:
+def transform(plugin: Resource, scene: PluginContext) -> None:
     """Run the transformer that a resource configures; raise InvalidInput where it is not a built-in one."""
     kind = _builtin_kind(plugin, scene.where)
     row = _TRANSFORMERS.get(kind)
     if row is None:
         raise InvalidInput(
-            f"{kind} is not a built-in transformer", where=scene.where, cure=f"use {', '.join(_TRANSFORMERS)}"
+            f"{kind} is not a built-in transformer", location=scene.where, hint=f"use {', '.join(_TRANSFORMERS)}"
         )
     try:
         row.act(conform(plugin.manifest, Struct(row.shape, is_open=True)), scene)
     except InvalidInput as error:
-        where = scene.where if not error.where or error.where == scene.where else f"{scene.where}: {error.where}"
-        raise InvalidInput(f"{kind}: {error.what}", where=where, subject=error.subject, cure=error.cure) from None
+        where = (
+            scene.where if not error.location or error.location == scene.where else f"{scene.where}: {error.location}"
+        )
+        raise InvalidInput(f"{kind}: {error.message}", location=where, object=error.object, hint=error.hint) from None
 
 
-def generate(plugin: Resource, scene: Scene) -> Resource:
+def generate(plugin: Resource, scene: PluginContext) -> Resource:
     """Return what the generator that a resource configures makes."""
     kind = _builtin_kind(plugin, scene.where)
     try:
@@ -284,7 +286,7 @@ def generate(plugin: Resource, scene: Scene) -> Resource:
             return Resource(_iam_policy(plugin.manifest), plugin.origin)
         shapes = {"ConfigMapGenerator": CONFIG_MAP, "SecretGenerator": SECRET}
         if kind not in shapes:
-            raise InvalidInput(f"{kind} is not a built-in generator", cure="use ConfigMapGenerator or SecretGenerator")
+            raise InvalidInput(f"{kind} is not a built-in generator", hint="use ConfigMapGenerator or SecretGenerator")
         arguments = conform(plugin.manifest, Struct(shapes[kind].members, is_open=True))
         arguments = {
             **arguments,
@@ -301,7 +303,7 @@ def generate(plugin: Resource, scene: Scene) -> Resource:
         )
     except InvalidInput as error:
         raise InvalidInput(
-            f"{kind}: {error.what}", where=error.where or scene.where, subject=error.subject, cure=error.cure
+            f"{kind}: {error.message}", location=error.location or scene.where, object=error.object, hint=error.hint
         ) from None
 
 
@@ -310,14 +312,14 @@ def _builtin_kind(plugin: Resource, where: str) -> str:
     if any(name in annotations for name in _FUNCTION):
         raise InvalidInput(
             f"{plugin.gvk.kind} {plugin.name} runs a function, and running programs is not supported",
-            where=where,
-            cure="use a built-in transformer, or commit what the function makes",
+            location=where,
+            hint="use a built-in transformer, or commit what the function makes",
         )
     if text_of(plugin.manifest.get("apiVersion")) != "builtin":
         raise InvalidInput(
             f"{plugin.gvk.kind} {plugin.name} is an external plugin, and running programs is not supported",
-            where=where,
-            cure="use a built-in one (apiVersion: builtin), or commit what the plugin makes",
+            location=where,
+            hint="use a built-in one (apiVersion: builtin), or commit what the plugin makes",
         )
     return plugin.gvk.kind
 
@@ -331,7 +333,7 @@ def _iam_policy(manifest: Manifest) -> Manifest:
         manifest, Struct({"cloud": TEXT, "kubernetesService": _NAMED, "serviceAccount": _NAMED}, is_open=True)
     )
     if config.get("cloud") != "gke":
-        raise InvalidInput(f"the cloud {config.get('cloud')!r} is not known", cure="use gke")
+        raise InvalidInput(f"the cloud {config.get('cloud')!r} is not known", hint="use gke")
     service, account = config.get("kubernetesService") or {}, config.get("serviceAccount") or {}
     email = f"{account.get('name', '')}@{account.get('projectId', '')}.iam.gserviceaccount.com"
     meta: dict[str, Any] = {"annotations": {"iam.gke.io/gcp-service-account": email}, "name": service.get("name", "")}

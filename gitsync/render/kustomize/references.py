@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
-from gitsync.render.build_cache import Steps
+from gitsync.render.build_cache import CachedSteps
 from gitsync.render.resources.field_spec import FieldSpec, NameReference, split_path, visit
-from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Id, Known, Resource
+from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Id, Resource, ResourceVersion
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.scalar_types import text_of
 
@@ -23,7 +23,7 @@ _ROLE_REF: Final = "roleRef/name"
 
 
 def fix_references(
-    resources: Sequence[Resource], references: Sequence[NameReference], scopes: Scopes, steps: Steps
+    resources: Sequence[Resource], references: Sequence[NameReference], scopes: Scopes, steps: CachedSteps
 ) -> None:
     """
     Give each field that names an object the object's present name, and namespace where it holds one.
@@ -60,9 +60,9 @@ def fix_references(
         if fixed is None or not all(index.faces(name) == faces for name, faces in fixed.asked):
             referrer = _Referrer(resource, index)
             referrer.fix(by_gvk[original])
-            fixed = _Fixed(tuple((name, index.faces(name)) for name in referrer.asked), resource.freeze())
+            fixed = _Fixed(tuple((name, index.faces(name)) for name in referrer.asked), resource.snapshot())
         else:
-            resource.become(fixed.known)
+            resource.restore(fixed.known)
         now[known] = fixed
 
 
@@ -77,7 +77,7 @@ class _Ways:
         self._scopes = scopes
         self._by_gvk: dict[Gvk, _Way] = {}
 
-    def check(self, resources: Sequence[Resource], steps: Steps) -> None:
+    def check(self, resources: Sequence[Resource], steps: CachedSteps) -> None:
         """Raise InvalidInput where a plain value stands in a way."""
         steps.run(("ways", self._references), resources, self._check_all)
 
@@ -90,9 +90,9 @@ class _Ways:
             if blocked:
                 raise InvalidInput(
                     f"{blocked} is a plain value, but must be a mapping or a list, for fields in it name other objects",
-                    where=resource.origin.file,
-                    subject=f"{resource.gvk.kind} {resource.name}",
-                    cure="correct the field",
+                    location=resource.origin.file,
+                    object=f"{resource.gvk.kind} {resource.name}",
+                    hint="correct the field",
                 )
 
     def _of_kind(self, gvk: Gvk) -> _Way:
@@ -147,7 +147,7 @@ class _Fixed(NamedTuple):
     """What a resource became, and whom it found behind the names it looked up."""
 
     asked: tuple[tuple[str, tuple[_Face, ...]], ...]
-    known: Known
+    known: ResourceVersion
 
 
 class _Index:
@@ -268,9 +268,9 @@ class _Referrer:
         if "name" not in holder:
             raise InvalidInput(
                 f"{spec.path} has no name, so it cannot refer to a {target.kind}",
-                where=self._resource.origin.file,
-                subject=str(self._id),
-                cure="add a name, or correct the nameReference configuration",
+                location=self._resource.origin.file,
+                object=str(self._id),
+                hint="add a name, or correct the nameReference configuration",
             )
         candidates = self._candidates(text_of(holder["name"]))
         if "namespace" in holder:
@@ -313,9 +313,9 @@ class _Referrer:
         if len({(one.name, one.namespace if with_namespace else "") for one in found}) > 1:
             raise InvalidInput(
                 f"{spec.path} could refer to any of {', '.join(str(self._index.face(one).id) for one in found)}",
-                where=self._resource.origin.file,
-                subject=str(self._id),
-                cure="give them different names, or name the namespace",
+                location=self._resource.origin.file,
+                object=str(self._id),
+                hint="give them different names, or name the namespace",
             )
         return found[0] if found else None
 

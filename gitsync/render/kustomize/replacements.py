@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.build_cache import Steps, told
+from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.resources.field_path import Slot, lookup, slots, split
-from gitsync.render.resources.name_index import Names
+from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Resource, copy_value, refuse_large
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import check_labels, has_labels, is_selected, matches_id
@@ -25,8 +25,8 @@ def replace(
     resources: Sequence[Resource],
     replacement: Mapping[str, Any],
     scopes: Scopes,
-    steps: Steps,
-    names: Names,
+    steps: CachedSteps,
+    names: NameIndex,
     *,
     by_regex: bool = False,
 ) -> None:
@@ -37,15 +37,15 @@ def replace(
     """
     source, targets = replacement.get("source"), replacement.get("targets")
     if source is None or targets is None:
-        raise InvalidInput("a replacement needs a source and targets", cure="add what is missing")
+        raise InvalidInput("a replacement needs a source and targets", hint="add what is missing")
     value = _source_value(names.among(resources, source), source, scopes)
     for target in targets:
         if target.get("select") is None:
-            raise InvalidInput("a target of a replacement has no select", cure="say which resources it means")
+            raise InvalidInput("a target of a replacement has no select", hint="say which resources it means")
         check_labels(target["select"])
         among = resources if by_regex else names.among(resources, target["select"])
         act = partial(_put_all, value=value, target=target, scopes=scopes, by_regex=by_regex)
-        steps.run(("replacement", told(value), told(target), by_regex), among, act)
+        steps.run(("replacement", hashable(value), hashable(target), by_regex), among, act)
         if any(_may_rename(split(path)) for path in target.get("fieldPaths") or (_NAME,)):
             names.forget()
 
@@ -68,16 +68,16 @@ def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scop
     if len(found) != 1:
         wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
         what = f"{len(found)} resources match" if found else "no resource matches"
-        raise InvalidInput(f"{what} the source of a replacement ({wanted})", cure="name exactly one")
+        raise InvalidInput(f"{what} the source of a replacement ({wanted})", hint="name exactly one")
     path = source.get("fieldPath") or _NAME
     subject = f"{found[0].gvk.kind} {found[0].name}"
     try:
         value = lookup(found[0].manifest, split(path))
     except InvalidInput as error:
-        raise InvalidInput(f"the source field {path}: {error.what}", subject=subject, cure=error.cure) from None
+        raise InvalidInput(f"the source field {path}: {error.message}", object=subject, hint=error.hint) from None
     if value is None or value == {} or value == []:
         raise InvalidInput(
-            f"the source field {path} of a replacement is missing", subject=subject, cure="correct fieldPath"
+            f"the source field {path} of a replacement is missing", object=subject, hint="correct fieldPath"
         )
     refuse_large(value)
     return _part(value, source.get("options") or {})
@@ -94,14 +94,14 @@ def _part(value: Any, options: Mapping[str, Any]) -> Any:
     index = options.get("index") or 0
     if not 0 <= index < len(parts):
         raise InvalidInput(
-            f"options.index {index} is outside the {len(parts)} parts of {text_of(value)}", cure="correct index"
+            f"options.index {index} is outside the {len(parts)} parts of {text_of(value)}", hint="correct index"
         )
     return parts[index]
 
 
 def _not_plain() -> InvalidInput:
     return InvalidInput(
-        "the delimiter option works on plain values only", cure="remove the option or choose a plain field"
+        "the delimiter option works on plain values only", hint="remove the option or choose a plain field"
     )
 
 
@@ -134,11 +134,11 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
         if not is_collection and _put_inside(manifest, split(path), text_of(value)):
             return
         raise InvalidInput(
-            f"{failed}: {error.what}", where=resource.origin.file, subject=subject, cure=error.cure
+            f"{failed}: {error.message}", location=resource.origin.file, object=subject, hint=error.hint
         ) from None
     if not found:
         raise InvalidInput(
-            failed, where=resource.origin.file, subject=subject, cure="correct fieldPaths, or set options.create"
+            failed, location=resource.origin.file, object=subject, hint="correct fieldPaths, or set options.create"
         )
     for slot in found:
         slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
@@ -186,8 +186,8 @@ def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, 
     if type(typed) is not type(present) and not (isinstance(typed, int) and isinstance(present, float)):
         raise InvalidInput(
             f"the field {path} holds {text_of(present) or 'null'}, which cannot become {text!r}",
-            subject=subject,
-            cure="quote the value in the target, so that it is a text",
+            object=subject,
+            hint="quote the value in the target, so that it is a text",
         )
     return typed
 

@@ -7,17 +7,17 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.render.build_cache import Act, told
+from gitsync.render.build_cache import Act, hashable
 from gitsync.render.kustomize import plugins, replacements, transformers
-from gitsync.render.kustomize.build_context import Session
+from gitsync.render.kustomize.build_context import BuildContext
 from gitsync.render.kustomize.config import TransformerConfig, spec_from
 from gitsync.render.kustomize.files import join
 from gitsync.render.kustomize.kustomization import Kustomization
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.patches import Patch, Patcher, read_patch
-from gitsync.render.provenance.recorder import Told
+from gitsync.render.provenance.recorder import StepSource
 from gitsync.render.resources.field_spec import FieldSpec, merge_specs
-from gitsync.render.resources.name_index import Names
+from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Gvk, Resource
 
 METADATA_LABELS: Final = FieldSpec(Gvk("", "", ""), "metadata/labels", create=True)
@@ -40,7 +40,7 @@ class Stage(NamedTuple):
     """How often ``buildMetadata`` names it."""
     apart: str = ""
     """Where set, a memo keeps it apart from what is not so named: it changes often, and then concerns few resources."""
-    told: Told | None = None
+    told: StepSource | None = None
     """What says field by field what is set, where something does."""
 
 
@@ -53,14 +53,14 @@ class Stages:
         loader: Loader,
         resources: list[Resource],
         config: TransformerConfig,
-        session: Session,
+        session: BuildContext,
     ) -> None:
         self._file = file
         self._loader = loader
         self._resources = resources
         self._config = config
         self._session = session
-        self._by_name = Names(session.scopes)
+        self._by_name = NameIndex(session.scopes)
         self._patcher = Patcher(resources, session.scopes, session.schema, session.steps)
 
     def all(self) -> list[Stage]:
@@ -94,8 +94,8 @@ class Stages:
         if bool(path) is bool(inline):
             raise InvalidInput(
                 "the patch has path and patch" if path else "the patch has neither path nor patch",
-                where=where,
-                cure="keep one of them" if path else "add one of them",
+                location=where,
+                hint="keep one of them" if path else "add one of them",
             )
         text, name = self._read(path, where) if path else (inline, where)
         return read_patch(text, name, item, where)
@@ -115,7 +115,7 @@ class Stages:
             namespace = fields["namespace"]
             act = partial(transformers.set_namespace, namespace=namespace, specs=config.namespace, scopes=scopes)
             check = partial(transformers.refuse_twins, self._resources, namespace, scopes)
-            key = ("namespace", told(namespace), config.namespace)
+            key = ("namespace", hashable(namespace), config.namespace)
             yield Stage("NamespaceTransformer", self._file.where("namespace"), act, key, check)
         for field, kind, specs in (
             ("namePrefix", "PrefixTransformer", config.name_prefix),
@@ -126,7 +126,7 @@ class Stages:
                 act = partial(
                     transformers.add_affix, affix=fields[field], specs=specs, scopes=scopes, is_prefix=is_prefix
                 )
-                yield Stage(kind, self._file.where(field), act, (field, told(fields[field]), specs))
+                yield Stage(kind, self._file.where(field), act, (field, hashable(fields[field]), specs))
 
     def _labels(self) -> Iterator[Stage]:
         rows = self._file.rows("labels")
@@ -148,7 +148,7 @@ class Stages:
     @staticmethod
     def _entries(kind: str, where: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...]) -> Stage:
         act = partial(transformers.set_entries, entries=entries, specs=specs)
-        return Stage(kind, where, act, ("entries", told(entries), specs))
+        return Stage(kind, where, act, ("entries", hashable(entries), specs))
 
     def _replicas(self) -> Iterator[Stage]:
         for index, replica in self._file.rows("replicas"):
@@ -169,7 +169,7 @@ class Stages:
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
         if images:
             act = partial(transformers.set_images, images=images)
-            key = ("images", told([image for image, _ in images]), self._config.images)
+            key = ("images", hashable([image for image, _ in images]), self._config.images)
             where = self._file.where("images")
             yield Stage("ImageTagTransformer", where, act, key, times=len(images), apart="images")
 

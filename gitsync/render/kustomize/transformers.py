@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.build_cache import Steps, told
+from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.kustomize.generators import name_hash
 from gitsync.render.kustomize.internal_annotations import wants_hash
 from gitsync.render.resources.field_spec import FieldSpec, visit
@@ -57,9 +57,9 @@ def refuse_twins(resources: Sequence[Resource], namespace: str, scopes: Scopes) 
         if other is not resource:
             raise InvalidInput(
                 f"the namespace {namespace} would hold it twice",
-                where=resource.origin.file,
-                subject=str(one),
-                cure=f"rename one of them; the other is in {other.origin.file}",
+                location=resource.origin.file,
+                object=str(one),
+                hint=f"rename one of them; the other is in {other.origin.file}",
             )
 
 
@@ -81,9 +81,9 @@ def put_namespace(
         if isinstance(value, dict | list):
             raise InvalidInput(
                 f"the namespace cannot be written to {key}, which is not a plain value",
-                where=resource.origin.file,
-                subject=str(scopes.id_of(resource)),
-                cure="correct the field spec of the namespace transformer",
+                location=resource.origin.file,
+                object=str(scopes.id_of(resource)),
+                hint="correct the field spec of the namespace transformer",
             )
         if not only_unset or not text_of(value):
             holder[key] = namespace
@@ -148,7 +148,7 @@ def _affix(affix: str, is_prefix: bool) -> Callable[[Any, Any], None]:
 
 def _refuse_collection(holder: Any, key: Any) -> None:
     if isinstance(holder[key], dict | list):
-        raise InvalidInput(f"{key} is not a plain value", cure="correct the field, or the path that leads to it")
+        raise InvalidInput(f"{key} is not a plain value", hint="correct the field, or the path that leads to it")
 
 
 def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs: Sequence[FieldSpec]) -> None:
@@ -157,12 +157,12 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
 
     def put(holder: Any, key: Any) -> None:
         if holder[key] is not None and not isinstance(holder[key], dict):
-            raise InvalidInput(f"{key} must be a mapping, so nothing can be added to it", cure="correct the field")
+            raise InvalidInput(f"{key} must be a mapping, so nothing can be added to it", hint="correct the field")
         if holder[key] is not None:
             for name in unusual.keys() - holder[key].keys():
                 raise InvalidInput(
                     f"{name!r} cannot become a key of {key}: without quotes YAML reads it as {unusual[name]!r}",
-                    cure="choose a key that is a text in any case",
+                    hint="choose a key that is a text in any case",
                 )
             holder[key].update(entries)
 
@@ -184,13 +184,13 @@ def _placed(resource: Resource) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        if error.where:
+        if error.location:
             raise
-        subject = error.subject or f"{resource.gvk.kind} {resource.name}"
-        raise InvalidInput(error.what, where=resource.origin.file, subject=subject, cure=error.cure) from None
+        subject = error.object or f"{resource.gvk.kind} {resource.name}"
+        raise InvalidInput(error.message, location=resource.origin.file, object=subject, hint=error.hint) from None
 
 
-def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: Steps) -> None:
+def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: CachedSteps) -> None:
     """Give generated resources the names that stand for their content."""
 
     def add(generated: Iterable[Resource]) -> None:
@@ -202,7 +202,7 @@ def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: Steps) -> N
 
 
 def set_replicas(
-    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes, steps: Steps
+    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes, steps: CachedSteps
 ) -> None:
     """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
 
@@ -222,11 +222,11 @@ def set_replicas(
                         visit(resource.editable, spec, put, int)
 
     found = [resource for resource in resources if fitting(resource)]
-    steps.run(("replicas", told([name, count]), tuple(specs)), found, put_all)
+    steps.run(("replicas", hashable([name, count]), tuple(specs)), found, put_all)
     if not found:
         kinds = ", ".join(spec.gvk.kind or "any kind" for spec in specs)
         raise InvalidInput(
-            f"no resource with the name {name} has replicas (looked for {kinds})", cure="correct the name"
+            f"no resource with the name {name} has replicas (looked for {kinds})", hint="correct the name"
         )
 
 

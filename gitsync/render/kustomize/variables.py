@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
-from gitsync.render.build_cache import Steps, told
+from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.resources.field_path import lookup, split
 from gitsync.render.resources.field_spec import FieldSpec, visit
 from gitsync.render.resources.resource import NOT_NAMESPACED, Gvk, Resource
@@ -54,8 +54,8 @@ def add_variables(
         if len(matching) > 1:
             raise InvalidInput(
                 f"the var {variable.name} could read any of {len(matching)} objects",
-                where=variable.where,
-                cure="name the object's namespace in objref",
+                location=variable.where,
+                hint="name the object's namespace in objref",
             )
         for resource in matching:
             resource.variables += (variable.name,)
@@ -68,8 +68,8 @@ def join_variables(known: dict[str, Variable], incoming: Iterable[Variable]) -> 
         if variable.name in known:
             raise InvalidInput(
                 f"the var {variable.name} is declared twice",
-                where=variable.where,
-                cure=f"rename it; the other is at {known[variable.name].where}",
+                location=variable.where,
+                hint=f"rename it; the other is at {known[variable.name].where}",
             )
         known[variable.name] = variable
 
@@ -90,7 +90,7 @@ def _is_meant(variable: Variable, resource: Resource, scopes: Scopes) -> bool:
 
 
 def resolve_variables(
-    resources: Sequence[Resource], variables: Mapping[str, Variable], specs: Sequence[FieldSpec], steps: Steps
+    resources: Sequence[Resource], variables: Mapping[str, Variable], specs: Sequence[FieldSpec], steps: CachedSteps
 ) -> tuple[str, ...]:
     """
     Replace the variables in the fields of the specs; return a warning for those that nothing uses.
@@ -100,14 +100,14 @@ def resolve_variables(
     if not variables:
         return ()
     values = {name: _value(variable, resources) for name, variable in variables.items()}
-    last, now = steps.tables(("vars", told(values), tuple(specs)))
+    last, now = steps.tables(("vars", hashable(values), tuple(specs)))
     used: set[str] = set()
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
     for resource in resources:
         gvk, known = resource.gvk, resource.known
         if known is not None and known in last:
             uses, made = last[known]
-            resource.become(made)
+            resource.restore(made)
         else:
             uses = set()
             if gvk not in by_gvk:
@@ -115,7 +115,7 @@ def resolve_variables(
             for spec in by_gvk[gvk]:
                 visit(resource.editable, FieldSpec(spec.gvk, spec.path), _expander(values, uses))
         if known is not None:
-            now[known] = uses, resource.freeze()
+            now[known] = uses, resource.snapshot()
         used |= uses
     return tuple(f"{variables[name].where}: the var {name} is never used" for name in variables if name not in used)
 
@@ -127,15 +127,15 @@ def _value(variable: Variable, resources: Iterable[Resource]) -> Any:
             if value is _MISSING:
                 raise InvalidInput(
                     f"the var {variable.name} reads the field {variable.field}, which the object does not have",
-                    where=variable.where,
-                    subject=f"{resource.gvk.kind} {resource.name}",
-                    cure="correct the fieldref",
+                    location=variable.where,
+                    object=f"{resource.gvk.kind} {resource.name}",
+                    hint="correct the fieldref",
                 )
             return "null" if value is None else value
     raise InvalidInput(
         f"the var {variable.name} reads {variable.gvk.kind} {variable.object_name}, which does not exist",
-        where=variable.where,
-        cure="correct the objref",
+        location=variable.where,
+        hint="correct the objref",
     )
 
 

@@ -37,8 +37,8 @@ def read_operations(text: bytes | str, document: Any, file: str) -> list[dict[st
         line = getattr(error, "lineno", 1)
         raise InvalidInput(
             f"a patch that begins with [ must be JSON, and this is not ({error})",
-            cure="put names and texts in double quotes, or write a YAML list with - before each operation",
-            where=f"{file}:{line}" if isinstance(text, bytes) else file,
+            hint="put names and texts in double quotes, or write a YAML list with - before each operation",
+            location=f"{file}:{line}" if isinstance(text, bytes) else file,
         ) from None
     return operations
 
@@ -80,7 +80,7 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
         name, path = operation.get("op"), operation.get("path")
         if "" in (path, operation.get("from")):
             raise InvalidInput(
-                f"operation {number} of the JSON patch ({name}) means the whole object", cure="name a field in its path"
+                f"operation {number} of the JSON patch ({name}) means the whole object", hint="name a field in its path"
             )
         if name == "copy":
             refuse_large(manifest)
@@ -97,7 +97,7 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
                 why = "the object has no such place"
             raise InvalidInput(
                 f"operation {number} of the JSON patch ({name} {path}) failed: {why}",
-                cure="correct the path or the object",
+                hint="correct the path or the object",
             ) from None
     return {key: _read_again(value) for key, value in manifest.items()}
 

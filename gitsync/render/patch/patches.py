@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.build_cache import Steps, told
+from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.kustomize.internal_annotations import may_change_kind, may_rename
 from gitsync.render.kustomize.loader import objects_in
 from gitsync.render.patch import json_patch, strategic_merge
 from gitsync.render.patch.merge_keys import Schema
-from gitsync.render.provenance.recorder import Text, Told
+from gitsync.render.provenance.recorder import SourceFile, StepSource
 from gitsync.render.resources.resource import Id, Resource, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
@@ -33,13 +33,13 @@ class Patch(NamedTuple):
     key: Hashable
     """What it says, for a memo."""
     is_legacy: bool = False
-    texts: tuple[tuple[Text, Manifest], ...] = ()
+    texts: tuple[tuple[SourceFile, Manifest], ...] = ()
     """The merge patches with the file each stands in, where it is a file."""
 
     @property
-    def told(self) -> Told:
+    def told(self) -> StepSource:
         """What the patch says, for provenance."""
-        return Told(self.where, self.texts)
+        return StepSource(self.where, self.texts)
 
 
 def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
@@ -50,21 +50,21 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
     if operations is None and not all(isinstance(document, dict) for document in documents):
         raise InvalidInput(
             "the patch is neither a strategic merge patch nor a JSON patch",
-            where=where,
-            cure="write an object with apiVersion, kind and metadata.name, or a list of operations",
+            location=where,
+            hint="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
     if text and not documents:
-        raise InvalidInput("the patch is empty", where=where, cure="write a patch, or remove the entry")
+        raise InvalidInput("the patch is empty", location=where, hint="write a patch, or remove the entry")
     objects = [] if operations is not None else objects_in(text, file)
     merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")
     if target is None and not merges:
-        raise InvalidInput("the patch has no target", where=where, cure="add a target")
+        raise InvalidInput("the patch has no target", location=where, hint="add a target")
     if target is not None and len(merges) > 1:
         raise InvalidInput(
             "one entry of patches holds several strategic merge patches, which cannot share a target",
-            where=where,
-            cure="remove the target, or give each patch an entry of its own",
+            location=where,
+            hint="remove the target, or give each patch an entry of its own",
         )
     options = entry.get("options") or {}
     return Patch(
@@ -74,9 +74,9 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
         bool(options.get("allowNameChange")) or any(map(may_rename, merges)),
         bool(options.get("allowKindChange")) or any(map(may_change_kind, merges)),
         where,
-        (text, told(target), told(options), is_legacy),
+        (text, hashable(target), hashable(options), is_legacy),
         is_legacy,
-        tuple((Text(file, text, document), manifest) for document, manifest in objects)
+        tuple((SourceFile(file, text, document), manifest) for document, manifest in objects)
         if isinstance(text, bytes)
         else (),
     )
@@ -85,7 +85,7 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
 class Patcher:
     """Apply patches to the resources of one kustomization, finding targets by index."""
 
-    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema, steps: Steps) -> None:
+    def __init__(self, resources: list[Resource], scopes: Scopes, schema: Schema, steps: CachedSteps) -> None:
         self._resources = resources
         self._scopes = scopes
         self._schema = schema
@@ -114,7 +114,7 @@ class Patcher:
                     self.operate(target, patch.operations)
         except InvalidInput as error:
             raise InvalidInput(
-                error.what, where=error.where or patch.where, subject=error.subject, cure=error.cure
+                error.message, location=error.location or patch.where, object=error.object, hint=error.hint
             ) from None
 
     def operate(self, target: Resource, operations: Sequence[dict[str, Any]]) -> None:
@@ -133,7 +133,7 @@ class Patcher:
                 if meta and not isinstance(meta.get("annotations", {}), dict):
                     meta["annotations"] = {}  # where Kustomize writes its notes again
         except InvalidInput as error:
-            raise InvalidInput(error.what, subject=subject, cure=error.cure) from None
+            raise InvalidInput(error.message, object=subject, hint=error.hint) from None
 
     def _named(self, merge: Manifest) -> Resource:
         """Return the one resource that has, or had, the id that a merge patch names."""
@@ -150,8 +150,8 @@ class Patcher:
             what = f"{len(found)} resources match" if found else "no resource matches"
             raise InvalidInput(
                 f"{what} the patch for {gvk} {wanted.name}",
-                subject=str(wanted),
-                cure="correct apiVersion, kind, name and namespace, or give the patch a target",
+                object=str(wanted),
+                hint="correct apiVersion, kind, name and namespace, or give the patch a target",
             )
         return found[0]
 
@@ -170,7 +170,7 @@ class Patcher:
         try:
             merged = strategic_merge.merge(target.editable, merge, self._schema)
         except InvalidInput as error:
-            raise InvalidInput(error.what, subject=str(self._scopes.id_of(target)), cure=error.cure) from None
+            raise InvalidInput(error.message, object=str(self._scopes.id_of(target)), hint=error.hint) from None
         target.put(merged or {})
         if merged is None:
             return

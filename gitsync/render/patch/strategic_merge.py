@@ -65,7 +65,7 @@ class _Merger:
             raise InvalidInput(
                 f"the patch makes {'.'.join(path) or 'the object'} {_NAMES[_shape(new)]}, "
                 f"but it is {_NAMES[_shape(main)]}",
-                cure="give the patch the same structure as the object",
+                hint="give the patch the same structure as the object",
             )
         if isinstance(main, dict):
             return self._mapping(old, new, type_, path)
@@ -207,7 +207,7 @@ def _take_directive(patch: Any, path: tuple[str, ...], *, is_strict: bool) -> st
     elif is_strict:
         raise InvalidInput(
             f"unknown $patch directive {directive!r} at {'.'.join(path) or 'the top'}",
-            cure="use delete, replace or merge",
+            hint="use delete, replace or merge",
         )
     return directive
 
@@ -220,7 +220,7 @@ def _take_list_directive(patch: list[Any], path: tuple[str, ...]) -> str:
     directive = text_of(first[_DIRECTIVE])
     if directive not in ("delete", "replace", "merge"):
         raise InvalidInput(
-            f"unknown $patch directive {directive!r} at {'.'.join(path)}", cure="use delete, replace or merge"
+            f"unknown $patch directive {directive!r} at {'.'.join(path)}", hint="use delete, replace or merge"
         )
     patch[:] = [item for item in patch if item is not first]
     return directive
@@ -231,7 +231,7 @@ def _united(old: list[Any], new: Any) -> list[Any]:
     found: dict[str, Any] = {}
     for value in (*(new if isinstance(new, list) else ()), *old):
         if isinstance(value, dict | list) and _DIRECTIVE not in value:
-            raise InvalidInput("an item of a list of plain values is none", cure="write plain values")
+            raise InvalidInput("an item of a list of plain values is none", hint="write plain values")
         if value is not None:
             found.setdefault(text_of(value), value)
     return list(found.values())

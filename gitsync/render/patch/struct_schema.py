@@ -19,7 +19,7 @@ class Mismatch(InvalidInput):
     """A value does not have the declared shape; ``path`` leads to it."""
 
     def __init__(self, what: str, path: Path, cure: str = "") -> None:
-        super().__init__(what, cure=cure)
+        super().__init__(what, hint=cure)
         self.path = path
 
 

@@ -22,7 +22,7 @@ class _Place:
     line: int
 
 
-def place_of(tree: Tree, files: Iterable[str], manifest: Manifest, field: str) -> str:
+def locate_field(tree: Tree, files: Iterable[str], manifest: Manifest, field: str) -> str:
     """
     Return ``file:line`` of the field of a rendered object, empty when no file read says it.
 

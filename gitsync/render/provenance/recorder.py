@@ -20,13 +20,13 @@ from gitsync.render.yaml.scalar_types import text_of
 FieldPath: TypeAlias = tuple[str, ...]
 """The parts of a path; an item of a list is ``[name=web]`` where it has a key, else its index."""
 
-BUILD: Final = "build"
+BUILD_STEP: Final = "build"
 """The place of what a build does by itself, such as adding hashes to names."""
 
 _KEYS: Final = ("name", "mountPath", "containerPort", "port", "key", "type", "ip", "uid")
 
 
-class Setter(NamedTuple):
+class FieldSetter(NamedTuple):
     """A step that gave a field its value: what kind of step, and ``file:line`` of what it was told."""
 
     step: str
@@ -36,7 +36,7 @@ class Setter(NamedTuple):
         return f"{self.where}: {self.step}"
 
 
-class Text(NamedTuple):
+class SourceFile(NamedTuple):
     """The text of a file, in which the lines of fields are found when somebody asks."""
 
     file: str
@@ -57,7 +57,7 @@ class Text(NamedTuple):
         return self.file
 
 
-class Told(NamedTuple):
+class StepSource(NamedTuple):
     """
     What a step was told: the place of its configuration, and the patches that name fields one by one.
 
@@ -65,7 +65,7 @@ class Told(NamedTuple):
     """
 
     place: str
-    patches: tuple[tuple[Text, Manifest], ...] = ()
+    patches: tuple[tuple[SourceFile, Manifest], ...] = ()
     data: Mapping[str, str] = {}
 
     def where(self, path: FieldPath) -> str:
@@ -81,14 +81,14 @@ class Told(NamedTuple):
 class History:
     """What is known of one object: where it comes from, and the steps that changed its fields."""
 
-    def __init__(self, step: str, source: Text | Told, leaves: dict[FieldPath, Any]) -> None:
+    def __init__(self, step: str, source: SourceFile | StepSource, leaves: dict[FieldPath, Any]) -> None:
         self.step = step
         self.source = source
-        self.changes: dict[FieldPath, list[tuple[str, Told]]] = {}
+        self.changes: dict[FieldPath, list[tuple[str, StepSource]]] = {}
         self.leaves = leaves
         self.original = frozenset(leaves)
 
-    def of(self, path: str) -> tuple[Setter, ...]:
+    def of(self, path: str) -> tuple[FieldSetter, ...]:
         """Return the steps that set a field, such as ``spec.template.spec.containers.[name=web].image``, in order."""
         wanted = tuple(split(path)) if path else ()
         return self.setters(next(iter(self.below(wanted)), wanted))
@@ -97,10 +97,10 @@ class History:
         """Return the paths of the plain values at and below a path; an index also means an item with a key."""
         return [leaf for leaf in self.leaves if _starts_with(leaf, tuple(path), self.leaves)]
 
-    def setters(self, path: FieldPath) -> tuple[Setter, ...]:
+    def setters(self, path: FieldPath) -> tuple[FieldSetter, ...]:
         """Return the steps that set one plain value, in order; the last one decided it."""
-        first = [Setter(self.step, self.source.where(path))] if path in self.original else []
-        return (*first, *(Setter(step, told.where(path)) for step, told in self.changes.get(path, ())))
+        first = [FieldSetter(self.step, self.source.where(path))] if path in self.original else []
+        return (*first, *(FieldSetter(step, told.where(path)) for step, told in self.changes.get(path, ())))
 
 
 class Recorder:
@@ -110,19 +110,19 @@ class Recorder:
         self._histories: dict[int, History] = {}
         self._seen: dict[int, int] = {}
 
-    def start(self, resource: Resource, step: str, source: Text | Told) -> None:
+    def start(self, resource: Resource, step: str, source: SourceFile | StepSource) -> None:
         """Begin the history of an object that was just read or made."""
         leaves = dict(_leaves(resource.manifest))
         self._histories[id(resource)] = History(step, source, leaves)
         self._seen[id(resource)] = resource.edits
 
-    def absorb(self, made: Resource, old: Resource, step: str, told: Told) -> None:
+    def absorb(self, made: Resource, old: Resource, step: str, told: StepSource) -> None:
         """Go on with an object's history in the one that a generator put in its place."""
         self._histories[id(made)] = self._histories.pop(id(old))
         self._seen[id(made)] = -1
         self.after(step, told, (made,))
 
-    def after(self, step: str, told: Told, resources: Iterable[Resource]) -> None:
+    def after(self, step: str, told: StepSource, resources: Iterable[Resource]) -> None:
         """Note which fields a step changed, and what it was told."""
         for resource in resources:
             history = self._histories.get(id(resource))

@@ -9,17 +9,17 @@ from typing import Final, TypeAlias
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.render.build import Build
-from gitsync.render.provenance.recorder import BUILD, History, Setter
+from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter, History
 from gitsync.render.spelled import follow
 
-Wanted: TypeAlias = Mapping[ObjectRef, Iterable[str]]
-Traces: TypeAlias = dict[ObjectRef, dict[str, tuple[Setter, ...]]]
+FieldSelection: TypeAlias = Mapping[ObjectRef, Iterable[str]]
+Traces: TypeAlias = dict[ObjectRef, dict[str, tuple[FieldSetter, ...]]]
 
 _VALUES: Final = 200
 """So many plain values inside one field are looked at."""
 
 
-def trace(made: Build, wanted: Wanted) -> Traces:
+def trace(made: Build, wanted: FieldSelection) -> Traces:
     """
     Return the steps that set fields, in order; the last one decided it. The build was made with provenance.
 
@@ -39,9 +39,9 @@ def trace(made: Build, wanted: Wanted) -> Traces:
     return found
 
 
-def _steps(manifest: Manifest, history: History, field: str) -> tuple[Setter, ...]:
+def _steps(manifest: Manifest, history: History, field: str) -> tuple[FieldSetter, ...]:
     if not field:
-        return (Setter(history.step, history.source.where(())),)
+        return (FieldSetter(history.step, history.source.where(())),)
     path, is_there = follow(manifest, field)
     if not is_there and field.startswith(".data"):  # of a Secret; the cluster knows no other
         path, is_there = follow(manifest, f".stringData{field.removeprefix('.data')}")
@@ -50,11 +50,11 @@ def _steps(manifest: Manifest, history: History, field: str) -> tuple[Setter, ..
     leaves = list(islice(history.below([str(part) for part in path]), _VALUES))
     ways = [history.setters(leaf) for leaf in leaves]
     if len(ways) > 1 and any(leaf in history.original for leaf in leaves):  # one line stands for all that began there
-        begun = Setter(history.step, history.source.where(tuple(str(part) for part in path)))
+        begun = FieldSetter(history.step, history.source.where(tuple(str(part) for part in path)))
         ways = [(begun,), *(way[leaf in history.original :] for leaf, way in zip(leaves, ways, strict=True))]
     return tuple(dict.fromkeys(setter for way in ways for setter in way))
 
 
-def place(steps: Iterable[Setter]) -> str:
+def place(steps: Iterable[FieldSetter]) -> str:
     """Return the file and line that had the last word; empty where no file had one."""
-    return next((setter.where for setter in reversed(tuple(steps)) if setter.where != BUILD), "")
+    return next((setter.where for setter in reversed(tuple(steps)) if setter.where != BUILD_STEP), "")

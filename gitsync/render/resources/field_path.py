@@ -45,21 +45,21 @@ def lookup(value: Any, path: Sequence[str], default: Any = None) -> Any:
             return default
         if part.isdigit() or part == "-":
             if not isinstance(value, list):
-                raise InvalidInput(f"{part} is an index, but {_shape(value)} has none", cure="correct the path")
+                raise InvalidInput(f"{part} is an index, but {_shape(value)} has none", hint="correct the path")
             index = len(value) - 1 if part == "-" else int(part)
             if not 0 <= index < len(value):
                 return default
             value = value[index]
         elif _is_match(part):
             if not isinstance(value, list):
-                raise InvalidInput(f"{part} selects an item, but {_shape(value)} has none", cure="correct the path")
+                raise InvalidInput(f"{part} selects an item, but {_shape(value)} has none", hint="correct the path")
             key, wanted = _key_value(part)
             value = next((item for item in value if _has(item, key, wanted)), _MISSING)
             if value is _MISSING:
                 return default
         else:
             if not isinstance(value, dict):
-                raise InvalidInput(f"{part} is not in {_shape(value)}", cure="correct the path")
+                raise InvalidInput(f"{part} is not in {_shape(value)}", hint="correct the path")
             if part not in value:
                 return default
             value = value[part]
@@ -93,7 +93,7 @@ def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -
         yield from _matching(node, part, rest, create)
     elif not part:
         if isinstance(node, dict | list):
-            raise InvalidInput(f"an empty part of the path leads to {_shape(node)}", cure="correct the path")
+            raise InvalidInput(f"an empty part of the path leads to {_shape(node)}", hint="correct the path")
         yield from _walk(slot, rest, create)
     elif part == "*":
         for position in range(len(_items(node, part))):
@@ -101,7 +101,7 @@ def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -
     elif node is None and create is None:
         return
     elif not isinstance(node, dict):
-        raise InvalidInput(f"{part} is not in {_shape(node)}", cure="correct the path")
+        raise InvalidInput(f"{part} is not in {_shape(node)}", hint="correct the path")
     else:
         is_new = part not in node
         if is_new:
@@ -117,7 +117,7 @@ def _index(node: Any, index: int, rest: tuple[str, ...], create: Callable[[], An
     if is_new and create is not None:
         items.append(_fresh(rest, create))
     if index >= len(items):
-        raise InvalidInput(f"the path names item {index}, but the list has {len(items)}", cure="correct the path")
+        raise InvalidInput(f"the path names item {index}, but the list has {len(items)}", hint="correct the path")
     yield from _walk(Slot(items, index, is_new), rest, create)
 
 
@@ -156,7 +156,7 @@ def _items(node: Any, part: str) -> list[Any]:
     if node is None:
         return []
     if not isinstance(node, list):
-        raise InvalidInput(f"{part} selects an item, but {_shape(node)} has none", cure="correct the path")
+        raise InvalidInput(f"{part} selects an item, but {_shape(node)} has none", hint="correct the path")
     return node
 
 
@@ -167,7 +167,7 @@ def _is_match(part: str) -> bool:
 def _key_value(part: str) -> tuple[str, str]:
     key, equals, value = part[1:-1].partition("=")
     if not equals:
-        raise InvalidInput(f"{part} is not of the form [key=value]", cure="correct the path")
+        raise InvalidInput(f"{part} is not of the form [key=value]", hint="correct the path")
     return key, value
 
 

@@ -58,7 +58,7 @@ def merge_specs(specs: tuple[FieldSpec, ...], incoming: Iterable[FieldSpec]) -> 
         elif same.create != spec.create:
             raise InvalidInput(
                 f"two configurations disagree on 'create' for the field {spec.path} of {spec.gvk}",
-                cure="give both the same value",
+                hint="give both the same value",
             )
     return tuple(merged)
 
@@ -103,7 +103,7 @@ def _refuse_at(manifest: Manifest, parts: tuple[str, ...], end: int, make: Calla
         if holder[key] or isinstance(holder[key], dict):
             raise InvalidInput(
                 f"{parts[end] or 'an empty part'} in the path {'/'.join(parts)} is not the name of a field",
-                cure="correct the path; it leads through all items of a list by itself",
+                hint="correct the path; it leads through all items of a list by itself",
             )
 
     if end:
@@ -140,5 +140,5 @@ def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Ca
     elif node is not None:
         raise InvalidInput(
             f"the path {'/'.join(parts)} leads through {'/'.join(parts[:index])}, which is a plain value",
-            cure="correct the field, which must be a mapping or a list",
+            hint="correct the field, which must be a mapping or a list",
         )

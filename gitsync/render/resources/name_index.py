@@ -9,7 +9,7 @@ from gitsync.render.resources.resource import Resource
 from gitsync.render.resources.scopes import Scopes
 
 
-class Names:
+class NameIndex:
     """Find resources by name; looked through once, until somebody may have renamed one."""
 
     def __init__(self, scopes: Scopes) -> None:

@@ -95,11 +95,11 @@ def refuse_large(value: Any) -> None:
         item = waiting.pop()
         weight += 1 + (len(item) // _TEXT_UNIT if isinstance(item, str) else 0)
         if weight > _LARGEST_COPY:
-            raise InvalidInput("the value is too large to be copied", cure="copy less, and not into itself")
+            raise InvalidInput("the value is too large to be copied", hint="copy less, and not into itself")
         waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
 
 
-class Previous(NamedTuple):
+class PreviousId(NamedTuple):
     """A name that a resource had before a transformer changed it."""
 
     kind: str
@@ -107,7 +107,7 @@ class Previous(NamedTuple):
     name: str
 
 
-class Known:
+class ResourceVersion:
     """
     A resource as it was at one point of a build: nothing of it ever changes, so builds share it.
 
@@ -119,7 +119,7 @@ class Known:
     def __init__(
         self,
         manifest: Manifest,
-        previous: tuple[Previous, ...] = (),
+        previous: tuple[PreviousId, ...] = (),
         prefixes: tuple[str, ...] = (),
         suffixes: tuple[str, ...] = (),
     ) -> None:
@@ -149,7 +149,7 @@ class Resource:
         self,
         manifest: Manifest,
         origin: Origin,
-        known: Known | None = None,
+        known: ResourceVersion | None = None,
         *,
         behavior: str = "",
         needs_hash: bool = False,
@@ -160,7 +160,7 @@ class Resource:
         self.shared = known is not None
         self.known = known
         """What it is, where that may be the same as in another build; whatever changes it forgets this."""
-        self.previous: tuple[Previous, ...] = known.previous if known else ()
+        self.previous: tuple[PreviousId, ...] = known.previous if known else ()
         self.prefixes: tuple[str, ...] = known.prefixes if known else ()
         self.suffixes: tuple[str, ...] = known.suffixes if known else ()
         self.behavior = behavior
@@ -172,17 +172,17 @@ class Resource:
         self.steps: tuple[Step, ...] = ()
         """The transformers it went through, for ``buildMetadata``."""
 
-    def become(self, known: Known) -> None:
+    def restore(self, known: ResourceVersion) -> None:
         """Take over what another build made of it."""
         self.known, self.shared = known, True
         self.manifest, self.previous = known.manifest, known.previous
         self.prefixes, self.suffixes = known.prefixes, known.suffixes
 
-    def freeze(self) -> Known:
+    def snapshot(self) -> ResourceVersion:
         """Return what the resource is now, for other builds; from now on they share it."""
         if self.known is None:
             self.shared = True
-            self.known = Known(self.manifest, self.previous, self.prefixes, self.suffixes)
+            self.known = ResourceVersion(self.manifest, self.previous, self.prefixes, self.suffixes)
         return self.known
 
     def put(self, manifest: Manifest) -> None:
@@ -217,7 +217,7 @@ class Resource:
 
     def remember(self, now: Id) -> None:
         """Add an id to the previous ones, because a transformer is about to change it."""
-        self.previous += (Previous(now.gvk.kind, now.namespace, now.name),)
+        self.previous += (PreviousId(now.gvk.kind, now.namespace, now.name),)
         self.known = None
 
     def note(self, step: Step, times: int = 1) -> None:
@@ -240,10 +240,10 @@ class Resource:
         """Raise InvalidInput where a patch or the like has left no place for a name."""
         meta = self.manifest.get("metadata")
         if meta is not None and not isinstance(meta, dict):
-            raise InvalidInput("metadata is no longer a mapping", cure="correct what changes it")
+            raise InvalidInput("metadata is no longer a mapping", hint="correct what changes it")
         for key in ("name", "namespace"):
             if meta and isinstance(meta.get(key), dict | list):
-                raise InvalidInput(f"metadata.{key} is no longer a text", cure="correct what changes it")
+                raise InvalidInput(f"metadata.{key} is no longer a text", hint="correct what changes it")
 
     def set_meta(self, key: str, value: str) -> None:
         """Set a member of metadata; an empty value removes it."""

@@ -37,7 +37,7 @@ def pattern(text: str) -> Match:
 def compile_pattern(text: str) -> Any:
     """Return the compiled regular expression; raise InvalidInput where it is not one."""
     if len(text) > _LONGEST_PATTERN:
-        raise InvalidInput(f"a regular expression has {len(text)} characters", cure=f"use at most {_LONGEST_PATTERN}")
+        raise InvalidInput(f"a regular expression has {len(text)} characters", hint=f"use at most {_LONGEST_PATTERN}")
     import re2  # only where a selector is a regular expression
 
     options = re2.Options()
@@ -45,7 +45,7 @@ def compile_pattern(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        raise InvalidInput(f"{text} is not a regular expression ({error})", cure="correct the selector") from None
+        raise InvalidInput(f"{text} is not a regular expression ({error})", hint="correct the selector") from None
 
 
 @lru_cache(maxsize=1024)
@@ -57,7 +57,7 @@ def requirements(text: str) -> tuple[Callable[[Mapping[str, str]], bool], ...]:
         match = re.compile(_REQUIREMENT).match(text, position)
         if match is None or match.end() == position:
             raise InvalidInput(
-                f"{text!r} is not a label selector", cure="write requirements such as app=web,tier in (a, b)"
+                f"{text!r} is not a label selector", hint="write requirements such as app=web,tier in (a, b)"
             )
         found.append(_requirement(match))
         position = match.end()

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.render.yaml.scalars import OldFlag
+from gitsync.render.yaml.scalars import Yaml11Bool
 
 
-def refuse_ambiguous(manifests: Iterable[Manifest], passed: Iterable[Manifest] = ()) -> None:
+def reject_ambiguous_bools(manifests: Iterable[Manifest], passed: Iterable[Manifest] = ()) -> None:
     """
     Raise InvalidInput for a ConfigMap with ``yes``, ``no``, ``on``, ``off``, ``y`` or ``n`` without quotes.
 
@@ -26,10 +26,10 @@ def refuse_ambiguous(manifests: Iterable[Manifest], passed: Iterable[Manifest] =
         data = manifest.get("data")
         if manifest.get("kind") != "ConfigMap" or id(manifest) in done or not isinstance(data, dict):
             continue
-        found = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, OldFlag)]
+        found = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, Yaml11Bool)]
         if found:
             raise InvalidInput(
                 f"{', '.join(found)}: a string for some readers of YAML, true or false for others",
-                subject=str(ref_of(manifest)),
-                cure="quote it",
+                object=str(ref_of(manifest)),
+                hint="quote it",
             )

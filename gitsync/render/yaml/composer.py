@@ -243,4 +243,4 @@ class _Composer:
         return self._refusal(f"the tag {event.tag.replace(CORE, '!!')} cannot be used here", line, "remove it")
 
     def _refusal(self, what: str, line: int, cure: str) -> InvalidInput:
-        return InvalidInput(what, where=f"{self._name}:{line + self._first_line}", cure=cure)
+        return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=cure)

@@ -75,11 +75,11 @@ def _value(piece: str, name: str, first_line: int, limits: Limits) -> Any:
 def _decode(text: bytes | str, name: str, limits: Limits) -> str:
     if len(text) > limits.bytes:
         raise InvalidInput(
-            f"the file has {len(text)} bytes, more than the limit of {limits.bytes}", where=name, cure="split it"
+            f"the file has {len(text)} bytes, more than the limit of {limits.bytes}", location=name, hint="split it"
         )
     if isinstance(text, bytes):
         if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise InvalidInput("the encoding is UTF-16", where=f"{name}:1", cure="save the file as UTF-8")
+            raise InvalidInput("the encoding is UTF-16", location=f"{name}:1", hint="save the file as UTF-8")
         return _from_utf8(text, name)
     return text
 
@@ -90,7 +90,7 @@ def _from_utf8(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise InvalidInput(what, where=f"{name}:{line}", cure="save the file as UTF-8") from error
+        raise InvalidInput(what, location=f"{name}:{line}", hint="save the file as UTF-8") from error
 
 
 def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
@@ -104,8 +104,8 @@ def _pieces(text: str, name: str) -> Iterator[tuple[int, str]]:
         if after and not after.startswith("#"):
             raise InvalidInput(
                 f"'---{separator[1]}' does not separate documents",
-                where=f"{name}:{separator_line}",
-                cure="write '---' on a line of its own",
+                location=f"{name}:{separator_line}",
+                hint="write '---' on a line of its own",
             )
         yield line, piece
         start, line = separator.end(), separator_line + 1

@@ -18,7 +18,7 @@ class Quoted(str):
     __slots__ = ()
 
 
-class SpelledInt(int):
+class SourceInt(int):
     """A whole number with the text it was written as."""
 
     text: str
@@ -33,7 +33,7 @@ class SpelledFloat(float):
 def spelled(value: Any, text: str) -> Any:
     """Return a number that remembers its text, where it is not the usual one; anything else as it is."""
     if type(value) is int and str(value) != text:
-        whole = SpelledInt(value)
+        whole = SourceInt(value)
         whole.text = text
         return whole
     if type(value) is float and repr(value) != text:
@@ -60,7 +60,7 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value.text if isinstance(value, SpelledInt | SpelledFloat) else str(value)
+    return value.text if isinstance(value, SourceInt | SpelledFloat) else str(value)
 
 
 def is_plain(value: Any) -> bool:
@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
         return str(value)
     if kind is SpelledFloat:
         return float(value)
-    return int(value) if kind is SpelledInt else value
+    return int(value) if kind is SourceInt else value
 
 
-_STYLED: Final = frozenset({Quoted, SpelledInt, SpelledFloat})
+_STYLED: Final = frozenset({Quoted, SourceInt, SpelledFloat})

@@ -68,7 +68,7 @@ class Date(str):
         return str(self), self.written
 
 
-class OldFlag(str):
+class Yaml11Bool(str):
     """A word without quotes that is a string here, and true or false for readers of YAML 1.1."""
 
     __slots__ = ()
@@ -79,7 +79,7 @@ def resolve(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _STARTS_NUMBER:
-        return OldFlag(text) if text in OLD_FLAGS else text
+        return Yaml11Bool(text) if text in OLD_FLAGS else text
     if text.strip(_IN_NUMBERS):
         return text
     if _is_not_json(text):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitsync.render.yaml.reader import read_all
-from gitsync.render.yaml.scalars import OldFlag
+from gitsync.render.yaml.scalars import Yaml11Bool
 
 _WORDS: Final[dict[str, bool]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
@@ -18,7 +18,7 @@ _WORDS: Final[dict[str, bool]] = {
 }
 
 
-def read_flagged(text: bytes, file: str) -> list[Any]:
+def read_yaml11(text: bytes, file: str) -> list[Any]:
     """Return the first document of a text, if it has any, with these words as flags."""
     return [with_old_flags(document, text) for document in read_all(text, file)[:1]]
 
@@ -39,7 +39,7 @@ def _has_old_flag(value: Any) -> bool:
         return not _WORDS.keys().isdisjoint(value) or any(map(_has_old_flag, value.values()))
     if isinstance(value, list):
         return any(map(_has_old_flag, value))
-    return isinstance(value, OldFlag)
+    return isinstance(value, Yaml11Bool)
 
 
 def _flagged(value: Any, node: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 from gitsync.sandbox.admission.attributes import UPDATE, Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.kinds.pods.resources import amount
 
 GROUP = "storage.k8s.io"
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-def with_default_class(api: Api, claim: Manifest) -> Manifest:
+def with_default_class(api: ControllerClient, claim: Manifest) -> Manifest:
     """Return the claim with the newest default class, unless it names one, even an empty one."""
     if "storageClassName" in claim["spec"]:
         return claim
@@ -22,7 +22,7 @@ def with_default_class(api: Api, claim: Manifest) -> Manifest:
     return {**claim, "spec": {**claim["spec"], "storageClassName": metadata_of(newest)["name"]}}
 
 
-def check_growth(api: Api, attributes: Attributes) -> None:
+def check_growth(api: ControllerClient, attributes: Attributes) -> None:
     """Refuse a bound claim that grows although its class does not allow it."""
     if attributes.operation != UPDATE or attributes.subresource or not attributes.is_of("", "PersistentVolumeClaim"):
         return

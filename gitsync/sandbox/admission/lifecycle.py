@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gitsync.objects.manifest import metadata_of
 from gitsync.sandbox.admission.attributes import CREATE, DELETE, Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 _PERMANENT = frozenset({"default", "kube-system", "kube-public"})
 _REVIEWS = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 
 
-def check_namespace(api: Api, attributes: Attributes) -> None:
+def check_namespace(api: ControllerClient, attributes: Attributes) -> None:
     """Refuse a new object in a namespace that is being terminated, and the end of a permanent namespace."""
     if attributes.operation == DELETE and attributes.is_of("", "Namespace") and attributes.name in _PERMANENT:
         raise attributes.forbidden("this namespace may not be deleted")

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.merge.quantity import Quantity
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.kinds.pods.resources import amount
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
@@ -18,12 +18,12 @@ Amounts = Mapping[str, str]
 Item = Mapping[str, Any]
 
 
-def _items(api: Api, namespace: str) -> Iterator[Item]:
+def _items(api: ControllerClient, namespace: str) -> Iterator[Item]:
     for limits in api.list("", "LimitRange", namespace):
         yield from limits["spec"].get("limits") or ()
 
 
-def with_defaults(api: Api, pod: Manifest, attributes: Attributes) -> Manifest:
+def with_defaults(api: ControllerClient, pod: Manifest, attributes: Attributes) -> Manifest:
     """Return the pod with the default requests and limits of its namespace, and a note of them."""
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
@@ -57,7 +57,7 @@ def _filled(
     return {**container, "resources": resources}
 
 
-def check(api: Api, obj: Manifest, attributes: Attributes) -> None:
+def check(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None:
     """Refuse a pod or claim outside the limits of its namespace."""
     problems: list[str] = []
     if attributes.is_new("", "Pod"):

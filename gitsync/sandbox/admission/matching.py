@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.validation.selectors import matches
 
 Rule = Mapping[str, Any]
@@ -38,7 +38,7 @@ def _is_resource(text: str, plural: str, subresource: str) -> bool:
     return wanted in ("*", plural) and (part == subresource or (part == "*" and text != "*"))
 
 
-def selected(api: Api, hook: Mapping[str, Any], attributes: Attributes) -> bool:
+def selected(api: ControllerClient, hook: Mapping[str, Any], attributes: Attributes) -> bool:
     """Return whether the selectors for namespace and object pick the request."""
     labels = namespace_labels(api, attributes)
     selector = hook.get("namespaceSelector") or {}
@@ -49,7 +49,7 @@ def selected(api: Api, hook: Mapping[str, Any], attributes: Attributes) -> bool:
     return any(matches(selector, labels_of(obj)) for obj in candidates)
 
 
-def namespace_labels(api: Api, attributes: Attributes) -> dict[str, str] | None:
+def namespace_labels(api: ControllerClient, attributes: Attributes) -> dict[str, str] | None:
     """Return the labels of the request's namespace, None where there is no namespace."""
     if attributes.is_of("", "Namespace"):
         return attributes.labels
@@ -57,7 +57,7 @@ def namespace_labels(api: Api, attributes: Attributes) -> dict[str, str] | None:
     return None if namespace is None else labels_of(namespace)
 
 
-def namespace_of(api: Api, attributes: Attributes) -> Manifest | None:
+def namespace_of(api: ControllerClient, attributes: Attributes) -> Manifest | None:
     """Return the namespace that the request is in."""
     return api.get("", "Namespace", "", attributes.namespace) if attributes.namespace else None
 

@@ -13,7 +13,7 @@ from gitsync.sandbox.admission.lifecycle import check_namespace
 from gitsync.sandbox.admission.pod_security_labels import check_labels
 from gitsync.sandbox.admission.runtime_class import with_runtime_class
 from gitsync.sandbox.admission.webhooks import Caller
-from gitsync.sandbox.controllers.client import Api, Strategy
+from gitsync.sandbox.controllers.client import ControllerClient, Strategy
 
 StrategyOf = Callable[[Any], Strategy]
 
@@ -26,7 +26,7 @@ class Plugins:
     a review to a webhook.
     """
 
-    def __init__(self, api: Api, strategy_of: StrategyOf, call: Caller = webhooks.call_over_https) -> None:
+    def __init__(self, api: ControllerClient, strategy_of: StrategyOf, call: Caller = webhooks.call_over_https) -> None:
         self._api = api
         self._strategy_of = strategy_of
         self._call = call

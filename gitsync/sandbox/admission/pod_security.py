@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
 from gitsync.sandbox.admission.pod_templates import pod_spec_of
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 Spec = Mapping[str, Any]
 Check = Callable[[Spec], str]
@@ -41,7 +41,7 @@ _RESTRICTED_VOLUMES = frozenset(
 )
 
 
-def check(api: Api, obj: Manifest, attributes: Attributes) -> None:
+def check(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None:
     """Refuse a pod below the enforced standard; warn of pods and templates below the one to warn of."""
     if attributes.operation not in (CREATE, UPDATE) or attributes.subresource or not attributes.namespace:
         return

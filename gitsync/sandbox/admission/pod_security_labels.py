@@ -8,7 +8,7 @@ from gitsync.objects.manifest import Manifest, labels_of, metadata_of
 from gitsync.sandbox import errors
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
 from gitsync.sandbox.admission.pod_security import LEVELS, PREFIX, violations
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import invalid
 
@@ -17,7 +17,7 @@ _VERSION = re.compile(r"latest|v1\.\d+")
 _REASON = re.compile(r" \([^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
-def check_labels(api: Api, attributes: Attributes) -> None:
+def check_labels(api: ControllerClient, attributes: Attributes) -> None:
     """Refuse labels that name no standard; warn of pods below the one that is newly enforced."""
     if not attributes.is_of("", "Namespace") or attributes.subresource or attributes.obj is None:
         return
@@ -43,7 +43,7 @@ def _problems(label: str, value: str) -> list[Cause]:
     return [] if _VERSION.fullmatch(value) else [invalid(field, value, 'must be "latest" or "v1.x"')]
 
 
-def _warn_of_pods(api: Api, attributes: Attributes, labels: dict[str, str]) -> None:
+def _warn_of_pods(api: ControllerClient, attributes: Attributes, labels: dict[str, str]) -> None:
     level = labels[f"{PREFIX}enforce"]
     found: dict[str, list[str]] = {}
     for pod in api.list("", "Pod", attributes.name):

@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -20,7 +20,9 @@ def _with_spec(pod: Manifest, **members: Any) -> Manifest:
     return {**pod, "spec": {**pod["spec"], **members}}
 
 
-def with_service_account(api: Api, pod: Manifest, attributes: Attributes, chance: random.Random) -> Manifest:
+def with_service_account(
+    api: ControllerClient, pod: Manifest, attributes: Attributes, chance: random.Random
+) -> Manifest:
     """Return the pod with its service account's name, pull secrets and token volume; the account must exist."""
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         return pod
@@ -70,7 +72,7 @@ def _token_sources() -> dict[str, Any]:
     }
 
 
-def with_priority(api: Api, pod: Manifest, attributes: Attributes) -> Manifest:
+def with_priority(api: ControllerClient, pod: Manifest, attributes: Attributes) -> Manifest:
     """Return the pod with the priority of its class, of the default class, or zero."""
     name = pod["spec"].get("priorityClassName", "")
     found: Manifest | None = None

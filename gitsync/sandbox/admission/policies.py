@@ -9,7 +9,7 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.conditions import ConditionError, hold
 from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.kinds.policies import VARIABLES
 from gitsync.sandbox.validation.cel import CompileError, EvaluationError, compile_expression
 from gitsync.sandbox.validation.selectors import matches
@@ -24,7 +24,7 @@ Verdict = tuple[str, str]
 """The reason and the message of a denial."""
 
 
-def check(api: Api, attributes: Attributes) -> None:
+def check(api: ControllerClient, attributes: Attributes) -> None:
     """Refuse what a bound policy denies; warn where the binding only warns."""
     if attributes.resource.group == GROUP:
         return
@@ -36,7 +36,7 @@ def check(api: Api, attributes: Attributes) -> None:
             _act(policy, binding, attributes, reason, message)
 
 
-def _is_about(api: Api, policy: Manifest, binding: Manifest, attributes: Attributes) -> bool:
+def _is_about(api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes) -> bool:
     constraints = policy["spec"].get("matchConstraints") or {}
     resources = binding["spec"].get("matchResources")
     if not _matches(api, constraints, attributes, needs_rule=True):
@@ -44,7 +44,7 @@ def _is_about(api: Api, policy: Manifest, binding: Manifest, attributes: Attribu
     return resources is None or _matches(api, resources, attributes, needs_rule=False)
 
 
-def _matches(api: Api, match: Data, attributes: Attributes, *, needs_rule: bool) -> bool:
+def _matches(api: ControllerClient, match: Data, attributes: Attributes, *, needs_rule: bool) -> bool:
     if not selected(api, match, attributes):
         return False
     any_version = match.get("matchPolicy", "Equivalent") == "Equivalent"
@@ -57,7 +57,7 @@ def _matches(api: Api, match: Data, attributes: Attributes, *, needs_rule: bool)
     return any(rule_matches(rule, attributes, any_version=any_version) for rule in rules)
 
 
-def _denials(api: Api, policy: Manifest, binding: Manifest, attributes: Attributes) -> Iterator[Verdict]:
+def _denials(api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes) -> Iterator[Verdict]:
     spec = policy["spec"]
     strict = spec.get("failurePolicy", "Fail") == "Fail"
     for params in _params(api, policy, binding, attributes):
@@ -83,7 +83,9 @@ def _denials(api: Api, policy: Manifest, binding: Manifest, attributes: Attribut
 _MISSING: Manifest = {}
 
 
-def _params(api: Api, policy: Manifest, binding: Manifest, attributes: Attributes) -> list[Manifest | None]:
+def _params(
+    api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes
+) -> list[Manifest | None]:
     """Return the parameter objects of a binding; one None where the policy takes none."""
     kind, reference = policy["spec"].get("paramKind"), binding["spec"].get("paramRef")
     if kind is None or reference is None:
@@ -104,7 +106,7 @@ def _params(api: Api, policy: Manifest, binding: Manifest, attributes: Attribute
     return list(listed) or [_MISSING]
 
 
-def _data(api: Api, attributes: Attributes, params: Manifest | None) -> dict[str, Any]:
+def _data(api: ControllerClient, attributes: Attributes, params: Manifest | None) -> dict[str, Any]:
     return {
         "object": attributes.obj,
         "oldObject": attributes.old,

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.merge.quantity import Quantity
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.kinds.pods.resources import amount, quality_of_service
 
 MANAGER = "kube-apiserver"
@@ -21,7 +21,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _ONE = 10**9
 
 
-def charge(api: Api, obj: Manifest, attributes: Attributes) -> None:
+def charge(api: ControllerClient, obj: Manifest, attributes: Attributes) -> None:
     """Refuse a request beyond a quota of its namespace; else add to the used amounts of each quota it counts in."""
     if not _counts(attributes):
         return

@@ -6,10 +6,10 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.admission.attributes import Attributes
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 
-def with_runtime_class(api: Api, pod: Manifest, attributes: Attributes) -> Manifest:
+def with_runtime_class(api: ControllerClient, pod: Manifest, attributes: Attributes) -> Manifest:
     """Return the pod with the overhead, node selector and tolerations of its RuntimeClass, which must exist."""
     spec = pod["spec"]
     name = spec.get("runtimeClassName")

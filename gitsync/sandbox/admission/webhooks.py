@@ -18,7 +18,7 @@ from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.conditions import ConditionError, hold
 from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_matches, selected
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.registry.status import ApiError
 
 GROUP = "admissionregistration.k8s.io"
@@ -35,7 +35,7 @@ class CallError(Exception):
     """A webhook that could not be asked, or gave no usable answer."""
 
 
-def mutate(api: Api, attributes: Attributes, call: Caller) -> Manifest | None:
+def mutate(api: ControllerClient, attributes: Attributes, call: Caller) -> Manifest | None:
     """Return the object after all mutating webhooks; ask those again that want to see later changes."""
     asked = list(_hooks(api, "MutatingWebhookConfiguration", attributes))
     changed_by: list[int] = []
@@ -50,7 +50,7 @@ def mutate(api: Api, attributes: Attributes, call: Caller) -> Manifest | None:
     return attributes.obj
 
 
-def _mutated(api: Api, hook: Hook, attributes: Attributes, call: Caller) -> Attributes:
+def _mutated(api: ControllerClient, hook: Hook, attributes: Attributes, call: Caller) -> Attributes:
     response = _ask(api, hook, attributes, call)
     if response is None or not response.get("patch") or attributes.obj is None:
         return attributes
@@ -62,13 +62,13 @@ def _mutated(api: Api, hook: Hook, attributes: Attributes, call: Caller) -> Attr
     return attributes if patched == attributes.obj else attributes.changed(patched)
 
 
-def validate(api: Api, attributes: Attributes, call: Caller) -> None:
+def validate(api: ControllerClient, attributes: Attributes, call: Caller) -> None:
     """Ask all validating webhooks; raise the first refusal."""
     for hook in _hooks(api, "ValidatingWebhookConfiguration", attributes):
         _ask(api, hook, attributes, call)
 
 
-def _hooks(api: Api, kind: str, attributes: Attributes) -> Iterator[Hook]:
+def _hooks(api: ControllerClient, kind: str, attributes: Attributes) -> Iterator[Hook]:
     """Give the webhooks that are about the request, by the names of their configurations."""
     if attributes.resource.group == GROUP and attributes.resource.kind in _NEVER_ASKED:
         return
@@ -83,7 +83,7 @@ def _hooks(api: Api, kind: str, attributes: Attributes) -> Iterator[Hook]:
                 yield hook
 
 
-def _ask(api: Api, hook: Hook, attributes: Attributes, call: Caller) -> Review | None:
+def _ask(api: ControllerClient, hook: Hook, attributes: Attributes, call: Caller) -> Review | None:
     """Return the response of a webhook that allows the request, None where it was not asked or may be ignored."""
     if attributes.dry_run and hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
         text = f'admission webhook "{hook["name"]}" does not support dry run'
@@ -136,7 +136,7 @@ def _response(review: Review, uid: str) -> Review:
     return response
 
 
-def _url(api: Api, hook: Hook) -> str:
+def _url(api: ControllerClient, hook: Hook) -> str:
     """Return the URL of a webhook; the name of a service is looked up for its address."""
     client = hook["clientConfig"]
     timeout = f"timeout={hook.get('timeoutSeconds', 10)}s"

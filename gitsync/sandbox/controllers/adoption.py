@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import (
     MANAGER,
     Key,
@@ -17,7 +17,7 @@ from gitsync.sandbox.controllers.object_meta import (
 ADOPTABLE = frozenset({("", "Pod"), ("apps", "ReplicaSet"), ("apps", "ControllerRevision")})
 
 
-class Strays:
+class OrphanIndex:
     """Know the adoptable objects that nobody controls, so that looking for some costs nothing when there are none."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Strays:
         return tuple(self._names.get((kind, namespace), ()))
 
 
-def adopt(api: Api, strays: Strays, owner: Manifest, group: str, kind: str) -> None:
+def adopt(api: ControllerClient, strays: OrphanIndex, owner: Manifest, group: str, kind: str) -> None:
     """Add ``owner`` as controller to the selected objects that have none; release those not selected any more."""
     if is_deleting(owner):
         return
@@ -54,7 +54,7 @@ def adopt(api: Api, strays: Strays, owner: Manifest, group: str, kind: str) -> N
             _write(api, group, obj, [each for each in references if each["uid"] != uid])
 
 
-def adopters(api: Api, stray: Manifest, group: str, kind: str) -> list[Key]:
+def adopters(api: ControllerClient, stray: Manifest, group: str, kind: str) -> list[Key]:
     """Return the keys of the objects of a kind that would adopt this one."""
     if controller_ref(stray) is not None:
         return []
@@ -62,7 +62,7 @@ def adopters(api: Api, stray: Manifest, group: str, kind: str) -> list[Key]:
     return [key_of(each) for each in candidates if matches(each["spec"].get("selector"), labels_of(stray))]
 
 
-def _write(api: Api, group: str, obj: Manifest, references: list[Manifest]) -> None:
+def _write(api: ControllerClient, group: str, obj: Manifest, references: list[Manifest]) -> None:
     meta = obj["metadata"]
     patch = {"metadata": {"ownerReferences": references or None, "uid": meta["uid"]}}
     api.patch(group, obj["kind"], meta["namespace"], meta["name"], patch, manager=MANAGER)

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.adoption import Strays, adopters
-from gitsync.sandbox.controllers.client import Api, Timers
+from gitsync.sandbox.controllers.adoption import OrphanIndex, adopters
+from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.controllers.events import Recorder
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, controller_key, timestamp
 from gitsync.sandbox.controllers.queue import Queue
 
 
 @dataclass(slots=True)
-class Behaviour:
+class SimulationSettings:
     """How the simulated nodes and controllers behave; may be changed while they run. Times are sandbox seconds."""
 
     start_delay: float = 0.3
@@ -41,12 +41,12 @@ class Behaviour:
 class Context:
     """What controllers share."""
 
-    api: Api
+    api: ControllerClient
     timers: Timers
     queue: Queue
     recorder: Recorder
-    behaviour: Behaviour
-    strays: Strays = field(default_factory=Strays)
+    behaviour: SimulationSettings
+    strays: OrphanIndex = field(default_factory=OrphanIndex)
 
     def now(self) -> str:
         """Return the time as RFC 3339 with seconds."""
@@ -77,7 +77,7 @@ class Controller:
         """Act on the state as it is now."""
         raise NotImplementedError
 
-    def mark(self, key: Key) -> None:
+    def enqueue(self, key: Key) -> None:
         """Have a key reconciled soon."""
         self.context.queue.add(self, key)
 
@@ -85,9 +85,9 @@ class Controller:
         """Have the object of a kind that controls this one reconciled, or else all that would adopt it."""
         key = controller_key(dependent, kind)
         for each in [key] if key else adopters(self.api, dependent, group, kind):
-            self.mark(each)
+            self.enqueue(each)
 
-    def mark_after(self, key: Key, seconds: float) -> None:
+    def enqueue_after(self, key: Key, seconds: float) -> None:
         """Have a key reconciled after a while; an earlier appointment stands."""
         self.context.queue.add_after(self, key, seconds)
 

@@ -12,7 +12,7 @@ EventHandler = Callable[[str, Manifest, Manifest | None], None]
 """Called after a commit with ADDED, MODIFIED or DELETED, the object as it is now, and as it was before."""
 
 
-class Api(Protocol):
+class ControllerClient(Protocol):
     """
     Let a controller of the sandbox read and write as a client would, in process and without HTTP.
 
@@ -105,7 +105,7 @@ class Timers(Protocol):
         ...
 
 
-class Environment(Protocol):
+class WriteContext(Protocol):
     """What preparing a write may ask for: allocation and randomness live in the server, not in the rules."""
 
     def now(self) -> str:
@@ -162,7 +162,7 @@ class Strategy(Protocol):
         """Return the object without the members that ``unknown_fields`` names."""
         ...
 
-    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return what is to be stored: allocations, members a client may not set; ``old`` is None on create."""
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Api, Timers
+from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.registry.status import ApiError
 
 _LIFETIME = 3600.0
@@ -28,7 +28,7 @@ class Recorder:
     The same event again raises the count of the first. An event goes an hour after it was last seen.
     """
 
-    def __init__(self, api: Api, timers: Timers) -> None:
+    def __init__(self, api: ControllerClient, timers: Timers) -> None:
         self._api = api
         self._timers = timers
         self._series: OrderedDict[str, tuple[float, _Series]] = OrderedDict()

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.adoption import ADOPTABLE
-from gitsync.sandbox.controllers.base import Behaviour, Context, Controller
-from gitsync.sandbox.controllers.client import Api, Timers
+from gitsync.sandbox.controllers.base import Context, Controller, SimulationSettings
+from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.controllers.events import Recorder
 from gitsync.sandbox.controllers.lifecycle.autoscaler import Autoscalers
 from gitsync.sandbox.controllers.lifecycle.disruption import DisruptionBudgets
@@ -62,8 +62,8 @@ class Controllers:
     ``behaviour`` may be changed at any time.
     """
 
-    def __init__(self, api: Api, timers: Timers, *, workloads: bool = True) -> None:
-        self.behaviour = Behaviour()
+    def __init__(self, api: ControllerClient, timers: Timers, *, workloads: bool = True) -> None:
+        self.behaviour = SimulationSettings()
         self._queue = Queue(timers)
         self._workloads = workloads
         self._context = Context(api, timers, self._queue, Recorder(api, timers), self.behaviour)

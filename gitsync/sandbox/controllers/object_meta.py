@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from gitsync.objects.manifest import Manifest, at, group_of, metadata_of, uid_of
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 Key: TypeAlias = tuple[str, str]
 """Namespace (empty for a cluster-scoped object) and name."""
@@ -71,7 +71,7 @@ def owner_reference(owner: Manifest) -> Manifest:
     }
 
 
-def controlled(api: Api, owner: Manifest, kind: str) -> list[Manifest]:
+def controlled(api: ControllerClient, owner: Manifest, kind: str) -> list[Manifest]:
     """Return the objects of a kind that ``owner`` controls, oldest first."""
     uid = uid_of(owner)
     found = [obj for obj in api.owned_by(uid) if obj["kind"] == kind and (controller_ref(obj) or {}).get("uid") == uid]

@@ -11,7 +11,7 @@ from gitsync.sandbox.controllers.client import Timers
 from gitsync.sandbox.controllers.object_meta import Key
 from gitsync.sandbox.registry.status import ApiError
 
-_TURN = 10
+_BATCH = 10
 _FIRST_RETRY = 0.05
 _LAST_RETRY = 30.0
 
@@ -74,7 +74,7 @@ class Queue:
         """Reconcile some keys, then let the server answer requests before the next turn."""
         self._scheduled = False
         try:
-            for item in list(islice(self._ready(), _TURN)):
+            for item in list(islice(self._ready(), _BATCH)):
                 del self._dirty[item]
                 self._reconcile(*item)
         finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.crd.cel_rules import validate_rules
 from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
 from gitsync.sandbox.crd.validator import validate_lists, validate_value
@@ -48,7 +48,7 @@ class CustomResource:
         pruned: Manifest = prune(self.root, obj)
         return pruned
 
-    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return what is stored: through ``status`` nothing but the status, else everything but it."""
         if not self.has_status:
             return new

@@ -12,7 +12,7 @@ from gitsync.sandbox.errors import qualified
 from gitsync.sandbox.faults import WATCH_KINDS, FaultKind, Faults, Struck, Target
 from gitsync.sandbox.http.admin import PREFIX, Admin
 from gitsync.sandbox.http.documents import Documents
-from gitsync.sandbox.http.endpoints import Endpoints, strike
+from gitsync.sandbox.http.endpoints import Endpoints, inject_watch_fault
 from gitsync.sandbox.http.options import warning_text
 from gitsync.sandbox.http.request_log import Asked, RequestLog
 from gitsync.sandbox.http.route import Route, route
@@ -169,7 +169,7 @@ class Application:
             if each.fault.kind is FaultKind.ERROR_AFTER:
                 raise each.fault.failure()
             if each.fault.kind in WATCH_KINDS and isinstance(reply, Stream) and isinstance(reply.source, Watch):
-                asyncio.get_running_loop().call_later(each.fault.seconds, strike, each.fault, reply.source)
+                asyncio.get_running_loop().call_later(each.fault.seconds, inject_watch_fault, each.fault, reply.source)
         return reply
 
 

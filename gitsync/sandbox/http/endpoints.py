@@ -180,7 +180,7 @@ class Endpoints:
             if fault.resource in ("", errors.qualified(resource.plural, resource.group))
         ]
         for watch in struck:
-            strike(fault, watch)
+            inject_watch_fault(fault, watch)
         return len(struck)
 
     def _select(self, request: Request, where: Route, resource: Resource) -> listing.Selection:
@@ -343,7 +343,7 @@ class Endpoints:
         return responses.object_response(value, accept, status, request.flag("pretty"))
 
 
-def strike(fault: Fault, watch: Watch) -> None:
+def inject_watch_fault(fault: Fault, watch: Watch) -> None:
     """Let a fault befall a watch."""
     match fault.kind:
         case FaultKind.DROP_WATCH:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.kinds.defaults.workloads import TEMPLATE_GENERATION
 from gitsync.sandbox.kinds.pods.resources import quality_of_service
 
@@ -15,7 +15,7 @@ def with_metadata(obj: Manifest, **members: Any) -> Manifest:
     return {**obj, "metadata": {**obj["metadata"], **members}}
 
 
-def prepare_job(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_job(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Give a new Job the selector and the labels by which it finds its pods."""
     spec = new["spec"]
     if old is not None or spec.get("manualSelector"):
@@ -47,7 +47,7 @@ def prepare_job(new: Manifest, old: Manifest | None, env: Environment) -> Manife
     return with_metadata(new, uid=uid, labels=template_labels if shared else own)
 
 
-def prepare_daemon_set(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_daemon_set(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Count the templates of a DaemonSet in an annotation."""
     annotations = new["metadata"].get("annotations") or {}
     if old is None:
@@ -67,7 +67,7 @@ def _protected(finalizer: str, new: Manifest, old: Manifest | None) -> Manifest:
     return with_metadata(new, finalizers=[*finalizers, finalizer])
 
 
-def prepare_claim(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_claim(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Protect a claim in use, and write its data source in both forms."""
     spec = new["spec"]
     if "dataSource" in spec and "dataSourceRef" not in spec:
@@ -79,19 +79,19 @@ def prepare_claim(new: Manifest, old: Manifest | None, env: Environment) -> Mani
     return _protected("kubernetes.io/pvc-protection", new, old)
 
 
-def prepare_volume(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_volume(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Protect a volume in use; note when its phase began."""
     if old is None:
         new = {**new, "status": {"phase": "Pending", "lastPhaseTransitionTime": env.now()}}
     return _protected("kubernetes.io/pv-protection", new, old)
 
 
-def prepare_role(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_role(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Store a list of no rules as no list."""
     return {**new, "rules": None} if new.get("rules") == [] else new
 
 
-def prepare_namespace(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_namespace(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Keep the finalizers of a namespace; a new one has ``kubernetes``, and the label with its own name."""
     name = new["metadata"].get("name")
     labels = labels_of(new)
@@ -104,7 +104,7 @@ def prepare_namespace(new: Manifest, old: Manifest | None, env: Environment) -> 
     return {**new, "spec": {"finalizers": wanted}}
 
 
-def prepare_definition(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_definition(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Remember the version that objects are stored at, from when a definition first names it."""
     if old is None or not new.get("status"):
         return new

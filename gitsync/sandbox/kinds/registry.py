@@ -24,7 +24,7 @@ from gitsync.sandbox.kinds.defaults import others as small
 from gitsync.sandbox.kinds.defaults import workloads as workloads_defaults
 from gitsync.sandbox.kinds.defaults.pods import default_pod
 from gitsync.sandbox.kinds.pods import lifecycle, pod
-from gitsync.sandbox.kinds.rules import Rules, RuleTable
+from gitsync.sandbox.kinds.rules import KindRules, RuleTable
 from gitsync.sandbox.kinds.service_addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.schema.decode import Codec
@@ -35,112 +35,120 @@ _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 _RULES: RuleTable = {
-    ("", "Pod"): Rules(default_pod, validate=pod.validate_pod, first_status=prepare.first_pod_status, generation=True),
-    ("", "PodTemplate"): Rules(
+    ("", "Pod"): KindRules(
+        default_pod, validate=pod.validate_pod, first_status=prepare.first_pod_status, generation=True
+    ),
+    ("", "PodTemplate"): KindRules(
         workloads_defaults.default_pod_template, validate=workloads.validate_pod_template, generation=True
     ),
-    ("", "ReplicationController"): Rules(
+    ("", "ReplicationController"): KindRules(
         workloads_defaults.default_replication_controller,
         validate=workloads.validate_replication_controller,
         validate_status=workloads.validate_replica_status,
         generation=True,
     ),
-    ("", "Service"): Rules(small.default_service, prepare_service, services.validate_service, name=dns_label),
-    ("", "Endpoints"): Rules(small.default_endpoints, validate=services.validate_endpoints),
-    ("", "ConfigMap"): Rules(validate=config.validate_config_map),
-    ("", "Secret"): Rules(small.default_secret, validate=config.validate_secret),
-    ("", "Event"): Rules(validate=cluster.validate_event),
-    ("events.k8s.io", "Event"): Rules(validate=cluster.validate_new_event),
-    ("", "PersistentVolumeClaim"): Rules(
+    ("", "Service"): KindRules(small.default_service, prepare_service, services.validate_service, name=dns_label),
+    ("", "Endpoints"): KindRules(small.default_endpoints, validate=services.validate_endpoints),
+    ("", "ConfigMap"): KindRules(validate=config.validate_config_map),
+    ("", "Secret"): KindRules(small.default_secret, validate=config.validate_secret),
+    ("", "Event"): KindRules(validate=cluster.validate_event),
+    ("events.k8s.io", "Event"): KindRules(validate=cluster.validate_new_event),
+    ("", "PersistentVolumeClaim"): KindRules(
         small.default_claim, prepare.prepare_claim, storage.validate_claim, first_status=prepare.first_claim_status
     ),
-    ("", "PersistentVolume"): Rules(small.default_volume, prepare.prepare_volume, storage.validate_volume),
-    ("", "Namespace"): Rules(
+    ("", "PersistentVolume"): KindRules(small.default_volume, prepare.prepare_volume, storage.validate_volume),
+    ("", "Namespace"): KindRules(
         small.default_namespace, prepare.prepare_namespace, first_status=prepare.first_namespace_status, name=dns_label
     ),
-    ("", "ResourceQuota"): Rules(validate=cluster.validate_quota),
-    ("", "LimitRange"): Rules(small.default_limit_range, validate=cluster.validate_limit_range),
-    ("apps", "Deployment"): Rules(
+    ("", "ResourceQuota"): KindRules(validate=cluster.validate_quota),
+    ("", "LimitRange"): KindRules(small.default_limit_range, validate=cluster.validate_limit_range),
+    ("apps", "Deployment"): KindRules(
         workloads_defaults.default_deployment,
         validate=workloads.validate_deployment,
         validate_status=workloads.validate_replica_status,
         status_keeps=("labels",),
         generation=True,
     ),
-    ("apps", "ReplicaSet"): Rules(
+    ("apps", "ReplicaSet"): KindRules(
         workloads_defaults.default_replica_set,
         validate=workloads.validate_replica_set,
         validate_status=workloads.validate_replica_status,
         generation=True,
     ),
-    ("apps", "StatefulSet"): Rules(
+    ("apps", "StatefulSet"): KindRules(
         workloads_defaults.default_stateful_set,
         validate=workloads.validate_stateful_set,
         validate_status=workloads.validate_replica_status,
         generation=True,
     ),
-    ("apps", "DaemonSet"): Rules(
+    ("apps", "DaemonSet"): KindRules(
         workloads_defaults.default_daemon_set,
         prepare.prepare_daemon_set,
         workloads.validate_daemon_set,
         generation=True,
     ),
-    ("batch", "Job"): Rules(workloads_defaults.default_job, prepare.prepare_job, jobs.validate_job, generation=True),
-    ("batch", "CronJob"): Rules(
+    ("batch", "Job"): KindRules(
+        workloads_defaults.default_job, prepare.prepare_job, jobs.validate_job, generation=True
+    ),
+    ("batch", "CronJob"): KindRules(
         workloads_defaults.default_cron_job, validate=jobs.validate_cron_job, name=jobs.cron_job_name, generation=True
     ),
-    ("discovery.k8s.io", "EndpointSlice"): Rules(
+    ("discovery.k8s.io", "EndpointSlice"): KindRules(
         small.default_endpoint_slice, validate=services.validate_endpoint_slice, generation=True
     ),
-    ("networking.k8s.io", "NetworkPolicy"): Rules(
+    ("networking.k8s.io", "NetworkPolicy"): KindRules(
         small.default_network_policy, validate=networking.validate_network_policy, generation=True
     ),
-    ("networking.k8s.io", "IngressClass"): Rules(
+    ("networking.k8s.io", "IngressClass"): KindRules(
         small.default_ingress_class, validate=networking.validate_ingress_class, generation=True
     ),
-    ("networking.k8s.io", "Ingress"): Rules(validate=networking.validate_ingress, generation=True),
-    ("policy", "PodDisruptionBudget"): Rules(
+    ("networking.k8s.io", "Ingress"): KindRules(validate=networking.validate_ingress, generation=True),
+    ("policy", "PodDisruptionBudget"): KindRules(
         validate=scaling.validate_budget, validate_status=scaling.validate_budget_status, generation=True
     ),
-    ("autoscaling", "HorizontalPodAutoscaler"): Rules(small.default_autoscaler, validate=scaling.validate_autoscaler),
-    ("autoscaling/v1", "HorizontalPodAutoscaler"): Rules(
+    ("autoscaling", "HorizontalPodAutoscaler"): KindRules(
+        small.default_autoscaler, validate=scaling.validate_autoscaler
+    ),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): KindRules(
         small.default_autoscaler_v1, validate=scaling.validate_autoscaler
     ),
-    ("storage.k8s.io", "StorageClass"): Rules(small.default_storage_class, validate=storage.validate_storage_class),
-    ("storage.k8s.io", "CSIDriver"): Rules(small.default_csi_driver, validate=storage.validate_csi_driver),
-    (_RBAC, "Role"): Rules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=rbac.path_segment),
-    (_RBAC, "ClusterRole"): Rules(
+    ("storage.k8s.io", "StorageClass"): KindRules(small.default_storage_class, validate=storage.validate_storage_class),
+    ("storage.k8s.io", "CSIDriver"): KindRules(small.default_csi_driver, validate=storage.validate_csi_driver),
+    (_RBAC, "Role"): KindRules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=rbac.path_segment),
+    (_RBAC, "ClusterRole"): KindRules(
         prepare=prepare.prepare_role, validate=rbac.validate_cluster_role, name=rbac.path_segment
     ),
-    (_RBAC, "RoleBinding"): Rules(small.default_binding, validate=rbac.validate_role_binding, name=rbac.path_segment),
-    (_RBAC, "ClusterRoleBinding"): Rules(
+    (_RBAC, "RoleBinding"): KindRules(
+        small.default_binding, validate=rbac.validate_role_binding, name=rbac.path_segment
+    ),
+    (_RBAC, "ClusterRoleBinding"): KindRules(
         small.default_binding, validate=rbac.validate_cluster_role_binding, name=rbac.path_segment
     ),
-    ("scheduling.k8s.io", "PriorityClass"): Rules(
+    ("scheduling.k8s.io", "PriorityClass"): KindRules(
         small.default_priority_class, validate=cluster.validate_priority_class, generation=True
     ),
-    ("node.k8s.io", "RuntimeClass"): Rules(validate=cluster.validate_runtime_class),
-    ("coordination.k8s.io", "Lease"): Rules(validate=cluster.validate_lease),
-    (_ADMISSION, "ValidatingWebhookConfiguration"): Rules(
+    ("node.k8s.io", "RuntimeClass"): KindRules(validate=cluster.validate_runtime_class),
+    ("coordination.k8s.io", "Lease"): KindRules(validate=cluster.validate_lease),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): KindRules(
         small.default_webhooks, validate=lifecycle.validate_webhooks, generation=True
     ),
-    (_ADMISSION, "MutatingWebhookConfiguration"): Rules(
+    (_ADMISSION, "MutatingWebhookConfiguration"): KindRules(
         small.default_mutating_webhooks, validate=lifecycle.validate_webhooks, generation=True
     ),
-    (_ADMISSION, "ValidatingAdmissionPolicy"): Rules(
+    (_ADMISSION, "ValidatingAdmissionPolicy"): KindRules(
         small.default_policy, validate=policies.validate_policy, generation=True
     ),
-    (_ADMISSION, "MutatingAdmissionPolicy"): Rules(small.default_policy, generation=True),
-    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): Rules(
+    (_ADMISSION, "MutatingAdmissionPolicy"): KindRules(small.default_policy, generation=True),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): KindRules(
         small.default_policy_binding, validate=policies.validate_policy_binding, generation=True
     ),
-    (_ADMISSION, "MutatingAdmissionPolicyBinding"): Rules(small.default_policy_binding, generation=True),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(small.default_flow_schema, generation=True),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): KindRules(small.default_policy_binding, generation=True),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): KindRules(small.default_flow_schema, generation=True),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): KindRules(
         small.default_priority_level, generation=True
     ),
-    ("apiregistration.k8s.io", "APIService"): Rules(small.default_api_service, known_finalizers=False),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
+    ("apiregistration.k8s.io", "APIService"): KindRules(small.default_api_service, known_finalizers=False),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRules(
         small.default_definition,
         prepare.prepare_definition,
         validate_definition,
@@ -150,7 +158,7 @@ _RULES: RuleTable = {
     ),
 }
 
-_NO_RULES = Rules()
+_NO_RULES = KindRules()
 
 
 @functools.cache

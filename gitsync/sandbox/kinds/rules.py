@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.names import Check, dns_subdomain
 
 Default = Callable[[Manifest], None]
-Prepare = Callable[[Manifest, Manifest | None, Environment], Manifest]
+Prepare = Callable[[Manifest, Manifest | None, WriteContext], Manifest]
 Validate = Callable[[Manifest, Manifest | None], list[Cause]]
 FirstStatus = Callable[[Manifest], dict[str, Any]]
 
 
-def _keep(obj: Manifest) -> None:
+def _noop_keep(obj: Manifest) -> None:
     """Default nothing."""
 
 
-def _as_it_is(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def _as_it_is(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     return new
 
 
@@ -30,7 +30,7 @@ def _fine(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class KindRules:
     """
     The rules of a kind; what is left out adds nothing.
 
@@ -41,7 +41,7 @@ class Rules:
     with ``known_finalizers`` those without a domain must be Kubernetes' own.
     """
 
-    default: Default = _keep
+    default: Default = _noop_keep
     prepare: Prepare = _as_it_is
     validate: Validate = _fine
     validate_status: Validate = _fine
@@ -55,4 +55,4 @@ class Rules:
 Kind: TypeAlias = tuple[str, str]
 """Group and kind. Where versions differ, the group of one is written with it: ``autoscaling/v1``."""
 
-RuleTable: TypeAlias = Mapping[Kind, Rules]
+RuleTable: TypeAlias = Mapping[Kind, KindRules]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.errors import invalid
 from gitsync.sandbox.registry.status import ApiError, Cause
 
@@ -14,7 +14,7 @@ _HAS_NODE_PORTS = frozenset({"NodePort", "LoadBalancer"})
 _CLUSTER_MEMBERS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
 
 
-def prepare_service(new: Manifest, old: Manifest | None, env: Environment) -> Manifest:
+def prepare_service(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Return the Service with its addresses and node ports; one that had them keeps them."""
     spec: dict[str, Any] = dict(new["spec"])
     before: dict[str, Any] = old["spec"] if old is not None else {}
@@ -95,7 +95,7 @@ def _key(port: dict[str, Any]) -> tuple[str, int]:
     return port.get("protocol", "TCP"), port["port"]
 
 
-def _assign_cluster_ip(spec: dict[str, Any], before: dict[str, Any], name: str, env: Environment) -> None:
+def _assign_cluster_ip(spec: dict[str, Any], before: dict[str, Any], name: str, env: WriteContext) -> None:
     wanted = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
     held = before.get("clusterIP") if before.get("type") in _HAS_CLUSTER_IP else None
     if not wanted:
@@ -118,7 +118,7 @@ def _assign_families(spec: dict[str, Any]) -> None:
     spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
-def _assign_node_ports(spec: dict[str, Any], before: dict[str, Any], name: str, env: Environment) -> None:
+def _assign_node_ports(spec: dict[str, Any], before: dict[str, Any], name: str, env: WriteContext) -> None:
     held = {port.get("nodePort") for port in before.get("ports", ())}
     ports: list[dict[str, Any]] = []
     for index, port in enumerate(spec.get("ports", ())):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Environment
-from gitsync.sandbox.kinds.rules import Rules
+from gitsync.sandbox.controllers.client import WriteContext
+from gitsync.sandbox.kinds.rules import KindRules
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.schema.scalars import DecodeError
@@ -25,7 +25,7 @@ class BuiltIn:
     version: str
     codec: Codec
     schema: str
-    rules: Rules
+    rules: KindRules
     namespaced: bool
     has_status: bool
     has_generation: bool
@@ -48,7 +48,7 @@ class BuiltIn:
         """Return the object without the members that the schema does not declare."""
         return self.codec.members.prune(self.schema, obj)
 
-    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return what is to be stored: status and the rest are kept apart, allocations are made."""
         if subresource == "status":
             return _status_of(new, old, self.rules.status_keeps) if old is not None else new

@@ -21,7 +21,7 @@ GetObject: TypeAlias = Callable[[str, str, str, str], Manifest | None]
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 
-class Allocations:
+class Allocators:
     """
     Which Service addresses and node ports are in use, followed from the store's events.
 
@@ -74,7 +74,7 @@ def _ports(service: Manifest) -> list[int]:
 class RequestEnvironment:
     """The Environment of one write: what it chose is not chosen twice."""
 
-    def __init__(self, clock: Clock, allocations: Allocations, chance: random.Random, get: GetObject) -> None:
+    def __init__(self, clock: Clock, allocations: Allocators, chance: random.Random, get: GetObject) -> None:
         self._clock = clock
         self._allocations = allocations
         self._chance = chance

@@ -67,7 +67,7 @@ def applied(
             f"{resource.group}/{resource.version}, Kind={resource.kind}): {error.upstream()}",
         ) from None
     except InvalidInput as error:
-        raise errors.bad_request(error.what) from None
+        raise errors.bad_request(error.message) from None
     if isinstance(result, Conflicts):
         raise _refusal(result)
     return result

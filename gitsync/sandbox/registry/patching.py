@@ -50,8 +50,8 @@ def _json(live: Manifest, patch: list[Any]) -> Manifest:
         return _object(json_patch(live, patch))
     except JsonPatchFormatError as error:
         if len(patch) > MAX_OPERATIONS:
-            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {error.what}") from None
-        raise errors.bad_request(f"error decoding patch: {error.what}") from None
+            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {error.message}") from None
+        raise errors.bad_request(f"error decoding patch: {error.message}") from None
     except JsonPatchError:
         raise ApiError(
             422, "Invalid", "the server rejected our request due to an error in our request", errors.Empty()

@@ -21,7 +21,7 @@ from gitsync.sandbox.controllers.client import Admission, Strategy
 from gitsync.sandbox.rbac import GROUP as RBAC_GROUP
 from gitsync.sandbox.rbac import Authorizer
 from gitsync.sandbox.registry import managed_fields
-from gitsync.sandbox.registry.allocators import Allocations, GetObject, RequestEnvironment
+from gitsync.sandbox.registry.allocators import Allocators, GetObject, RequestEnvironment
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.metadata import (
     arranged,
@@ -49,7 +49,7 @@ Outcome = tuple[Manifest, bool]
 """The object as it is now, and whether the request created it."""
 
 
-class Writer:
+class WritePipeline:
     """Carry out creates, updates, patches and applies."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Writer:
         self._authorizer = authorizer
         self._get = get
         self._chance = chance
-        self._allocations = Allocations(store)
+        self._allocations = Allocators(store)
 
     def environment(self) -> RequestEnvironment:
         """Return a fresh environment for one write."""

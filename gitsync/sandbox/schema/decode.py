@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.sandbox.schema.fields import OBJECT_META, Members, reference_of
+from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
 from gitsync.sandbox.schema.go_types import DROPS_DEFAULT, KEEPS_ZERO, NULL_WHEN_ABSENT, go_type_of, is_raw
 from gitsync.sandbox.schema.scalars import (
     ABSENT,
@@ -47,7 +47,7 @@ class Codec:
         self._structs: dict[str, Decoder] = {}
         self._pending: set[str] = set()
         self._lock = threading.RLock()
-        self.members = Members(schemas)
+        self.members = FieldIndex(schemas)
 
     def decode(self, name: str, obj: dict[str, Any]) -> dict[str, Any]:
         """Return the canonical copy; of the metadata, only what a client may write is read."""

@@ -11,7 +11,7 @@ _PREFIX = "#/components/schemas/"
 Schemas = Mapping[str, Mapping[str, Any]]
 
 
-class Members:
+class FieldIndex:
     """The members of the structs of some schemas, looked up once."""
 
     def __init__(self, schemas: Schemas) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest, metadata_of
-from gitsync.sandbox.controllers.client import Environment
+from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.metadata import validate_metadata
 from gitsync.sandbox.validation.names import dns_subdomain
@@ -32,7 +32,7 @@ class Untyped:
         """Return the object."""
         return obj
 
-    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: Environment) -> Manifest:
+    def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return the new object, or the stored one with the new status."""
         if subresource != "status" or old is None:
             return new

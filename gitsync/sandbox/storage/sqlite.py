@@ -37,13 +37,13 @@ class SqliteJournal:
             self.close()
             raise InvalidInput(
                 f"cannot use the sandbox's file: {error}",
-                where=str(path),
-                cure="stop the sandbox that has it open, or name another folder",
+                location=str(path),
+                hint="stop the sandbox that has it open, or name another folder",
             ) from error
         except sqlite3.DatabaseError as error:
             self.close()
             raise InvalidInput(
-                f"not a file of a sandbox: {error}", where=str(path), cure="name another folder"
+                f"not a file of a sandbox: {error}", location=str(path), hint="name another folder"
             ) from error
 
     def revision(self) -> int | None:

@@ -12,12 +12,12 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.server.auth.users import Users, person_of, session_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-ANYBODY = Person("")
+ANONYMOUS = User("")
 """Whoever reaches the port, or has the token that people share: nobody vouches for a name."""
 
 
@@ -37,11 +37,11 @@ class Proxy:
                 networks.append(ipaddress.ip_network(text))
             except ValueError:
                 raise InvalidInput(
-                    f"{text!r} is no address", where="GITSYNC_WEB_PROXY", cure="write 10.0.0.7 or 10.0.0.0/24"
+                    f"{text!r} is no address", location="GITSYNC_WEB_PROXY", hint="write 10.0.0.7 or 10.0.0.0/24"
                 ) from None
         if names_users and not networks:
             raise InvalidInput(
-                "anybody could say to be anybody", where="GITSYNC_WEB_PROXY_USERS", cure="name GITSYNC_WEB_PROXY too"
+                "anybody could say to be anybody", location="GITSYNC_WEB_PROXY_USERS", hint="name GITSYNC_WEB_PROXY too"
             )
         return cls(tuple(networks), names_users)
 
@@ -53,7 +53,7 @@ class Proxy:
             return False
         return any(address in network for network in self.networks)
 
-    def person(self, request: Request) -> Person | None:
+    def person(self, request: Request) -> User | None:
         """Return whom the proxy signed in, None when it says nobody, or nothing clear."""
         users, groups = (request.headers.getlist(f"x-forwarded-{name}") for name in ("user", "groups"))
         if not self.names_users or len(users) != 1 or len(groups) > 1 or not self.sent(request):
@@ -90,16 +90,16 @@ class Access:
         """Whether people have to sign in."""
         return bool(self._shared) or self._users is not None or self._proxy.names_users
 
-    def find(self, session: str) -> Person | None:
+    def find(self, session: str) -> User | None:
         """Return whose session this is, in constant time; None when it is nobody's."""
         if self._shared and hmac.compare_digest(session.encode(), self._shared.encode()):
-            return ANYBODY
+            return ANONYMOUS
         return self._users.find(session) if self._users is not None else None
 
-    def person(self, request: Request) -> Person | None:
+    def person(self, request: Request) -> User | None:
         """Return who asks, None when sign-in is needed first."""
         if not self.is_needed:
-            return ANYBODY
+            return ANONYMOUS
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         return (
             self._proxy.person(request)
@@ -117,7 +117,7 @@ class Access:
             request.scope["scheme"] = "https"
         path = request.url.path
         person = self.person(request)
-        request.state.person = person or ANYBODY
+        request.state.person = person or ANONYMOUS
         if path.startswith(self.OPEN):
             return None
         if person is None:
@@ -143,7 +143,7 @@ class Guard:
         await (refusal or self._app)(scope, receive, send)
 
 
-def asker(request: Request) -> Person:
+def current_user(request: Request) -> User:
     """Return who asks."""
-    person: Person = request.state.person
+    person: User = request.state.person
     return person

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.user import Person
+from gitsync.objects.user import User
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.writer import write
 
@@ -44,9 +44,9 @@ class Users:
         self._file = file
         self._lock = threading.Lock()
         self._stamp = self._look()
-        self._people: Mapping[str, Person] = people(read(file), str(file))
+        self._people: Mapping[str, User] = people(read(file), str(file))
 
-    def find(self, session: str) -> Person | None:
+    def find(self, session: str) -> User | None:
         """Return whose session this is."""
         with self._lock:
             stamp = self._look()
@@ -61,7 +61,7 @@ class Users:
             return (0, 0, 0)
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
-    def _again(self) -> Mapping[str, Person]:
+    def _again(self) -> Mapping[str, User]:
         try:
             return people(read(self._file), str(self._file))
         except InvalidInput as error:
@@ -74,42 +74,42 @@ def read(file: Path) -> list[dict[str, Any]]:
     try:
         documents = read_all(file.read_bytes(), str(file))
     except OSError as error:
-        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(file)) from error
+        raise InvalidInput(f"cannot be read: {error.strerror}", location=str(file)) from error
     entries = documents[0].get("users") if len(documents) == 1 else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InvalidInput("has no list of users", where=str(file), cure="make it with: gitsync users add NAME")
+        raise InvalidInput("has no list of users", location=str(file), hint="make it with: gitsync users add NAME")
     return entries
 
 
-def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, Person]:
+def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, User]:
     """Return the person of each token hash; raise InvalidInput naming the place of what cannot be used."""
-    found: dict[str, Person] = {}
+    found: dict[str, User] = {}
     names: set[str] = set()
     for index, entry in enumerate(entries):
         place = f"{where}: users[{index}]"
         if unknown := sorted(map(str, entry.keys() - _MEMBERS)):
-            raise InvalidInput(f"{unknown[0]} is unknown", where=place, cure=f"write {', '.join(sorted(_MEMBERS))}")
+            raise InvalidInput(f"{unknown[0]} is unknown", location=place, hint=f"write {', '.join(sorted(_MEMBERS))}")
         person = person_of(entry.get("name"), entry.get("groups", []), place)
         key = entry.get("tokenHash")
         if not isinstance(key, str) or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
-            raise InvalidInput("tokenHash is no hash", where=place, cure="make it with: gitsync users add NAME")
+            raise InvalidInput("tokenHash is no hash", location=place, hint="make it with: gitsync users add NAME")
         if person.name in names or key in found:
-            raise InvalidInput(f"{person.name} stands there twice", where=place)
+            raise InvalidInput(f"{person.name} stands there twice", location=place)
         names.add(person.name)
         found[key] = person
     return found
 
 
-def person_of(name: Any, groups: Any, where: str) -> Person:
+def person_of(name: Any, groups: Any, where: str) -> User:
     """Return somebody known; raise InvalidInput when a name or a group is none."""
     given: list[Any] = groups if isinstance(groups, list) else [None]
     for text in (name, *given):
         is_name = isinstance(text, str) and text == text.strip() and text.isprintable() and "," not in text
         if not is_name or not 0 < len(text) <= _LONGEST:
             raise InvalidInput(
-                f"{text!r} is no name", where=where, cure=f"write 1 to {_LONGEST} printable characters without comma"
+                f"{text!r} is no name", location=where, hint=f"write 1 to {_LONGEST} printable characters without comma"
             )
-    return Person(name, tuple(given), is_known=True)
+    return User(name, tuple(given), is_authenticated=True)
 
 
 def add(file: Path, name: str, groups: Iterable[str]) -> str:
@@ -140,4 +140,4 @@ def _replace(file: Path, text: str) -> None:
             draft.write(text)
         Path(name).replace(file)
     except OSError as error:
-        raise InvalidInput(f"cannot be written: {error.strerror}", where=str(file)) from error
+        raise InvalidInput(f"cannot be written: {error.strerror}", location=str(file)) from error

@@ -10,17 +10,17 @@ from gitsync.objects.change import ABSENT, DRIFT, FieldDifference
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.actions import readable
-from gitsync.server.auth.access import asker
+from gitsync.server.auth.access import current_user
 from gitsync.server.formatting import visible
 from gitsync.server.pages.templates import Pages
 from gitsync.server.pending import is_held
-from gitsync.server.reviews import Reviewing
+from gitsync.server.reviews import ReviewHandler
 from gitsync.server.rows.applications import app_row, condition
 from gitsync.server.rows.objects import (
     Place,
     field_row,
+    ignored_counts,
     places,
-    quiet_counts,
     recorded_field,
     resource_row,
     trouble,
@@ -44,7 +44,7 @@ ONLY: dict[str, Callable[[ResourceView], bool]] = {
 """What the list of resources can be narrowed to."""
 
 
-def finder(pages: Pages) -> Callable[[str, str], ApplicationView]:
+def application_or_404(pages: Pages) -> Callable[[str, str], ApplicationView]:
     """Return what finds the application of a path, or answers 404."""
 
     def found(namespace: str, name: str) -> ApplicationView:
@@ -56,11 +56,11 @@ def finder(pages: Pages) -> Callable[[str, str], ApplicationView]:
     return found
 
 
-def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
+def router(pages: Pages, reviewing: ReviewHandler) -> APIRouter:
     """Return the pages of applications."""
     routes = APIRouter(prefix="/apps/{namespace}/{name}")
     engine = pages.engine
-    Found = Annotated[ApplicationView, Depends(finder(pages))]  # noqa: N806 - names a type
+    Found = Annotated[ApplicationView, Depends(application_or_404(pages))]  # noqa: N806 - names a type
 
     def objects(view: ApplicationView, items: Sequence[ResourceView]) -> list[dict[str, Any]]:
         """Return what the differences of objects are shown from, with the files and lines that they come from."""
@@ -70,7 +70,7 @@ def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
             if item.sync != "Synced" and item.change.desired is not None
         }
         app, commit = view.application, view.plan.revision if view.plan is not None else ""
-        traces = engine.origins.of(app, commit, wanted) if app is not None and wanted and commit else {}
+        traces = engine.origins.trace(app, commit, wanted) if app is not None and wanted and commit else {}
 
         def places_of(ref: ObjectRef, field: str) -> tuple[Place, ...]:
             return places(traces.get(ref, {}).get(field, ()), app.source, commit) if app is not None else ()
@@ -83,7 +83,7 @@ def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
                     for found in _drift(item)[:FIELDS]
                 ],
                 "more": max(len(_drift(item)) - FIELDS, 0),
-                "quiet": quiet_counts(item),
+                "quiet": ignored_counts(item),
                 "origin": next(iter(places_of(item.ref, "")), None),
             }
             for item in items
@@ -107,7 +107,7 @@ def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
         request: Request, view: Found, only: str = "", start: Start = 0, mode: Annotated[str, Query(alias="view")] = ""
     ) -> HTMLResponse:
         if mode == "tree":
-            groups, left_out = tree(view.resources, engine.view.owned)
+            groups, left_out = tree(view.resources, engine.view.owned_by)
             return show(request, view, "tree", groups=groups, left_out=left_out)
         wanted = ONLY.get(only, ONLY[""])
         found = sorted(filter(wanted, view.resources), key=worst_first)
@@ -150,7 +150,7 @@ def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
         riskiest = sorted(steps, key=lambda step: -step.risk.level)
         shown, following = _page(riskiest, start, _STEPS)
         rows = [(step, [field_row(item) for item in step.differences if item.kind in DRIFT]) for step in shown]
-        held = reviewing.held(view, asker(request)) if is_held(view) else None
+        held = reviewing.pending(view, current_user(request)) if is_held(view) else None
         return show(request, view, "plan", steps=rows, total=len(steps), held=held, start=start, following=following)
 
     @routes.get("/history", response_class=HTMLResponse)
@@ -196,7 +196,7 @@ def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
             ref=wanted,
             item=objects(view, [item])[0] if item is not None else None,
             text=visible(write(shown)),
-            parts_of=engine.view.parts(view.key, wanted)[:100],
+            parts_of=engine.view.dependents(view.key, wanted)[:100],
         )
 
     return routes

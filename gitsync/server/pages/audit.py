@@ -12,10 +12,10 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.record.serialization import dump
-from gitsync.server.auth.access import asker
+from gitsync.server.auth.access import current_user
 from gitsync.server.pages.templates import Pages
 from gitsync.server.pending import waiting
-from gitsync.server.reviews import Reviewing
+from gitsync.server.reviews import ReviewHandler
 from gitsync.server.rows.applications import app_row
 
 _PAGE = 100
@@ -25,7 +25,7 @@ ACTIONS = ("create", "update", "replace", "adopt", "prune", "hook", "approve", "
 Text = Annotated[str, Query(max_length=300)]
 
 
-def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
+def router(pages: Pages, reviewing: ReviewHandler) -> APIRouter:
     """Return ``/approvals``, ``/audit`` and ``/audit.jsonl``."""
     routes = APIRouter()
     engine = pages.engine
@@ -34,7 +34,7 @@ def router(pages: Pages, reviewing: Reviewing) -> APIRouter:
     def approvals(request: Request) -> HTMLResponse:
         views = waiting(engine.view.applications())
         now = engine.clock.now()
-        shown = [(app_row(view, now), reviewing.held(view, asker(request))) for view in views[:_HELD]]
+        shown = [(app_row(view, now), reviewing.pending(view, current_user(request))) for view in views[:_HELD]]
         shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
         return pages.show(request, "approvals.html", held=shown, total=len(views))
 

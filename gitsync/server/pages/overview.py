@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from gitsync.ports import ApplicationView
 from gitsync.server.pages.templates import Pages
-from gitsync.server.pending import is_asked, undecided
+from gitsync.server.pending import awaiting_decision, needs_approval
 from gitsync.server.rows.applications import (
     HEALTH_STATES,
     SYNC_STATES,
@@ -20,7 +20,7 @@ from gitsync.server.rows.applications import (
     app_row,
     counts,
     is_busy,
-    needs_somebody,
+    needs_attention,
 )
 
 _NEEDY = 12
@@ -39,18 +39,18 @@ def router(pages: Pages) -> APIRouter:
     def overview(request: Request) -> HTMLResponse:
         views = pages.engine.view.applications()
         found = sorted(rows(views), key=lambda row: (row.rank, row.key))
-        rejected = {view.key for view in views if is_asked(view)} - {
-            view.key for view in undecided(views, pages.engine)
+        rejected = {view.key for view in views if needs_approval(view)} - {
+            view.key for view in awaiting_decision(views, pages.engine)
         }
-        needy = [row for row in found if needs_somebody(row) and row.key not in rejected]
+        attention = [row for row in found if needs_attention(row) and row.key not in rejected]
         return pages.show(
             request,
             "overview.html",
             total=len(found),
             sync_counts=counts(found, "sync", SYNC_STATES),
             health_counts=counts(found, "health", HEALTH_STATES),
-            needy=needy[:_NEEDY],
-            more=len(needy) - _NEEDY,
+            needy=attention[:_NEEDY],
+            more=len(attention) - _NEEDY,
             busy=[row for row in found if is_busy(row)][:_NEEDY],
             rows=found[:_NEEDY],
             outcomes=pages.engine.records.history(limit=_OUTCOMES),

@@ -9,17 +9,17 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gitsync.server.assets import fingerprint, web_folder
-from gitsync.server.auth.access import Access, asker
+from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
-from gitsync.server.backend import Engine
+from gitsync.server.backend import Backend
 from gitsync.server.formatting import age, app_url, duration, visible
-from gitsync.server.pending import undecided
+from gitsync.server.pending import awaiting_decision
 
 
 class Pages:
     """The templates, with autoescape on; every text from outside goes through ``visible`` first."""
 
-    def __init__(self, engine: Engine, access: Access) -> None:
+    def __init__(self, engine: Backend, access: Access) -> None:
         self.engine = engine
         self._access = access
         self._templates = Environment(
@@ -42,10 +42,10 @@ class Pages:
             token=form_token(request),
             read_only=self._access.is_read_only,
             has_sign_in=self._access.is_needed,
-            person=asker(request),
+            person=current_user(request),
             path=request.url.path,
             last_event=newest,
-            waiting=len(undecided(self.engine.view.applications(), self.engine)),
+            waiting=len(awaiting_decision(self.engine.view.applications(), self.engine)),
             **context,
         )
         response = HTMLResponse(page, status)

@@ -104,7 +104,7 @@ def reason(status: dict[str, Any]) -> str:
     return str(condition(status, "Ready").get("message", ""))
 
 
-def needs_somebody(row: AppRow) -> bool:
+def needs_attention(row: AppRow) -> bool:
     """Tell whether a person should look."""
     return row.rank <= 1
 

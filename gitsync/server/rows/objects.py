@@ -11,9 +11,9 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.value_diff import InnerChange, Line, changes_in, inner_changes, inner_lines
+from gitsync.plan.value_diff import Line, NestedChange, changes_in, inner_changes, inner_lines
 from gitsync.ports import ResourceView
-from gitsync.render.provenance.recorder import BUILD, Setter
+from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from gitsync.server.formatting import value, visible
 from gitsync.server.git_links import file_url
 
@@ -77,7 +77,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class NestedDiff:
     """One place inside a value that differs as a whole."""
 
     path: str
@@ -103,7 +103,7 @@ class FieldRow:
     time: str
     is_drift: bool
     lines: tuple[Line, ...] = ()
-    inside: tuple[Inside, ...] = ()
+    inside: tuple[NestedDiff, ...] = ()
     origin: Place | None = None
     steps: tuple[Place, ...] = ()
 
@@ -143,18 +143,18 @@ def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
     )
 
 
-def places(steps: Iterable[Setter], source: GitSource, commit: str) -> tuple[Place, ...]:
+def places(steps: Iterable[FieldSetter], source: GitSource, commit: str) -> tuple[Place, ...]:
     """Return the steps that set a field as they are shown; what the build does by itself has no place."""
     return tuple(
         Place(step.step, "", "")
-        if step.where == BUILD
+        if step.where == BUILD_STEP
         else Place(step.step, visible(step.where), file_url(source.repo_url, commit, step.where))
         for step in steps
     )
 
 
-def _inside(change: InnerChange) -> Inside:
-    return Inside(visible(change.path), _short(change.live), _short(change.desired))
+def _inside(change: NestedChange) -> NestedDiff:
+    return NestedDiff(visible(change.path), _short(change.live), _short(change.desired))
 
 
 def _sides(live: Any, desired: Any) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _sides(live: Any, desired: Any) -> dict[str, Any]:
     }
 
 
-def quiet_counts(view: ResourceView) -> list[tuple[str, int]]:
+def ignored_counts(view: ResourceView) -> list[tuple[str, int]]:
     """Return how many differences are shown as no drift: ignored, defaulted, of another manager."""
     found = Counter(item.kind for item in view.change.differences if item.kind not in DRIFT)
     return [(kind.value, found[kind]) for kind in Difference if found[kind]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitsync.objects.change import Hold
+from gitsync.objects.change import HoldReason
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
 from gitsync.server.rows.applications import condition
@@ -24,24 +24,24 @@ def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
         None,
     )
     if failed is not None:
-        return _strip(view, 0, "failed", str(failed.get("reason", "")))
+        return _phase_row(view, 0, "failed", str(failed.get("reason", "")))
     if phase in _HELD:
-        return _strip(view, 3, "waiting", _HELD[phase])
-    if condition(status, "Ready").get("reason") == Hold.WINDOW.value:
-        return _strip(view, 3, "waiting", "waits for a window")
+        return _phase_row(view, 3, "waiting", _HELD[phase])
+    if condition(status, "Ready").get("reason") == HoldReason.WINDOW.value:
+        return _phase_row(view, 3, "waiting", "waits for a window")
     if phase in ("Executing", "Deleting"):
-        return _strip(view, 3, "now", str(condition(status, "Reconciling").get("message", "")))
+        return _phase_row(view, 3, "now", str(condition(status, "Reconciling").get("message", "")))
     if phase == "Failed":
-        return _strip(view, 3, "failed", str(condition(status, "Ready").get("reason", "")))
+        return _phase_row(view, 3, "failed", str(condition(status, "Ready").get("reason", "")))
     if phase == "Drifted":
-        return _strip(view, 3, "waiting", "drift is reported, not healed")
+        return _phase_row(view, 3, "waiting", "drift is reported, not healed")
     if phase in ("Synced", "Suspended"):
-        return _strip(view, len(PHASES), "done", "")
-    return _strip(view, 1, "now", "")
+        return _phase_row(view, len(PHASES), "done", "")
+    return _phase_row(view, 1, "now", "")
 
 
-def _strip(view: ApplicationView, position: int, state: str, word: str) -> list[tuple[str, str, str]]:
-    said = _said(view)
+def _phase_row(view: ApplicationView, position: int, state: str, word: str) -> list[tuple[str, str, str]]:
+    said = _phase_summaries(view)
     strip = []
     for index, name in enumerate(PHASES):
         mark = "done" if index < position else state if index == position else "later"
@@ -50,7 +50,7 @@ def _strip(view: ApplicationView, position: int, state: str, word: str) -> list[
     return strip
 
 
-def _said(view: ApplicationView) -> tuple[str, ...]:
+def _phase_summaries(view: ApplicationView) -> tuple[str, ...]:
     """Return what each phase that is over has to say."""
     plan, total = view.plan, len(view.resources)
     writes = plan.writes if plan is not None else ()

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from gitsync.objects.application import Limit
+from gitsync.objects.application import MetricQuery
 from gitsync.objects.conditions import Condition
 from gitsync.objects.parsing import duration
-from gitsync.ports import Reading
+from gitsync.ports import MetricResult
 
 CONDITION = "WithinLimits"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Measurement:
     """
     What one look at a limit found.
 
@@ -23,14 +23,14 @@ class Finding:
     why nobody can tell. An answer that is still on its way changes nothing.
     """
 
-    limit: Limit
+    limit: MetricQuery
     over: datetime | None = None
     verdict: str = ""
     problem: str = ""
     is_pending: bool = False
 
 
-def find(limit: Limit, reading: Reading | None, over: datetime | None, now: datetime) -> Finding:
+def measure(limit: MetricQuery, reading: MetricResult | None, over: datetime | None, now: datetime) -> Measurement:
     """
     Return what a reading says of a limit that was exceeded since ``over`` at the look before.
 
@@ -38,22 +38,22 @@ def find(limit: Limit, reading: Reading | None, over: datetime | None, now: date
     between. Of several series the highest decides.
     """
     if reading is None:
-        return Finding(limit, over, is_pending=True)
+        return Measurement(limit, over, is_pending=True)
     if reading.problem:
-        return Finding(limit, problem=f"{limit.name}: {reading.problem}")
+        return Measurement(limit, problem=f"{limit.name}: {reading.problem}")
     worst = max(reading.samples, key=lambda sample: sample.value)
     if worst.value <= limit.max:
-        return Finding(limit)
+        return Measurement(limit)
     since = over or now
     verdict = ""
-    if (now - since).total_seconds() >= limit.lasting:
+    if (now - since).total_seconds() >= limit.for_seconds:
         labels = f" {worst.labels}" if worst.labels else ""
-        lasting = f" for {duration(limit.lasting)}" if limit.lasting else ""
+        lasting = f" for {duration(limit.for_seconds)}" if limit.for_seconds else ""
         verdict = f"{limit.name} {worst.value:.4g}{labels} is over {limit.max:g}{lasting}"
-    return Finding(limit, since, verdict)
+    return Measurement(limit, since, verdict)
 
 
-def condition(findings: tuple[Finding, ...], until: datetime, before: Mapping[str, str]) -> Condition:
+def to_condition(findings: tuple[Measurement, ...], until: datetime, before: Mapping[str, str]) -> Condition:
     """Return the condition that sums the findings up; while an answer is on its way, what stood ``before``."""
     verdicts = [finding.verdict for finding in findings if finding.verdict]
     if verdicts:
@@ -65,7 +65,7 @@ def condition(findings: tuple[Finding, ...], until: datetime, before: Mapping[st
             before.get("reason", "Watching"),
             before.get("message", "Prometheus is asked"),
         )
-    over = [_exceeded(finding.limit, finding.over) for finding in findings if finding.over]
+    over = [_exceeded_message(finding.limit, finding.over) for finding in findings if finding.over]
     if over:
         return Condition(CONDITION, "False", "OverLimit", "; ".join(over))
     problems = [finding.problem for finding in findings if finding.problem]
@@ -74,7 +74,7 @@ def condition(findings: tuple[Finding, ...], until: datetime, before: Mapping[st
     return Condition(CONDITION, "True", "Watching", f"{_count(findings)} until {until:%H:%M:%S} UTC")
 
 
-def concluded(findings: tuple[Finding, ...], timeout: float) -> Condition:
+def final_condition(findings: tuple[Measurement, ...], timeout: float) -> Condition:
     """Return the condition of a commit whose time is over without a verdict: it counts as good."""
     problems = [finding.problem for finding in findings if finding.problem]
     if problems:
@@ -82,9 +82,9 @@ def concluded(findings: tuple[Finding, ...], timeout: float) -> Condition:
     return Condition(CONDITION, "True", "Watched", f"{_count(findings)} after {duration(timeout)}")
 
 
-def _exceeded(limit: Limit, since: datetime | None) -> str:
-    return f"{limit.name} is over {limit.max:g} since {since:%H:%M:%S} UTC; {duration(limit.lasting)} are borne"
+def _exceeded_message(limit: MetricQuery, since: datetime | None) -> str:
+    return f"{limit.name} is over {limit.max:g} since {since:%H:%M:%S} UTC; {duration(limit.for_seconds)} are borne"
 
 
-def _count(findings: tuple[Finding, ...]) -> str:
+def _count(findings: tuple[Measurement, ...]) -> str:
     return f"{findings[0].limit.name} is within its limit" if len(findings) == 1 else f"{len(findings)} within limits"

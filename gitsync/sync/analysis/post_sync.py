@@ -10,26 +10,26 @@ from gitsync.objects.health import Health
 from gitsync.objects.keys import GROUP
 from gitsync.objects.record import AuditRecord, Commit, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Metrics, Reading, Records
-from gitsync.sync.analysis.metrics import CONDITION, Finding, concluded, condition, find
-from gitsync.sync.analysis.run import Watch
-from gitsync.sync.reconcile import Pin, Turn
+from gitsync.ports import MetricResult, MetricsProvider, Records
+from gitsync.sync.analysis.metrics import CONDITION, Measurement, final_condition, measure, to_condition
+from gitsync.sync.analysis.run import AnalysisRun
+from gitsync.sync.reconcile import Reconcile, Rollback
 
 TRIGGER = "post-sync"
-_NO_METRICS = Reading(problem="the operator names no Prometheus server (gitsync run --prometheus)")
+_NO_METRICS = MetricResult(problem="the operator names no Prometheus server (gitsync run --prometheus)")
 _MOST_BETWEEN, _LEAST_BETWEEN, _LOOKS = 15.0, 0.5, 20
 """Seconds between two readings: a part of the time that a commit is watched, within these bounds."""
 _PENDING = 0.3
 
 
-class Aftermath:
+class PostSyncAnalysis:
     """Judge commits after they were applied, and do with those that are no good what their application says."""
 
-    def __init__(self, records: Records, metrics: Metrics | None) -> None:
+    def __init__(self, records: Records, metrics: MetricsProvider | None) -> None:
         self._records = records
         self._metrics = metrics
 
-    def judge(self, turn: Turn) -> None:
+    def evaluate(self, run: Reconcile) -> None:
         """
         Remember a commit that did well as good; for one that did not, do what the application says.
 
@@ -38,125 +38,125 @@ class Aftermath:
         commit, or a person asks; ``Hold`` leaves everything as it is until then; ``Ignore`` only says it. What happens
         once a commit was good says nothing of the commit, and a number that nobody can tell is no reason.
         """
-        goal = turn.goal.id if turn.goal else ""
-        if turn.phase != "Synced" or turn.applied != goal:
+        goal = run.target_commit.id if run.target_commit else ""
+        if run.phase != "Synced" or run.applied != goal:
             return
-        watch = turn.watch if turn.watch is not None and turn.watch.commit == goal else Watch(goal, turn.now)
-        turn.watch = None
-        if turn.good == goal:
+        watch = run.analysis if run.analysis is not None and run.analysis.commit == goal else AnalysisRun(goal, run.now)
+        run.analysis = None
+        if run.last_good == goal:
             return
-        if watch.verdict:
-            turn.watch, turn.limits = watch, Condition(CONDITION, "False", "OverLimit", watch.verdict)
+        if watch.failure:
+            run.analysis, run.metric_condition = watch, Condition(CONDITION, "False", "OverLimit", watch.failure)
             return
-        until = watch.since + timedelta(seconds=turn.app.sync.health_timeout)
-        findings = self._findings(turn, watch)
-        watch = replace(watch, over={f.limit.name: f.over for f in findings if f.over is not None})
-        verdict = _unhealthy(turn, until) or "; ".join(finding.verdict for finding in findings if finding.verdict)
+        until = watch.since + timedelta(seconds=run.app.sync.health_timeout)
+        findings = self._findings(run, watch)
+        watch = replace(watch, exceeded_since={f.limit.name: f.over for f in findings if f.over is not None})
+        verdict = _unhealthy(run, until) or "; ".join(finding.verdict for finding in findings if finding.verdict)
         if findings:
-            turn.limits = condition(findings, until, _before(turn, watch))
+            run.metric_condition = to_condition(findings, until, _before(run, watch))
         if verdict:
-            self._act(turn, watch, verdict)
-        elif _is_healthy(turn) and not _is_open(findings, until, turn.now):
-            turn.good = goal
-            turn.limits = concluded(findings, turn.app.sync.health_timeout) if findings else None
-        elif findings or turn.app.sync.on_degraded != "Ignore":
-            turn.watch = watch
-            self._wake(turn, findings, until)
+            self._apply_policy(run, watch, verdict)
+        elif _is_healthy(run) and not _is_open(findings, until, run.now):
+            run.last_good = goal
+            run.metric_condition = final_condition(findings, run.app.sync.health_timeout) if findings else None
+        elif findings or run.app.sync.on_degraded != "Ignore":
+            run.analysis = watch
+            self._wake(run, findings, until)
 
-    def _findings(self, turn: Turn, watch: Watch) -> tuple[Finding, ...]:
-        watched = max((turn.now - watch.since).total_seconds(), 0.0)
-        max_age = min(_between(turn), watched)  # what was read before the commit was applied says nothing of it
+    def _findings(self, run: Reconcile, watch: AnalysisRun) -> tuple[Measurement, ...]:
+        watched = max((run.now - watch.since).total_seconds(), 0.0)
+        max_age = min(_between(run), watched)  # what was read before the commit was applied says nothing of it
         return tuple(
-            find(
+            measure(
                 limit,
                 self._metrics.read(limit.query, max_age) if self._metrics is not None else _NO_METRICS,
-                watch.over.get(limit.name),
-                turn.now,
+                watch.exceeded_since.get(limit.name),
+                run.now,
             )
-            for limit in turn.app.sync.limits
+            for limit in run.app.sync.limits
         )
 
-    def _wake(self, turn: Turn, findings: tuple[Finding, ...], until: datetime) -> None:
-        left = (until - turn.now).total_seconds()
+    def _wake(self, run: Reconcile, findings: tuple[Measurement, ...], until: datetime) -> None:
+        left = (until - run.now).total_seconds()
         if left > 0:
-            turn.wake_in(left)
+            run.requeue_in(left)
         if findings:
-            turn.wake_in(_PENDING if any(finding.is_pending for finding in findings) else _between(turn))
+            run.requeue_in(_PENDING if any(finding.is_pending for finding in findings) else _between(run))
 
-    def _act(self, turn: Turn, watch: Watch, reason: str) -> None:
+    def _apply_policy(self, run: Reconcile, watch: AnalysisRun, reason: str) -> None:
         """Do what the application says, with the reason in audit, history and status."""
-        assert turn.goal is not None
-        policy = turn.app.sync.on_degraded
-        if policy == "Rollback" and not turn.good:
+        assert run.target_commit is not None
+        policy = run.app.sync.on_degraded
+        if policy == "Rollback" and not run.last_good:
             reason += ", and no commit is known to be good"
-        pin = Pin(turn.good if policy == "Rollback" else "", watch.commit, reason)
+        pin = Rollback(run.last_good if policy == "Rollback" else "", watch.commit, reason)
         said = f"{reason}: left as it is" if policy == "Ignore" else pin.message
-        outcome = Outcome.FAILED if policy == "Ignore" or pin.commit else Outcome.HELD
-        self._records.audit([_audited(turn, turn.goal, outcome, said)])
+        outcome = Outcome.FAILED if policy == "Ignore" or pin.to_commit else Outcome.HELD
+        self._records.audit([_audited(run, run.target_commit, outcome, said)])
         if policy == "Ignore":
-            turn.watch = replace(watch, verdict=reason)
+            run.analysis = replace(watch, failure=reason)
         else:
-            turn.pin = pin
-            turn.wake_in(0.0)
-        if not pin.commit:  # the sync that goes back has a record of its own
-            turn.record = self._records.save(_recorded(turn, turn.goal, outcome, said))
+            run.pin = pin
+            run.requeue_in(0.0)
+        if not pin.to_commit:  # the sync that goes back has a record of its own
+            run.record = self._records.save(_recorded(run, run.target_commit, outcome, said))
 
 
-def _unhealthy(turn: Turn, until: datetime) -> str:
+def _unhealthy(run: Reconcile, until: datetime) -> str:
     """Return why the commit is no good by its health, empty while it may still become healthy."""
-    if turn.app.sync.on_degraded == "Ignore" or _is_healthy(turn):
+    if run.app.sync.on_degraded == "Ignore" or _is_healthy(run):
         return ""
-    if turn.overall_health is Health.DEGRADED:
-        return turn.worst()
-    return f"not healthy after {turn.app.sync.health_timeout:.0f} s: {turn.worst()}" if turn.now >= until else ""
+    if run.overall_health is Health.DEGRADED:
+        return run.least_healthy()
+    return f"not healthy after {run.app.sync.health_timeout:.0f} s: {run.least_healthy()}" if run.now >= until else ""
 
 
-def _is_healthy(turn: Turn) -> bool:
-    return turn.overall_health in (Health.HEALTHY, Health.SUSPENDED)
+def _is_healthy(run: Reconcile) -> bool:
+    return run.overall_health in (Health.HEALTHY, Health.SUSPENDED)
 
 
-def _is_open(findings: tuple[Finding, ...], until: datetime, now: datetime) -> bool:
+def _is_open(findings: tuple[Measurement, ...], until: datetime, now: datetime) -> bool:
     """Whether the numbers may still speak against the commit; one that is just over its limit is waited for."""
     return any(finding.over is not None or finding.is_pending or now < until for finding in findings)
 
 
-def _between(turn: Turn) -> float:
+def _between(run: Reconcile) -> float:
     """Return how many seconds are between two readings."""
-    return min(max(turn.app.sync.health_timeout / _LOOKS, _LEAST_BETWEEN), _MOST_BETWEEN)
+    return min(max(run.app.sync.health_timeout / _LOOKS, _LEAST_BETWEEN), _MOST_BETWEEN)
 
 
-def _before(turn: Turn, watch: Watch) -> dict[str, str]:
+def _before(run: Reconcile, watch: AnalysisRun) -> dict[str, str]:
     """Return the condition as it stood before, empty when that was of another commit."""
-    if watch.since == turn.now:
+    if watch.since == run.now:
         return {}
-    conditions = turn.status_before.get("conditions") or ()
+    conditions = run.status_before.get("conditions") or ()
     return next((item for item in conditions if item.get("type") == CONDITION), {})
 
 
-def _audited(turn: Turn, commit: Commit, outcome: Outcome, message: str) -> AuditRecord:
+def _audited(run: Reconcile, commit: Commit, outcome: Outcome, message: str) -> AuditRecord:
     return AuditRecord(
-        application=turn.app.key,
+        application=run.app.key,
         action=TRIGGER,
-        resource=ObjectRef(GROUP, "Application", turn.app.namespace, turn.app.name).path,
+        resource=ObjectRef(GROUP, "Application", run.app.namespace, run.app.name).path,
         outcome=outcome,
-        timestamp=turn.now,
+        timestamp=run.now,
         sync="",
-        reasoning=turn.app.sync.on_degraded,
+        reasoning=run.app.sync.on_degraded,
         commit=commit.id,
         author=commit.author,
         message=message,
     )
 
 
-def _recorded(turn: Turn, commit: Commit, outcome: Outcome, message: str) -> SyncRecord:
+def _recorded(run: Reconcile, commit: Commit, outcome: Outcome, message: str) -> SyncRecord:
     return SyncRecord(
-        application=turn.app.key,
+        application=run.app.key,
         commit=commit,
         trigger=TRIGGER,
-        started=turn.now,
+        started=run.now,
         duration_ms=0,
         outcome=outcome,
-        risk=turn.plan.risk.value if turn.plan is not None else "",
-        digest=turn.plan.digest if turn.plan is not None else "",
+        risk=run.plan.risk.value if run.plan is not None else "",
+        digest=run.plan.digest if run.plan is not None else "",
         message=message,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class AnalysisRun:
     """
     Since when a commit is watched, and since when each of its limits is exceeded without a break, by name.
 
@@ -18,11 +18,11 @@ class Watch:
 
     commit: str
     since: datetime
-    over: Mapping[str, datetime] = field(default_factory=dict)
-    verdict: str = ""
+    exceeded_since: Mapping[str, datetime] = field(default_factory=dict)
+    failure: str = ""
 
     @classmethod
-    def from_status(cls, status: Any) -> Watch | None:
+    def from_status(cls, status: Any) -> AnalysisRun | None:
         """Return the watch that a status keeps, None when it keeps none."""
         if not isinstance(status, dict) or "since" not in status:
             return None
@@ -33,9 +33,9 @@ class Watch:
     def to_status(self) -> dict[str, Any]:
         """Return what the status keeps."""
         kept: dict[str, Any] = {"commit": self.commit, "since": _text(self.since)}
-        if self.over:
-            kept["over"] = [{"name": name, "since": _text(since)} for name, since in self.over.items()]
-        return kept | ({"verdict": self.verdict} if self.verdict else {})
+        if self.exceeded_since:
+            kept["over"] = [{"name": name, "since": _text(since)} for name, since in self.exceeded_since.items()]
+        return kept | ({"verdict": self.failure} if self.failure else {})
 
 
 def _text(time: datetime) -> str:

@@ -5,191 +5,191 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.errors import Refused, TransientError, one_line
-from gitsync.objects.change import Action, Hold, Risk
+from gitsync.objects.change import Action, HoldReason, Risk
 from gitsync.objects.conditions import Condition, set_conditions
 from gitsync.objects.health import Health
 from gitsync.sync.analysis.metrics import CONDITION
-from gitsync.sync.reconcile import Stage, Turn
+from gitsync.sync.reconcile import FailureReason, Reconcile
 
 _PROBLEMS = 10
 _SUBJECT = 200
 
 
-def status_of(turn: Turn) -> dict[str, Any]:
+def build_status(run: Reconcile) -> dict[str, Any]:
     """Return the status; equal to the one before when nothing changed."""
-    before = turn.status_before
-    now = turn.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = run.status_before
+    now = run.now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         key: value
         for key, value in {
-            "observedGeneration": turn.app.generation,
-            "phase": turn.phase,
-            "sync": turn.sync,
-            "health": turn.overall_health.value,
-            "requestedSync": turn.requested,
-            "revision": _revision(turn),
-            "resources": _counts(turn) or before.get("resources"),
-            "pinned": _pinned(turn),
-            "postSync": turn.watch.to_status() if turn.watch else {},
-            "plan": _plan(turn),
-            "operation": dict(turn.operation),
-            "drift": _drift(turn, now),
-            "problems": [{"object": str(ref), "message": text} for ref, text in sorted(turn.problems.items())][
+            "observedGeneration": run.app.generation,
+            "phase": run.phase,
+            "sync": run.sync,
+            "health": run.overall_health.value,
+            "requestedSync": run.requested,
+            "revision": _revision(run),
+            "resources": _counts(run) or before.get("resources"),
+            "pinned": _pinned(run),
+            "postSync": run.analysis.to_status() if run.analysis else {},
+            "plan": _plan(run),
+            "operation": dict(run.operation),
+            "drift": _drift(run, now),
+            "problems": [{"object": str(ref), "message": text} for ref, text in sorted(run.problems.items())][
                 :_PROBLEMS
             ],
-            "history": _history(turn),
-            "conditions": set_conditions(_kept(turn), _conditions(turn), turn.app.generation, now),
-            **turn.inventory.to_status(),
+            "history": _history(run),
+            "conditions": set_conditions(_kept(run), _conditions(run), run.app.generation, now),
+            **run.inventory.to_status(),
         }.items()
         if value not in (None, "", [], {})
     }
 
 
-def _revision(turn: Turn) -> dict[str, str]:
-    before = turn.status_before.get("revision") or {}
+def _revision(run: Reconcile) -> dict[str, str]:
+    before = run.status_before.get("revision") or {}
     revision = {
-        "fetched": turn.commit.id if turn.commit else before.get("fetched", ""),
-        "applied": turn.applied,
-        "appliedFor": turn.applied_for,
-        "good": turn.good,
-        "message": turn.commit.subject if turn.commit else before.get("message", ""),
-        "author": turn.commit.author if turn.commit else before.get("author", ""),
+        "fetched": run.commit.id if run.commit else before.get("fetched", ""),
+        "applied": run.applied,
+        "appliedFor": run.applied_spec_hash,
+        "good": run.last_good,
+        "message": run.commit.subject if run.commit else before.get("message", ""),
+        "author": run.commit.author if run.commit else before.get("author", ""),
     }
     return {key: value for key, value in revision.items() if value}
 
 
-def _pinned(turn: Turn) -> dict[str, str]:
-    pin = turn.pin
-    return {"commit": pin.commit, "instead": pin.instead, "reason": pin.reason} if pin else {}
+def _pinned(run: Reconcile) -> dict[str, str]:
+    pin = run.pin
+    return {"commit": pin.to_commit, "instead": pin.bad_commit, "reason": pin.reason} if pin else {}
 
 
-def _counts(turn: Turn) -> dict[str, int]:
-    if turn.plan is None or turn.observation is None:
+def _counts(run: Reconcile) -> dict[str, int]:
+    if run.plan is None or run.observation is None:
         return {}
-    changes = turn.plan.changes
+    changes = run.plan.changes
     bad = (Health.DEGRADED, Health.MISSING)
     return {
-        "total": len(turn.observation.desired),
-        "synced": sum(1 for c in changes if not c.is_write and c.ref in turn.observation.desired),
+        "total": len(run.observation.desired),
+        "synced": sum(1 for c in changes if not c.is_write and c.ref in run.observation.desired),
         "outOfSync": sum(1 for c in changes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
         "missing": sum(1 for c in changes if c.action is Action.CREATE),
         "toPrune": sum(1 for c in changes if c.action is Action.PRUNE),
-        "unhealthy": sum(1 for status in turn.health.values() if status.health in bad),
+        "unhealthy": sum(1 for status in run.health.values() if status.health in bad),
     }
 
 
-def _plan(turn: Turn) -> dict[str, Any]:
-    if turn.plan is None or not turn.plan.writes:
+def _plan(run: Reconcile) -> dict[str, Any]:
+    if run.plan is None or not run.plan.writes:
         return {}
     return {
-        "id": turn.plan.digest[:12],
-        "class": turn.plan.risk.value,
-        "steps": len(turn.plan.writes),
-        "dangerous": sum(1 for change in turn.plan.writes if change.risk is Risk.DANGEROUS),
-        "reasons": list(turn.verdict.reasons)[:_PROBLEMS] if turn.verdict else [],
+        "id": run.plan.digest[:12],
+        "class": run.plan.risk.value,
+        "steps": len(run.plan.writes),
+        "dangerous": sum(1 for change in run.plan.writes if change.risk is Risk.DANGEROUS),
+        "reasons": list(run.verdict.reasons)[:_PROBLEMS] if run.verdict else [],
     }
 
 
-def _drift(turn: Turn, now: str) -> dict[str, Any]:
-    before = turn.status_before.get("drift") or {}
-    total = int(before.get("correctedTotal", 0)) + turn.corrected
-    if turn.drift_objects:
-        since = before.get("detectedAt") if before.get("objects") and not turn.corrected else now
-        return {"detectedAt": since, "objects": turn.drift_objects, "correctedTotal": total}
+def _drift(run: Reconcile, now: str) -> dict[str, Any]:
+    before = run.status_before.get("drift") or {}
+    total = int(before.get("correctedTotal", 0)) + run.healed
+    if run.drift_objects:
+        since = before.get("detectedAt") if before.get("objects") and not run.healed else now
+        return {"detectedAt": since, "objects": run.drift_objects, "correctedTotal": total}
     if not total and not before:
         return {}
-    detected = now if turn.corrected else before.get("detectedAt", now)
+    detected = now if run.healed else before.get("detectedAt", now)
     return {"detectedAt": detected, "objects": 0, "correctedTotal": total}
 
 
-def _history(turn: Turn) -> list[dict[str, Any]]:
-    before = list(turn.status_before.get("history") or [])
-    if turn.record is None:
+def _history(run: Reconcile) -> list[dict[str, Any]]:
+    before = list(run.status_before.get("history") or [])
+    if run.record is None:
         return before
     entry = {
-        "id": turn.record.id,
-        "revision": turn.record.commit.id,
-        "author": turn.record.commit.author,
-        "message": one_line(turn.record.commit.subject, _SUBJECT),
-        "startedAt": turn.record.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "durationMs": turn.record.duration_ms,
-        "class": turn.record.risk,
-        "outcome": turn.record.outcome.value,
-        "by": turn.record.initiator,
+        "id": run.record.id,
+        "revision": run.record.commit.id,
+        "author": run.record.commit.author,
+        "message": one_line(run.record.commit.subject, _SUBJECT),
+        "startedAt": run.record.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "durationMs": run.record.duration_ms,
+        "class": run.record.risk,
+        "outcome": run.record.outcome.value,
+        "by": run.record.initiator,
     }
-    return [entry, *before][: turn.app.history_limit]
+    return [entry, *before][: run.app.history_limit]
 
 
-def _kept(turn: Turn) -> list[dict[str, Any]]:
+def _kept(run: Reconcile) -> list[dict[str, Any]]:
     """Return the conditions that stand until they are set anew; an application without limits says nothing of them."""
-    conditions = turn.status_before.get("conditions") or ()
-    return [item for item in conditions if turn.app.sync.limits or item.get("type") != CONDITION]
+    conditions = run.status_before.get("conditions") or ()
+    return [item for item in conditions if run.app.sync.limits or item.get("type") != CONDITION]
 
 
-def _conditions(turn: Turn) -> list[Condition]:
+def _conditions(run: Reconcile) -> list[Condition]:
     return [
-        *_source_condition(turn),
-        *_render_condition(turn),
-        *([turn.limits] if turn.limits is not None else []),
-        _reconciling(turn),
-        _stalled(turn),
-        _ready(turn),
+        *_source_condition(run),
+        *_render_condition(run),
+        *([run.metric_condition] if run.metric_condition is not None else []),
+        _reconciling(run),
+        _stalled(run),
+        _ready(run),
     ]
 
 
-def _source_condition(turn: Turn) -> list[Condition]:
-    error = turn.source_error or (turn.error if turn.stage is Stage.SOURCE else None)
+def _source_condition(run: Reconcile) -> list[Condition]:
+    error = run.source_error or (run.error if run.stage is FailureReason.SOURCE else None)
     if error is not None:
         reason = "RevisionRefused" if isinstance(error, Refused) else "FetchFailed"
         return [Condition("SourceReady", "False", reason, str(error))]
-    if turn.commit is None:
+    if run.commit is None:
         return []
-    return [Condition("SourceReady", "True", "Fetched", f"{turn.commit.id[:12]} {turn.commit.subject}".strip())]
+    return [Condition("SourceReady", "True", "Fetched", f"{run.commit.id[:12]} {run.commit.subject}".strip())]
 
 
-def _render_condition(turn: Turn) -> list[Condition]:
-    if turn.render_error is not None:
-        return [Condition("Rendered", "False", "InvalidManifests", str(turn.render_error))]
-    if turn.rendered is None:
+def _render_condition(run: Reconcile) -> list[Condition]:
+    if run.render_error is not None:
+        return [Condition("Rendered", "False", "InvalidManifests", str(run.render_error))]
+    if run.rendered_count is None:
         return []
-    warnings = f"; {turn.warnings[0]}" if turn.warnings else ""
-    return [Condition("Rendered", "True", "Built", f"{turn.rendered} objects{warnings}")]
+    warnings = f"; {run.warnings[0]}" if run.warnings else ""
+    return [Condition("Rendered", "True", "Built", f"{run.rendered_count} objects{warnings}")]
 
 
-def _reconciling(turn: Turn) -> Condition:
-    is_going_on = turn.phase in ("Executing", "Deleting", "AwaitingApproval", "Observing", "Planning")
-    if is_going_on or turn.reason == Hold.WINDOW.value or isinstance(turn.error, TransientError):
-        return Condition("Reconciling", "True", turn.reason or turn.phase, _why(turn))
+def _reconciling(run: Reconcile) -> Condition:
+    is_going_on = run.phase in ("Executing", "Deleting", "AwaitingApproval", "Observing", "Planning")
+    if is_going_on or run.reason == HoldReason.WINDOW.value or isinstance(run.error, TransientError):
+        return Condition("Reconciling", "True", run.reason or run.phase, _why(run))
     return Condition("Reconciling", "False", "Done", "")
 
 
-def _stalled(turn: Turn) -> Condition:
-    if turn.phase in ("Failed", "Rejected") and not isinstance(turn.error, TransientError):
-        return Condition("Stalled", "True", turn.reason or turn.stage.value, _why(turn))
+def _stalled(run: Reconcile) -> Condition:
+    if run.phase in ("Failed", "Rejected") and not isinstance(run.error, TransientError):
+        return Condition("Stalled", "True", run.reason or run.stage.value, _why(run))
     return Condition("Stalled", "False", "Progressing", "")
 
 
-def _ready(turn: Turn) -> Condition:
-    if turn.error is not None:
-        status = "Unknown" if isinstance(turn.error, TransientError) else "False"
-        return Condition("Ready", status, turn.reason or turn.stage.value, _why(turn))
-    if turn.phase != "Synced":
-        return Condition("Ready", "False", turn.reason or turn.phase, _why(turn))
-    health = turn.overall_health
+def _ready(run: Reconcile) -> Condition:
+    if run.error is not None:
+        status = "Unknown" if isinstance(run.error, TransientError) else "False"
+        return Condition("Ready", status, run.reason or run.stage.value, _why(run))
+    if run.phase != "Synced":
+        return Condition("Ready", "False", run.reason or run.phase, _why(run))
+    health = run.overall_health
     if health in (Health.HEALTHY, Health.SUSPENDED):
-        is_noted = turn.limits is not None and turn.limits.status != "True"
-        note = f"; {turn.limits.message}" if is_noted and turn.limits is not None else ""
-        return Condition("Ready", "True", "SyncedAndHealthy", f"{turn.rendered} objects{note}")
-    return Condition("Ready", "False", health.value, turn.worst())
+        is_noted = run.metric_condition is not None and run.metric_condition.status != "True"
+        note = f"; {run.metric_condition.message}" if is_noted and run.metric_condition is not None else ""
+        return Condition("Ready", "True", "SyncedAndHealthy", f"{run.rendered_count} objects{note}")
+    return Condition("Ready", "False", health.value, run.least_healthy())
 
 
-def _why(turn: Turn) -> str:
-    if turn.error is not None:
-        return str(turn.error)
-    if turn.message:
-        return turn.message
-    if turn.problems:
-        ref, text = sorted(turn.problems.items())[0]
-        more = f" (and {len(turn.problems) - 1} more)" if len(turn.problems) > 1 else ""
+def _why(run: Reconcile) -> str:
+    if run.error is not None:
+        return str(run.error)
+    if run.message:
+        return run.message
+    if run.problems:
+        ref, text = sorted(run.problems.items())[0]
+        more = f" (and {len(run.problems) - 1} more)" if len(run.problems) > 1 else ""
         return text if str(ref) in text else f"{ref}: {text}{more}"
     return ""

@@ -7,37 +7,37 @@ from gitsync.objects.keys import GROUP
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.sync.reconcile import Turn
+from gitsync.sync.reconcile import Reconcile
 
 ACTION = "sync"
 
 
-def refusal_of(turn: Turn, status: Manifest) -> str:
+def refusal_message(run: Reconcile, status: Manifest) -> str:
     """Return why the application was refused, as its status says; empty when it was not, or may pass by itself."""
-    return _said(status) if isinstance(turn.error, TerminalError) or turn.reason == "Refused" else ""
+    return _said(status) if isinstance(run.error, TerminalError) or run.reason == "Refused" else ""
 
 
-def refusal_before(turn: Turn) -> str:
+def previous_refusal(run: Reconcile) -> str:
     """Return what the status said before this look: what was refused with these words is in the audit."""
-    return _said(turn.status_before)
+    return _said(run.status_before)
 
 
-def refusal_record(turn: Turn, message: str) -> AuditRecord:
+def audit_record(run: Reconcile, message: str) -> AuditRecord:
     """Return the link of the audit chain that says so."""
-    is_refused = isinstance(turn.error, Refused) or turn.error is None
+    is_refused = isinstance(run.error, Refused) or run.error is None
     return AuditRecord(
-        application=turn.app.key,
+        application=run.app.key,
         action=ACTION,
-        resource=ObjectRef(GROUP, "Application", turn.app.namespace, turn.app.name).path,
+        resource=ObjectRef(GROUP, "Application", run.app.namespace, run.app.name).path,
         outcome=Outcome.REFUSED if is_refused else Outcome.FAILED,
-        timestamp=turn.now,
+        timestamp=run.now,
         sync="",
-        reasoning=turn.reason,
-        plan_steps=len(turn.plan.writes) if turn.plan is not None else 0,
-        risk_level=turn.plan.risk.value if turn.plan is not None else "",
-        commit=turn.commit.id if turn.commit is not None else "",
-        author=turn.commit.author if turn.commit is not None else "",
-        digest=turn.plan.digest if turn.plan is not None else "",
+        reasoning=run.reason,
+        plan_steps=len(run.plan.writes) if run.plan is not None else 0,
+        risk_level=run.plan.risk.value if run.plan is not None else "",
+        commit=run.commit.id if run.commit is not None else "",
+        author=run.commit.author if run.commit is not None else "",
+        digest=run.plan.digest if run.plan is not None else "",
         message=message,
     )
 

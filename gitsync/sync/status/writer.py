@@ -9,7 +9,7 @@ from gitsync.errors import ClusterUnavailable, Conflict, Rejected
 from gitsync.objects.keys import API_VERSION, FINALIZER, POST_DELETE, PRE_DELETE, STATUS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
-from gitsync.ports import Cluster, Live
+from gitsync.ports import Cluster, LiveCache
 
 _VERSION = API_VERSION.rpartition("/")[2]
 _TRIES = 5
@@ -19,7 +19,7 @@ _AGAIN = 30.0
 """Seconds until an Application whose status was refused, being too large or forbidden, is looked at again."""
 
 
-class Statuses:
+class StatusWriter:
     """
     Store what is known of Applications in the objects themselves.
 
@@ -28,7 +28,7 @@ class Statuses:
     ClusterUnavailable: an Application is never given up because of its status.
     """
 
-    def __init__(self, cluster: Cluster, live: Live) -> None:
+    def __init__(self, cluster: Cluster, live: LiveCache) -> None:
         self._cluster = cluster
         self._live = live
 
@@ -45,9 +45,9 @@ class Statuses:
                 current = self._read(manifest)
                 if (current.get("status") or {}) != before:
                     raise Conflict(
-                        "another controller wrote the status", subject=str(ref_of(manifest)), cure="it is read again"
+                        "another controller wrote the status", object=str(ref_of(manifest)), hint="it is read again"
                     ) from error
-        raise Conflict("the Application changes faster than its status can be written", subject=str(ref_of(manifest)))
+        raise Conflict("the Application changes faster than its status can be written", object=str(ref_of(manifest)))
 
     def set_finalizers(self, manifest: Manifest, wanted: Collection[str]) -> Manifest:
         """Return the Application with exactly these of our finalizers; one that is being deleted gets no new ones."""
@@ -63,7 +63,7 @@ class Statuses:
                 return self._replace({**manifest, "metadata": {**metadata_of(manifest), "finalizers": kept}}, "")
             except Conflict:
                 manifest = self._read(manifest)
-        raise Conflict("the Application changes faster than its finalizer can be set", subject=str(ref_of(manifest)))
+        raise Conflict("the Application changes faster than its finalizer can be set", object=str(ref_of(manifest)))
 
     def _replace(self, manifest: Manifest, subresource: str) -> Manifest:
         try:
@@ -72,20 +72,20 @@ class Statuses:
             if error.code == 404:
                 raise  # it is gone, and with it all that was to be said of it
             raise ClusterUnavailable(
-                f"the API server does not take what is known of it: {error.what}",
-                subject=str(ref_of(manifest)),
-                cure=error.cure,
+                f"the API server does not take what is known of it: {error.message}",
+                object=str(ref_of(manifest)),
+                hint=error.hint,
                 retry_after=_AGAIN,
             ) from error
         resource = self._cluster.resource(ref_of(manifest).group, _VERSION, ref_of(manifest).kind)
         if resource is not None and not (
             metadata_of(written).get("deletionTimestamp") and not metadata_of(written).get("finalizers")
         ):
-            self._live.saw(resource, written)
+            self._live.observe_write(resource, written)
         return written
 
     def _read(self, manifest: Manifest) -> Manifest:
         current = self._cluster.read(ref_of(manifest), _VERSION)
         if current is None or metadata_of(current).get("uid") != metadata_of(manifest).get("uid"):
-            raise Conflict("the Application is gone", subject=str(ref_of(manifest)))
+            raise Conflict("the Application is gone", object=str(ref_of(manifest)))
         return current

@@ -38,7 +38,7 @@ class Autoscalers(Controller):
         """Mark the autoscaler at once, or after a period when its target changed."""
         if obj["kind"] == "HorizontalPodAutoscaler":
             if old is None or (old["spec"], annotations_of(old)) != (obj["spec"], annotations_of(obj)):
-                self.mark(key_of(obj))
+                self.enqueue(key_of(obj))
             return
         replicas = (at(obj, "spec", "replicas"), at(obj, "status", "replicas"))
         if old is not None and replicas == (at(old, "spec", "replicas"), at(old, "status", "replicas")):
@@ -47,7 +47,7 @@ class Autoscalers(Controller):
         for autoscaler in self.api.list("autoscaling", "HorizontalPodAutoscaler", namespace):
             target = autoscaler["spec"]["scaleTargetRef"]
             if (target["kind"], target["name"]) == (obj["kind"], name):
-                self.mark_after(key_of(autoscaler), self.context.behaviour.autoscale_period)
+                self.enqueue_after(key_of(autoscaler), self.context.behaviour.autoscale_period)
 
     def reconcile(self, key: Key) -> None:
         """Decide on a number, scale, and say why."""
@@ -120,7 +120,7 @@ class Autoscalers(Controller):
         message = f"the HPA controller was able to update the target scale to {desired}"
         rescaled = _condition("AbleToScale", True, "SucceededRescale", message)
         self._report(autoscaler, status, [rescaled, *conditions])
-        self.mark_after(key_of(autoscaler), self.context.behaviour.autoscale_period)
+        self.enqueue_after(key_of(autoscaler), self.context.behaviour.autoscale_period)
 
     def _report_missing(self, autoscaler: Manifest, group: str, kind: str, name: str) -> None:
         found = self.api.resource(group, kind)

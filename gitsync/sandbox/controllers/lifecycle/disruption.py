@@ -20,13 +20,13 @@ class DisruptionBudgets(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the budget, or those that select the pod."""
         if obj["kind"] == "PodDisruptionBudget":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
             return
         if old is not None and event != "DELETED" and _health(obj) == _health(old):
             return
         for budget in self.api.list("policy", "PodDisruptionBudget", obj["metadata"]["namespace"]):
             if matches(budget["spec"].get("selector"), labels_of(obj)):
-                self.mark(key_of(budget))
+                self.enqueue(key_of(budget))
 
     def reconcile(self, key: Key) -> None:
         """Write the status of one budget."""

@@ -40,7 +40,7 @@ class GarbageCollector(Controller):
             self._bereave(uid)
             for owner in owners:
                 if owner["uid"] in self._places:
-                    self.mark((owner["uid"], ""))
+                    self.enqueue((owner["uid"], ""))
             return
         finalizers = obj["metadata"].get("finalizers") or ()
         if owners or (is_deleting(obj) and (ORPHAN in finalizers or FOREGROUND in finalizers)):
@@ -63,7 +63,7 @@ class GarbageCollector(Controller):
 
     def _look_at(self, obj: Manifest) -> None:
         self._places[uid_of(obj)] = (*kind_of(obj), *key_of(obj))
-        self.mark((uid_of(obj), ""))
+        self.enqueue((uid_of(obj), ""))
 
     def reconcile(self, key: Key) -> None:
         """Decide about one object."""

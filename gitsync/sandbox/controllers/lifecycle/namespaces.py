@@ -27,9 +27,9 @@ class NamespaceContents(Controller):
         """Mark a new namespace, and that of an object which should be there and was deleted or changed."""
         if obj["kind"] == "Namespace":
             if event == "ADDED":
-                self.mark(key_of(obj))
+                self.enqueue(key_of(obj))
         elif obj["metadata"]["name"] == _ROOT_CA or (event == "DELETED" and obj["metadata"]["name"] == "default"):
-            self.mark(("", obj["metadata"]["namespace"]))
+            self.enqueue(("", obj["metadata"]["namespace"]))
 
     def reconcile(self, key: Key) -> None:
         """Create what is missing."""
@@ -73,13 +73,13 @@ class NamespaceLifecycle(Controller):
         """Mark a namespace that is being deleted, and one of those in which something changed."""
         namespace = obj["metadata"].get("namespace", "")
         if namespace in self._going:
-            self.mark(("", namespace))
+            self.enqueue(("", namespace))
         elif kind_of(obj) == ("", "Namespace"):
             if event == "DELETED":
                 self._going.discard(obj["metadata"]["name"])
             elif is_deleting(obj):
                 self._going.add(obj["metadata"]["name"])
-                self.mark(key_of(obj))
+                self.enqueue(key_of(obj))
 
     def reconcile(self, key: Key) -> None:
         """Delete what is there, then write the conditions or finish."""

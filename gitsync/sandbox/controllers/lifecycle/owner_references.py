@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 _SOURCES = {"configMap": "ConfigMap", "secret": "Secret"}
 _SELECTORS = {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"}
 _FROM = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 
 
-def missing_volume(api: Api, pod: Manifest) -> str | None:
+def missing_volume(api: ControllerClient, pod: Manifest) -> str | None:
     """Return why a volume of the pod cannot be mounted, None when all can."""
     namespace = pod["metadata"]["namespace"]
     for volume in pod["spec"].get("volumes") or ():
@@ -31,7 +31,7 @@ def _volume_sources(volume: Manifest) -> Iterator[tuple[str, str]]:
                 yield kind, reference.get("secretName") or reference.get("name") or ""
 
 
-def missing_environment(api: Api, namespace: str, container: Manifest) -> str | None:
+def missing_environment(api: ControllerClient, namespace: str, container: Manifest) -> str | None:
     """Return why the environment of a container cannot be made, None when it can."""
     for source in container.get("envFrom") or ():
         for member, kind in _FROM.items():
@@ -50,7 +50,7 @@ def missing_environment(api: Api, namespace: str, container: Manifest) -> str | 
     return None
 
 
-def _missing_key(api: Api, namespace: str, kind: str, reference: Manifest) -> str | None:
+def _missing_key(api: ControllerClient, namespace: str, kind: str, reference: Manifest) -> str | None:
     name, key = reference["name"], reference["key"]
     found = api.get("", kind, namespace, name)
     if found is None:

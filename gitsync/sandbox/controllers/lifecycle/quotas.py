@@ -24,12 +24,12 @@ class Quotas(Controller):
         """Mark a quota that is new or changed, and those of a namespace from which something went."""
         if kind_of(obj) == _KIND:
             if event != "DELETED" and (old is None or old["spec"] != obj["spec"]):
-                self.mark(key_of(obj))
+                self.enqueue(key_of(obj))
             return
         ended = obj["kind"] == "Pod" and is_finished(obj)
         if (event == "DELETED" or ended) and obj["metadata"].get("namespace"):
             for quota in self.api.list(*_KIND, obj["metadata"]["namespace"]):
-                self.mark(key_of(quota))
+                self.enqueue(key_of(quota))
 
     def reconcile(self, key: Key) -> None:
         """Write the limits as they are and the sums of what is used."""

@@ -20,7 +20,7 @@ class ClusterRoles(Controller):
         """Mark every aggregated role: any of them may select this one."""
         for role in self.api.list(_GROUP, "ClusterRole"):
             if role.get("aggregationRule"):
-                self.mark(key_of(role))
+                self.enqueue(key_of(role))
 
     def reconcile(self, key: Key) -> None:
         """Write the rules, each once, in the order of the roles' names."""

@@ -24,14 +24,14 @@ class Endpoints(Controller):
         """Mark the Service, those that select the pod now or before, or the one whose addresses somebody deleted."""
         namespace = obj["metadata"].get("namespace", "")
         if obj["kind"] == "Service":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
         elif obj["kind"] == "Pod":
             if old is None or event == "DELETED" or _answer(obj) != _answer(old):
                 for service in self.api.list("", "Service", namespace):
                     if any(_selects(service, each) for each in (obj, old or obj)):
-                        self.mark(key_of(service))
+                        self.enqueue(key_of(service))
         elif event == "DELETED":
-            self.mark((namespace, labels_of(obj).get(_NAME) or obj["metadata"]["name"]))
+            self.enqueue((namespace, labels_of(obj).get(_NAME) or obj["metadata"]["name"]))
 
     def reconcile(self, key: Key) -> None:
         """Write both objects of one Service, or delete what is left of it."""

@@ -7,7 +7,7 @@ from enum import Enum
 from gitsync.objects.manifest import Manifest
 
 
-class Fate(Enum):
+class ContainerBehaviour(Enum):
     """How a container behaves once the kubelet tries to start it."""
 
     RUNS = "runs on, ready at once"
@@ -19,12 +19,12 @@ class Fate(Enum):
 
 
 _BY_TAG = {
-    "crash": Fate.FAILS,
-    "fail": Fate.FAILS,
-    "oom": Fate.OOM,
-    "missing": Fate.MISSING,
-    "slow": Fate.SLOW,
-    "forever": Fate.RUNS,
+    "crash": ContainerBehaviour.FAILS,
+    "fail": ContainerBehaviour.FAILS,
+    "oom": ContainerBehaviour.OOM,
+    "missing": ContainerBehaviour.MISSING,
+    "slow": ContainerBehaviour.SLOW,
+    "forever": ContainerBehaviour.RUNS,
 }
 
 
@@ -34,6 +34,6 @@ def tag_of(image: str) -> str:
     return name.partition(":")[2]
 
 
-def fate_of(container: Manifest, *, ends: bool) -> Fate:
+def behaviour_of(container: Manifest, *, ends: bool) -> ContainerBehaviour:
     """Return the fate of a container; ``ends`` says that it is meant to end, as in a Job."""
-    return _BY_TAG.get(tag_of(container["image"]), Fate.ENDS if ends else Fate.RUNS)
+    return _BY_TAG.get(tag_of(container["image"]), ContainerBehaviour.ENDS if ends else ContainerBehaviour.RUNS)

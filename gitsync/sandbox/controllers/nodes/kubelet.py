@@ -42,10 +42,10 @@ class Kubelet(Controller):
         """Mark the pod, or the pods that wait for a ConfigMap or Secret of this namespace."""
         if obj["kind"] == "Pod":
             self._addresses.observe(event, obj)
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
             return
         for key in self._blocked.get(obj["metadata"]["namespace"], ()):
-            self.mark(key)
+            self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
         """Admit a new pod, stop a deleted one, and plan the next moves of the containers."""
@@ -110,7 +110,7 @@ class Kubelet(Controller):
             due[container.name] = planned if planned and planned[:2] == signature else (*signature, now + move[1])
         plan.due = due
         if due:
-            self.mark_after(key, min(when for *_, when in due.values()) - now)
+            self.enqueue_after(key, min(when for *_, when in due.values()) - now)
 
     def _pace(self) -> Pace:
         behaviour = self.context.behaviour
@@ -142,7 +142,7 @@ class Kubelet(Controller):
                     self.context.recorder.normal(pod, "Killing", f"Stopping container {container.name}", source)
         left = plan.due[""][2] - now
         if left > _EARLY:
-            self.mark_after(key, left)
+            self.enqueue_after(key, left)
             return
         if "finalizers" in pod["metadata"]:
             self._report(pod, all_stopped(pod, self.context.now()))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.controllers.nodes.image_behaviour import Fate, fate_of
+from gitsync.sandbox.controllers.nodes.image_behaviour import ContainerBehaviour, behaviour_of
 
 _LAST_WORDS = {
-    Fate.FAILS: "fatal: the process ends with exit code 1",
-    Fate.OOM: "allocating memory beyond the limit",
-    Fate.ENDS: "done",
+    ContainerBehaviour.FAILS: "fatal: the process ends with exit code 1",
+    ContainerBehaviour.OOM: "allocating memory beyond the limit",
+    ContainerBehaviour.ENDS: "done",
 }
 
 
@@ -30,7 +30,7 @@ def log_of(pod: Manifest, container: str, *, previous: bool = False) -> str | No
         f"{began} {spec['image']} starts in pod {pod['metadata']['namespace']}/{pod['metadata']['name']}",
         *(f"{began} listening on port {each['containerPort']}" for each in spec.get("ports") or ()),
     ]
-    last = _LAST_WORDS.get(fate_of(spec, ends=ends))
+    last = _LAST_WORDS.get(behaviour_of(spec, ends=ends))
     if last is None:
         lines.append(f"{began} ready")
     elif previous or "running" not in status["state"]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 
 NODES = ("node-a", "node-b")
 _FIRST_ADDRESS = 10
 _CAPACITY = {"cpu": "128", "memory": "512Gi", "ephemeral-storage": "2Ti", "pods": "5000"}
 
 
-def create_nodes(api: Api, now: str) -> None:
+def create_nodes(api: ControllerClient, now: str) -> None:
     """Create the nodes that are absent."""
     for index, name in enumerate(NODES):
         if api.get("", "Node", "", name) is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.controllers.nodes.containers import Container, stopped, waiting
-from gitsync.sandbox.controllers.nodes.image_behaviour import fate_of
+from gitsync.sandbox.controllers.nodes.image_behaviour import behaviour_of
 from gitsync.sandbox.controllers.object_meta import condition_of
 
 
@@ -23,7 +23,7 @@ def init_containers(pod: Manifest) -> list[Container]:
         Container(
             spec,
             known.get(spec["name"]) or waiting(spec, "PodInitializing"),
-            fate_of(spec, ends=not is_sidecar(spec)),
+            behaviour_of(spec, ends=not is_sidecar(spec)),
             "Always" if is_sidecar(spec) else "OnFailure" if policy == "Always" else policy,
             pod,
         )
@@ -40,7 +40,7 @@ def main_containers(pod: Manifest) -> list[Container]:
         Container(
             spec,
             known.get(spec["name"]) or waiting(spec, reason),
-            fate_of(spec, ends=policy != "Always"),
+            behaviour_of(spec, ends=policy != "Always"),
             policy,
             pod,
         )

@@ -42,11 +42,11 @@ class Scheduler(Controller):
         elif node:
             self._usage.take(obj, node)
         elif event == "ADDED" or old is None or old["spec"] != obj["spec"]:
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
 
     def _retry(self) -> None:
         for key in sorted(self._unschedulable):
-            self.mark(key)
+            self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
         """Bind the pod, or report why not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitsync.merge.quantity import parse
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, uid_of
 from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.nodes.scheduler import SELECTED_NODE
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, matches
@@ -23,7 +23,7 @@ _CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 _VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 
 
-def create_storage_class(api: Api) -> None:
+def create_storage_class(api: ControllerClient) -> None:
     """Create the default StorageClass ``standard``, whose volumes wait for the first pod that uses them."""
     if any(annotations_of(each).get(_IS_DEFAULT) == "true" for each in api.list(_STORAGE, "StorageClass")):
         return
@@ -50,15 +50,15 @@ class Claims(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the claim; the claims of a pod that ended; all unbound ones for a new volume or class."""
         if obj["kind"] == "PersistentVolumeClaim":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
         elif obj["kind"] == "Pod":
             if event == "DELETED" or is_finished(obj):
                 for name in claims_of(obj):
-                    self.mark((obj["metadata"]["namespace"], name))
+                    self.enqueue((obj["metadata"]["namespace"], name))
         elif event != "DELETED":
             for claim in self.api.list("", "PersistentVolumeClaim"):
                 if at(claim, "status", "phase") != "Bound":
-                    self.mark(key_of(claim))
+                    self.enqueue(key_of(claim))
 
     def reconcile(self, key: Key) -> None:
         """Bind, grow or let go of one claim."""
@@ -178,9 +178,9 @@ class Volumes(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the volume, or the one of a claim that went."""
         if obj["kind"] == "PersistentVolume":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
         elif event == "DELETED" and obj["spec"].get("volumeName"):
-            self.mark(("", obj["spec"]["volumeName"]))
+            self.enqueue(("", obj["spec"]["volumeName"]))
 
     def reconcile(self, key: Key) -> None:
         """Write the phase, delete or let go."""

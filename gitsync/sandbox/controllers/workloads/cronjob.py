@@ -39,7 +39,7 @@ class CronJobs(Controller):
         """Mark the CronJob, or the one that controls the Job."""
         key = key_of(obj) if obj["kind"] == "CronJob" else controller_key(obj, "CronJob")
         if key:
-            self.mark(key)
+            self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
         """Follow the Jobs that run, start one that is due, and come back for the next."""
@@ -72,7 +72,7 @@ class CronJobs(Controller):
             return status
         moment = datetime.fromtimestamp(now, zone)
         times = croniter(spec["schedule"], moment)
-        self.mark_after(key_of(cron_job), max(0.001, times.get_next(datetime).timestamp() - now))
+        self.enqueue_after(key_of(cron_job), max(0.001, times.get_next(datetime).timestamp() - now))
         due = croniter(spec["schedule"], datetime.fromtimestamp(now + 0.001, zone)).get_prev(datetime).timestamp()
         since = status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
         if due <= seconds_of(since):

@@ -60,11 +60,11 @@ class DaemonSets(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the DaemonSet, the one that controls the pod, or all of them when a node comes, changes or goes."""
         if obj["kind"] == "DaemonSet":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
         elif obj["kind"] == "Node":
             if old is None or event == "DELETED" or (obj["spec"], labels_of(obj)) != (old["spec"], labels_of(old)):
                 for each in self.api.list("apps", "DaemonSet"):
-                    self.mark(key_of(each))
+                    self.enqueue(key_of(each))
         else:
             self.mark_owners(obj, "apps", "DaemonSet")
 
@@ -156,7 +156,7 @@ class DaemonSets(Controller):
     def _is_available(self, daemon_set: Manifest, pod: Manifest) -> bool:
         wait = pods.available_in(pod, daemon_set["spec"].get("minReadySeconds") or 0, self.context.timers.now())
         if wait:
-            self.mark_after(key_of(daemon_set), wait)
+            self.enqueue_after(key_of(daemon_set), wait)
         return wait == 0
 
     def _status(self, daemon_set: Manifest, nodes: list[_Node]) -> Manifest:

@@ -46,7 +46,7 @@ class Deployments(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the Deployment, or the one that controls the ReplicaSet."""
         if obj["kind"] == "Deployment":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
         else:
             self.mark_owners(obj, "apps", "Deployment")
 
@@ -152,7 +152,7 @@ class Deployments(Controller):
         written = self._write(deployment, statuses.failure(status, old, new))
         deadline = statuses.deadline_in(written, timers.now())
         if deadline is not None:
-            self.mark_after(key_of(deployment), max(0.0, deadline) + 0.01)
+            self.enqueue_after(key_of(deployment), max(0.0, deadline) + 0.01)
 
     def _counts(self, deployment: Manifest, old: list[Manifest], new: Manifest | None) -> Manifest:
         return statuses.counts(deployment, old, new, self.context.now())

@@ -60,7 +60,7 @@ class Jobs(Controller):
         """Mark the Job, or the one that controls the pod."""
         key = key_of(obj) if obj["kind"] == "Job" else controller_key(obj, "Job")
         if key:
-            self.mark(key)
+            self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
         """Count, decide, create or delete pods, and write the status."""
@@ -148,7 +148,7 @@ class Jobs(Controller):
             left = seconds_of(started) + deadline - self.context.timers.now()
             if left <= 0:
                 return "FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"
-            self.mark_after(key_of(job), left)
+            self.enqueue_after(key_of(job), left)
         succeeded = tally.succeeded + len(tally.uncounted.get("succeeded", ()))
         completions = spec.get("completions")
         enough = succeeded >= completions if completions is not None else succeeded > 0 and not tally.active
@@ -183,7 +183,7 @@ class Jobs(Controller):
         elif running < wanted:
             delay = self._delay(owned, tally)
             if delay > 0:
-                self.mark_after(key_of(job), delay)
+                self.enqueue_after(key_of(job), delay)
                 return
             self._create(job, owned, wanted - running)
 
@@ -252,7 +252,7 @@ class Jobs(Controller):
         ended = next(each for each in job["status"]["conditions"] if each["type"] in _FINAL.values())
         left = seconds_of(ended["lastTransitionTime"]) + lifetime - self.context.timers.now()
         if left > 0:
-            self.mark_after(key_of(job), left)
+            self.enqueue_after(key_of(job), left)
         else:
             self.api.delete("batch", "Job", *key_of(job), uid=uid_of(job), propagation="Background")
 
@@ -269,13 +269,13 @@ class JobTracking(Controller):
             if event == "DELETED" or is_deleting(obj):
                 for pod in self.api.owned_by(uid_of(obj)):
                     if pod["kind"] == "Pod":
-                        self.mark(key_of(pod))
+                        self.enqueue(key_of(pod))
         elif (
             event != "DELETED"
             and TRACKING in (obj["metadata"].get("finalizers") or ())
             and (is_deleting(obj) or controller_ref(obj) is None)
         ):
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
 
     def reconcile(self, key: Key) -> None:
         """Release the pod unless its Job is there and counts."""

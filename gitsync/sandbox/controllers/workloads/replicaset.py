@@ -32,14 +32,14 @@ class ReplicaSets(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the ReplicaSet, or the one that controls the pod."""
         if obj["kind"] == "ReplicaSet":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
             return
         for pod in (obj, old or obj):
             key = controller_key(pod, "ReplicaSet")
             if key:
-                self.mark(key)
+                self.enqueue(key)
         for key in adopters(self.api, obj, "apps", "ReplicaSet"):
-            self.mark(key)
+            self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
         """Create or delete pods towards ``spec.replicas``, then write the counts seen before that."""
@@ -107,7 +107,7 @@ class ReplicaSets(Controller):
         self.write_status(replica_set, status)
         later = [wait for wait in waits if wait]
         if later:
-            self.mark_after(key_of(replica_set), min(later))
+            self.enqueue_after(key_of(replica_set), min(later))
 
     def _failure(self, replica_set: Manifest, reason: str, error: ApiError) -> Manifest:
         known = condition_of(replica_set, "ReplicaFailure")

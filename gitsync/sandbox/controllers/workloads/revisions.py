@@ -7,7 +7,7 @@ from collections.abc import Collection
 import orjson
 
 from gitsync.objects.manifest import Manifest, labels_of
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import MANAGER, controlled, owner_reference
 from gitsync.sandbox.controllers.pods import template_hash
 
@@ -15,12 +15,12 @@ _HASH = "controller.kubernetes.io/hash"
 LABEL = "controller-revision-hash"
 
 
-def history(api: Api, owner: Manifest) -> list[Manifest]:
+def history(api: ControllerClient, owner: Manifest) -> list[Manifest]:
     """Return the revisions of an owner, oldest first."""
     return sorted(controlled(api, owner, "ControllerRevision"), key=lambda each: int(each["revision"]))
 
 
-def present(api: Api, owner: Manifest) -> Manifest:
+def present(api: ControllerClient, owner: Manifest) -> Manifest:
     """Return the revision of the owner's present template, as the newest one; create or renumber it if need be."""
     known = history(api, owner)
     data = {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
@@ -33,7 +33,7 @@ def present(api: Api, owner: Manifest) -> Manifest:
     return api.update({**equal, "revision": number}, manager=MANAGER)
 
 
-def _create(api: Api, owner: Manifest, data: Manifest, number: int) -> Manifest:
+def _create(api: ControllerClient, owner: Manifest, data: Manifest, number: int) -> Manifest:
     meta = owner["metadata"]
     digest = template_hash(orjson.dumps(data, option=orjson.OPT_SORT_KEYS))
     revision = {
@@ -57,7 +57,7 @@ def template_at(owner: Manifest, revision: Manifest) -> Manifest:
     return {key: value for key, value in template.items() if key != "$patch"}
 
 
-def truncate(api: Api, owner: Manifest, live: Collection[str]) -> None:
+def truncate(api: ControllerClient, owner: Manifest, live: Collection[str]) -> None:
     """Delete the oldest revisions beyond ``revisionHistoryLimit``, but none of the live names."""
     unused = [each for each in history(api, owner) if each["metadata"]["name"] not in live]
     limit = owner["spec"].get("revisionHistoryLimit", 10)

@@ -32,7 +32,7 @@ class StatefulSets(Controller):
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the StatefulSet, or the one that controls the pod."""
         if obj["kind"] == "StatefulSet":
-            self.mark(key_of(obj))
+            self.enqueue(key_of(obj))
         else:
             self.mark_owners(obj, "apps", "StatefulSet")
 
@@ -62,7 +62,7 @@ class StatefulSets(Controller):
         min_ready = stateful_set["spec"].get("minReadySeconds") or 0
         waits = [pods.available_in(pod, min_ready, self.context.timers.now()) for pod in owned.values()]
         if any(waits):
-            self.mark_after(key_of(stateful_set), min(wait for wait in waits if wait))
+            self.enqueue_after(key_of(stateful_set), min(wait for wait in waits if wait))
         going_on = [revision_of(pod) for pod in owned.values() if not is_deleting(pod)]
         current_name, update_name = current["metadata"]["name"], update["metadata"]["name"]
         status = {

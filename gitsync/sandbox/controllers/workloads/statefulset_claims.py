@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.controllers.client import Api
+from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import MANAGER, owner_reference
 
 
@@ -12,7 +12,7 @@ def claim_name(stateful_set: Manifest, template: str, ordinal: int) -> str:
     return f"{template}-{stateful_set['metadata']['name']}-{ordinal}"
 
 
-def create_claims(api: Api, stateful_set: Manifest, ordinal: int) -> list[str]:
+def create_claims(api: ControllerClient, stateful_set: Manifest, ordinal: int) -> list[str]:
     """Create the claims of one pod that are absent; return their names."""
     namespace = stateful_set["metadata"]["namespace"]
     created = []
@@ -45,7 +45,7 @@ def _claim(stateful_set: Manifest, template: Manifest, name: str) -> Manifest:
     }
 
 
-def give_claims_to(api: Api, stateful_set: Manifest, pod: Manifest) -> None:
+def give_claims_to(api: ControllerClient, stateful_set: Manifest, pod: Manifest) -> None:
     """Make a pod that is scaled away the owner of its claims, where they shall go with it."""
     if _policy(stateful_set, "whenScaled") != "Delete":
         return

@@ -26,7 +26,7 @@ class Listener:
             self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
         except OSError as error:
             raise InvalidInput(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror}", cure="name another port, or 0 for any"
+                f"cannot listen on 127.0.0.1:{port}: {error.strerror}", hint="name another port, or 0 for any"
             ) from error
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
