@@ -21,7 +21,7 @@ from gitsync.render.kustomize.build_metadata import MANAGED_BY, annotate
 from gitsync.render.kustomize.files import Files, ParseCache
 from gitsync.render.kustomize.internal_annotations import INTERNAL
 from gitsync.render.kustomize.kustomization import FILE_NAMES
-from gitsync.render.kustomize.loader import Loader
+from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.order import in_order
 from gitsync.render.kustomize.references import fix_references
 from gitsync.render.kustomize.stages import METADATA_LABELS
@@ -83,6 +83,7 @@ def build(
     kustomization = loader.kustomization() if renderer != "Plain" else None
     if kustomization is None:
         if renderer == "Kustomize":
+            reject_chart(files, folder)
             raise InvalidInput(
                 f"the folder has none of {', '.join(FILE_NAMES)}", location=path or ".", hint="add a kustomization.yaml"
             )

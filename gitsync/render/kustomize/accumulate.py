@@ -20,7 +20,7 @@ from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_fro
 from gitsync.render.kustomize.config_defaults import DEFAULTS
 from gitsync.render.kustomize.crds import config_from_crds
 from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization, place
-from gitsync.render.kustomize.loader import Loader, objects_in
+from gitsync.render.kustomize.loader import Loader, objects_in, reject_chart
 from gitsync.render.kustomize.stages import Stage, Stages
 from gitsync.render.kustomize.variables import Variable, add_variables, join_variables, variable_from
 from gitsync.render.patch.merge_keys import BUILT_IN
@@ -140,6 +140,7 @@ class _Target:
         loader = self._loader.enter(path, where)
         inner = loader.kustomization()
         if inner is None:
+            reject_chart(loader.files, loader.folder)
             raise InvalidInput(
                 f"the folder {path} has no kustomization file",
                 location=where,

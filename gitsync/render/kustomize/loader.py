@@ -32,13 +32,8 @@ class Loader:
         self._is_restricted = is_restricted
 
     def kustomization(self) -> Kustomization | None:
-        """Return the folder's kustomization, or None where it has none; two are refused."""
-        found = [
-            (name, path)
-            for name in FILE_NAMES
-            for path, entry in (self.files.resolve(self.folder, name),)
-            if entry is Entry.FILE and is_below(path, self.folder if self._is_restricted else "")
-        ]
+        """Return the folder's kustomization, or None where it has none; reject two, and one that may not be read."""
+        found = [(name, path) for name in FILE_NAMES if (path := self._kustomization_file(name))]
         if not found:
             return None
         if len(found) > 1:
@@ -54,6 +49,30 @@ class Loader:
             f"kustomization {file}",
             lambda: read_kustomization(file, self.folder, self.files.read(path)),
         )
+
+    def _kustomization_file(self, name: str) -> str:
+        """
+        Return the real path of a kustomization file, empty where the folder has none of that name.
+
+        Reject one that exists and cannot be read: without it, the folder would be applied as plain manifests.
+        """
+        file = join(self.folder, name)
+        path, entry = self.files.resolve(self.folder, name, file)
+        is_folder = entry is Entry.FOLDER and path == file
+        if is_folder or (entry is None and path == file):
+            return ""
+        if entry is not Entry.FILE:
+            what = {None: "a symlink to a missing file", Entry.FOLDER: "a symlink to a folder"}.get(
+                entry, "a submodule"
+            )
+            raise InvalidInput(f"the kustomization file is {what}", location=file, hint="replace it by a file")
+        if self._is_restricted and not is_below(path, self.folder):
+            raise InvalidInput(
+                f"the kustomization file is a symlink that leaves its folder (to {path})",
+                location=file,
+                hint="copy the file into the folder, or build without load restrictions",
+            )
+        return path
 
     def entry(self, path: str, where: str) -> tuple[str, Entry]:
         """Return the real path and what stands there; refuse what is absent, remote or a submodule."""
@@ -126,6 +145,17 @@ class Loader:
 
     def _objects(self, path: str) -> list[tuple[int, Manifest]]:
         return objects_in(self.files.read(path), path)
+
+
+def reject_chart(files: Files, folder: str) -> None:
+    """Raise InvalidInput where a folder holds a Helm chart, whose templates are not manifests."""
+    chart, entry = files.resolve(folder, "Chart.yaml")
+    if entry is Entry.FILE:
+        raise InvalidInput(
+            f"the folder {folder or '.'} is a Helm chart, and gitsync does not render charts",
+            location=chart,
+            hint="commit the output of 'helm template' and use that folder",
+        )
 
 
 def _remote(path: str, where: str) -> InvalidInput:
