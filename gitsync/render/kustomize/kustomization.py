@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
-from gitsync.objects.keys import REGEX_SELECTS
 from gitsync.render.errors import raise_all
 from gitsync.render.patch.struct_schema import (
     ANY,
@@ -58,6 +57,7 @@ REPLACEMENT: Final = Struct(
     {
         "path": TEXT,
         "source": Struct({**_RESOURCE_ID, "fieldPath": TEXT, "options": _FIELD_OPTIONS}),
+        "sourceValue": TEXT,
         "targets": ListOf(
             Struct(
                 {
@@ -175,12 +175,6 @@ class Kustomization(NamedTuple):
     def is_component(self) -> bool:
         """Whether it is a Component, which joins its parent instead of standing alone."""
         return self.fields.get("kind") == "Component"
-
-    @property
-    def selects_by_regex(self) -> bool:
-        """Whether an annotation says that the selects of its replacements are regular expressions."""
-        annotations = (self.fields.get("metadata") or {}).get("annotations") or {}
-        return bool(annotations.get(REGEX_SELECTS) == "true")
 
     def get(self, field: str) -> Any:
         """Return a list field, empty where absent."""

@@ -125,7 +125,7 @@ def _images(config: Mapping[str, Any], scene: PluginContext) -> None:
 
 
 def _patch(config: Mapping[str, Any], scene: PluginContext) -> None:
-    _apply_patches([config], scene)
+    _apply_patches([config], scene, may_be_empty=True)
 
 
 def _json_patch(config: Mapping[str, Any], scene: PluginContext) -> None:
@@ -143,7 +143,9 @@ def _merge_patches(config: Mapping[str, Any], scene: PluginContext) -> None:
     _apply_patches(entries, scene, is_legacy=True)
 
 
-def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: PluginContext, *, is_legacy: bool = False) -> None:
+def _apply_patches(
+    entries: Sequence[Mapping[str, Any]], scene: PluginContext, *, is_legacy: bool = False, may_be_empty: bool = False
+) -> None:
     patcher = Patcher(scene.resources, scene.scopes, scene.schema, scene.steps)
     for entry in entries:
         path, inline = entry.get("path"), (entry.get("patch") or "").strip()
@@ -151,7 +153,9 @@ def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: PluginContext, *
             what = "path and patch are both set" if path else "neither path nor patch is set"
             raise InvalidInput(what, hint="set one of them")
         text: bytes | str = scene.read(path) if path else inline
-        patch = read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy)
+        patch = read_patch(
+            text, path or scene.where, entry, scene.where, is_legacy=is_legacy, may_be_empty=may_be_empty
+        )
         patcher.apply(patch, scene.resources)
 
 
@@ -167,7 +171,7 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
     path = item.get("path")
     if not path:
         return [item]
-    if item.get("source") is not None or item.get("targets"):
+    if any(item.get(name) is not None for name in ("source", "sourceValue")) or item.get("targets"):
         raise InvalidInput("a replacement has a path and a source", location=where, hint="keep one of them")
     found: list[Mapping[str, Any]] = []
     documents = read_yaml11(read(path), path)

@@ -87,9 +87,10 @@ class Stages:
     def _patches(self, field: str, kind: str) -> Iterator[Stage]:
         for index, item in self._file.rows(field):
             with self._session.noting:
-                yield self._patch_stage(kind, self._patch(item, self._file.where(field, index)))
+                patch = self._patch(item, self._file.where(field, index), may_be_empty=field == "patches")
+                yield self._patch_stage(kind, patch)
 
-    def _patch(self, item: Mapping[str, Any], where: str) -> Patch:
+    def _patch(self, item: Mapping[str, Any], where: str, *, may_be_empty: bool) -> Patch:
         path, inline = item.get("path"), (item.get("patch") or "").strip()
         if bool(path) is bool(inline):
             raise InvalidInput(
@@ -98,7 +99,7 @@ class Stages:
                 hint="keep one of them" if path else "add one of them",
             )
         text, name = self._read(path, where) if path else (inline, where)
-        return read_patch(text, name, item, where)
+        return read_patch(text, name, item, where, may_be_empty=may_be_empty)
 
     def _read(self, path: str, where: str) -> tuple[bytes, str]:
         return self._loader.read(path, where), join(self._file.folder, path)
@@ -181,9 +182,8 @@ class Stages:
                 yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
 
     def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
-        session, by_regex = self._session, self._file.selects_by_regex
-        for one in found:
-            replacements.replace(resources, one, session.scopes, session.steps, self._by_name, by_regex=by_regex)
+        for item in found:
+            replacements.replace(resources, item, self._session.scopes, self._session.steps, self._by_name)
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:

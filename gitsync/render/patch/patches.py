@@ -42,8 +42,20 @@ class Patch(NamedTuple):
         return StepSource(self.where, self.texts)
 
 
-def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
-    """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
+def read_patch(
+    text: bytes | str,
+    file: str,
+    entry: Mapping[str, Any],
+    where: str,
+    *,
+    is_legacy: bool = False,
+    may_be_empty: bool = False,
+) -> Patch:
+    """
+    Return the patch of an entry; raise InvalidInput where the text is neither kind of patch.
+
+    A text without any object, such as a file of comments, is a patch that changes nothing where it ``may_be_empty``.
+    """
     documents = read_all(text, file)
     # Kustomize reads only the first document of a JSON patch
     operations = json_patch.read_operations(text, documents[0], file) if documents else None
@@ -53,12 +65,12 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
             location=where,
             hint="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
-    if text and not documents:
+    if not documents and not may_be_empty:
         raise InvalidInput("the patch is empty", location=where, hint="write a patch, or remove the entry")
     objects = [] if operations is not None else objects_in(text, file)
     merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")
-    if target is None and not merges:
+    if target is None and not merges and documents:
         raise InvalidInput("the patch has no target", location=where, hint="add a target")
     if target is not None and len(merges) > 1:
         raise InvalidInput(
@@ -108,7 +120,7 @@ class Patcher:
                 return
             for merge in patch.merges:
                 self._merge_all(select(resources, patch.target, self._scopes), merge, patch)
-            if not patch.merges:
+            if patch.operations:
                 for target in select(resources, patch.target, self._scopes):
                     self._scopes.remember(target)
                     self.operate(target, patch.operations)

@@ -1,5 +1,5 @@
 """
-Strategic merge patches, as Kustomize 5.5 applies them.
+Strategic merge patches, as Kustomize 5.8 applies them.
 
 Mappings are merged, null removes, lists are replaced unless the schema gives them keys; ``$patch`` directives
 delete, replace or merge. Items that a patch adds or names come before the others.

@@ -28,10 +28,15 @@ def pattern(text: str) -> Match:
     """Return whether a whole text matches a regular expression, in linear time; empty matches everything."""
     if not text:
         return lambda _: True
-    if _LITERAL.fullmatch(text):
+    if is_literal(text):
         return lambda value: value == text
     expression = compile_pattern(f"^(?:{text})$")
     return lambda value: expression.search(value) is not None
+
+
+def is_literal(text: str) -> bool:
+    """Return whether a regular expression matches its own text and nothing else."""
+    return _LITERAL.fullmatch(text) is not None
 
 
 def compile_pattern(text: str) -> Any:

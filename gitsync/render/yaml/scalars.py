@@ -1,5 +1,5 @@
 """
-The value of a YAML scalar, as Kustomize 5.5 sees it: go-yaml v3 rules, then JSON.
+The value of a YAML scalar, as Kustomize 5.8 sees it: go-yaml v3 rules, then JSON.
 
 ``yes``, ``no``, ``on`` and ``y`` are strings; ``0755`` is 493; ``1e3`` is 1000, because JSON has no floats;
 a date becomes an RFC 3339 string (``Date``); ``.inf`` and ``.nan`` have no JSON form and raise ValueError.
