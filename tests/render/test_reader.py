@@ -300,9 +300,15 @@ third: {"<<": 1}
     assert document["third"] == {"<<": 1}
 
 
-@pytest.mark.parametrize("merge", ["<<: x", "<<: ~", "<<: [[]]", "<<: {b: 1}\n  <<: {c: 1}"])
+def test_the_tag_of_a_merge_key_may_be_written():
+    (document,) = read_all("a: &a {p: 1}\nb:\n  !!merge <<: *a\n  q: 2\n")
+
+    assert document["b"] == {"p": 1, "q": 2}
+
+
+@pytest.mark.parametrize("merge", ["!!merge x: y", "<<: x", "<<: ~", "<<: [[]]", "<<: {b: 1}\n  <<: {c: 1}"])
 def test_a_merge_key_without_mappings_is_refused(merge: str) -> None:
-    with pytest.raises(InvalidInput, match="<<"):
+    with pytest.raises(InvalidInput, match="<<|merge"):
         read_all(f"a:\n  {merge}\n")
 
 

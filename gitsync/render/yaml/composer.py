@@ -27,11 +27,12 @@ from gitsync.errors import InvalidInput
 from gitsync.render.yaml.errors import duplicate_key, explain, field_at
 from gitsync.render.yaml.folding import refolded
 from gitsync.render.yaml.limits import LIMITS, Limits
-from gitsync.render.yaml.scalar_types import Quoted, spelled
+from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
 """Stands for the key ``<<`` until its mapping ends."""
+_MERGE_TAG: Final = CORE + "merge"
 _NEEDS_RESOLVING: Final = UNSURE | {""}
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
 _VALUE_COST: Final = 32
@@ -99,7 +100,10 @@ class _Composer:
                 if keeps_style and not (is_mapping and not len(items) & 1):
                     if style:
                         value = Quoted(value) if type(value) is str else value
-                    elif type(value) is not str and not style:
+                    elif value is None and not event.value:
+                        if is_mapping and type(items[-1]) is str:
+                            items[-1] = BlankKey(items[-1])
+                    elif type(value) is not str:
                         value = spelled(value, event.value)
                 if event.anchor is not None:
                     self._anchors[event.anchor] = value
@@ -127,6 +131,8 @@ class _Composer:
         text, tag = event.value, event.tag
         if tag is None or tag == "!":
             return self._untagged(event, is_flow)
+        if tag == _MERGE_TAG and text == "<<":
+            return text
         if tag not in TAGGED:
             raise self._unknown_tag(event)
         try:

@@ -18,6 +18,12 @@ class Quoted(str):
     __slots__ = ()
 
 
+class BlankKey(str):
+    """A key with nothing behind it: a strategic merge drops such a member, and keeps one that is written ``null``."""
+
+    __slots__ = ()
+
+
 class SourceInt(int):
     """A whole number with the text it was written as."""
 
@@ -64,7 +70,9 @@ def text_of(value: Any) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether nothing in a value remembers how it was written."""
+    """Return whether nothing in a collection remembers how it was written."""
+    if type(value) is dict and BlankKey in map(type, value):
+        return False
     for item in value.values() if type(value) is dict else value:
         kind = type(item)
         if kind is dict or kind is list:
@@ -79,7 +87,7 @@ def plain(value: Any) -> Any:
     """Return a copy of the value whose texts and numbers are nothing else."""
     kind = type(value)
     if kind is dict:
-        return {key: plain(item) for key, item in value.items()}
+        return {str(key) if type(key) is BlankKey else key: plain(item) for key, item in value.items()}
     if kind is list:
         return [plain(item) for item in value]
     if kind is Quoted:
