@@ -100,7 +100,7 @@ def test_a_list_is_taken_apart_and_an_empty_one_gives_nothing():
     files = {
         "kustomization.yaml": "resources: [l.yaml, m.yaml]\n",
         "l.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
-        "m.yaml": "apiVersion: v1\nkind: ConfigMapList\nitems: []\n",
+        "m.yaml": "apiVersion: v1\nkind: ConfigMapList\nitems: []\n---\napiVersion: v1\nkind: List\n",
     }
 
     assert only(files)["metadata"]["name"] == "a"

@@ -308,7 +308,7 @@ def test_the_tag_of_a_merge_key_may_be_written():
 
 @pytest.mark.parametrize("merge", ["!!merge x: y", "<<: x", "<<: ~", "<<: [[]]", "<<: {b: 1}\n  <<: {c: 1}"])
 def test_a_merge_key_without_mappings_is_refused(merge: str) -> None:
-    with pytest.raises(InvalidInput, match="<<|merge"):
+    with pytest.raises(InvalidInput, match=r"<<|merge"):
         read_all(f"a:\n  {merge}\n")
 
 

@@ -84,7 +84,7 @@ def take_over(made: Resource, old: Resource) -> None:
     made.set_meta("name", old.name)
     made.set_meta("namespace", old.namespace)
     made.previous, made.prefixes, made.suffixes = old.previous, old.prefixes, old.suffixes
-    made.behavior, made.variables = old.behavior, old.variables
+    made.behavior, made.variables, made.steps = old.behavior, old.variables, old.steps
     made.needs_hash = made.needs_hash and old.needs_hash
 
 

@@ -200,7 +200,9 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
 
 
 def _is_list(document: Manifest) -> bool:
-    return "items" in document and str(document["kind"]).endswith("List")
+    """Return whether a document is taken apart; ``v1 List`` is no kind of a cluster, so without items it is empty."""
+    kind = str(document["kind"])
+    return kind.endswith("List") and ("items" in document or (kind == "List" and document.get("apiVersion") == "v1"))
 
 
 def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:

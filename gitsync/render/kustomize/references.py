@@ -94,6 +94,7 @@ class _Ways:
                     object=f"{resource.gvk.kind} {resource.name}",
                     hint="correct the field",
                 )
+            _check_subjects(resource)
 
     def _of_kind(self, gvk: Gvk) -> _Way:
         way: _Way = {}
@@ -336,16 +337,27 @@ class _Referrer:
         return Gvk(text_of(reference["apiGroup"]), "", text_of(reference["kind"]))
 
 
-def _subject_namespaces(resource: Resource) -> tuple[str, ...]:
+def _subject_namespaces(resource: Resource) -> tuple[Any, ...]:
     """Return the namespaces of the accounts that a RoleBinding names."""
     subjects = resource.manifest.get("subjects")
     if resource.gvk.kind != "RoleBinding" or not isinstance(subjects, list):
         return ()
     return tuple(
-        text_of(subject["namespace"])
+        subject["namespace"]
         for subject in subjects
         if isinstance(subject, dict) and subject.get("kind") == "ServiceAccount" and "namespace" in subject
     )
+
+
+def _check_subjects(resource: Resource) -> None:
+    """Raise InvalidInput where a RoleBinding names an account whose namespace is not a text."""
+    if not all(isinstance(namespace, str) for namespace in _subject_namespaces(resource)):
+        raise InvalidInput(
+            "the namespace of a subject is not a text",
+            location=resource.origin.file,
+            object=f"{resource.gvk.kind} {resource.name}",
+            hint="write the namespace in quotes",
+        )
 
 
 def _same_affixes(one: Resource, other: Resource, allow_empty: bool) -> bool:
