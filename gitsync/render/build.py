@@ -148,6 +148,8 @@ def _result(
 
     steps.run("finish", resources, finish)
     steps.keep()
+    if recorder:
+        recorder.after("buildMetadata", StepSource(BUILD_STEP), resources)
     return Build(
         tuple(resource.manifest for resource in resources),
         files.looked_at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -19,6 +19,8 @@ from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import text_of
+
+_WRITES: Final = ("add", "replace", "copy", "move")
 
 
 class Patch(NamedTuple):
@@ -39,7 +41,16 @@ class Patch(NamedTuple):
     @property
     def told(self) -> StepSource:
         """What the patch says, for provenance."""
-        return StepSource(self.where, self.texts)
+        writes = (operation.get("path") for operation in self.operations if operation.get("op") in _WRITES)
+        pointers = (path.split("/")[1:] for path in writes if isinstance(path, str))
+        return StepSource(
+            self.where,
+            self.texts,
+            merges=self.merges,
+            pointers=tuple(
+                tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer) for pointer in pointers
+            ),
+        )
 
 
 def read_patch(
