@@ -19,7 +19,6 @@ from gitsync.render.kustomize.accumulate import Accumulator, accumulate
 from gitsync.render.kustomize.build_context import BuildContext
 from gitsync.render.kustomize.build_metadata import MANAGED_BY, annotate
 from gitsync.render.kustomize.files import Files, ParseCache
-from gitsync.render.kustomize.internal_annotations import INTERNAL
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.order import in_order
@@ -28,6 +27,7 @@ from gitsync.render.kustomize.stages import METADATA_LABELS
 from gitsync.render.kustomize.variables import resolve_variables
 from gitsync.render.plain import plain_resources
 from gitsync.render.provenance.recorder import BUILD_STEP, History, Recorder, SourceFile, StepSource
+from gitsync.render.resources.internal_annotations import INTERNAL
 from gitsync.render.resources.resource import Id, Origin, Resource
 from gitsync.render.yaml.scalar_types import is_plain, plain
 

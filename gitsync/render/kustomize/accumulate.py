@@ -19,14 +19,16 @@ from gitsync.render.kustomize.build_metadata import join as join_origin
 from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
 from gitsync.render.kustomize.config_defaults import DEFAULTS
 from gitsync.render.kustomize.crds import config_from_crds
-from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization, place
-from gitsync.render.kustomize.loader import Loader, objects_in, reject_chart
+from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization
+from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.stages import Stage, Stages
 from gitsync.render.kustomize.variables import Variable, add_variables, join_variables, variable_from
 from gitsync.render.patch.merge_keys import BUILT_IN
 from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
 from gitsync.render.provenance.recorder import SourceFile, StepSource
+from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
+from gitsync.render.yaml.places import place
 from gitsync.render.yaml.yaml11 import read_yaml11
 
 

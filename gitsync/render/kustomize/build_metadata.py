@@ -5,11 +5,10 @@ from __future__ import annotations
 import posixpath
 from typing import Any, Final
 
+from gitsync.render.resources.internal_annotations import ORIGIN, TRANSFORMATIONS
 from gitsync.render.resources.resource import Resource, Step
 from gitsync.render.yaml.writer import write
 
-ORIGIN: Final = "config.kubernetes.io/origin"
-TRANSFORMATIONS: Final = "alpha.config.kubernetes.io/transformations"
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "kustomize-(devel)"}
 """The label that kubectl 1.32 writes for ``managedByLabel``."""
 

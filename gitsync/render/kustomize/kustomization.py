@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
@@ -23,7 +21,8 @@ from gitsync.render.patch.struct_schema import (
     conform,
 )
 from gitsync.render.yaml.limits import Limits
-from gitsync.render.yaml.reader import locations, read_all
+from gitsync.render.yaml.places import place
+from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.yaml11 import with_old_flags
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -197,23 +196,6 @@ class Kustomization(NamedTuple):
             for old, new in _DEPRECATED.items()
             if old in self.fields
         )
-
-
-def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) -> str:
-    """Return ``file:line`` of a path in a document, or of what is nearest around it."""
-    lines = _lines(text, document)
-    parts = tuple(path)
-    line = next((lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines), 0)
-    return f"{file}:{line}" if line else file
-
-
-@lru_cache(maxsize=64)
-def _lines(text: bytes, document: int) -> dict[tuple[str | int, ...], int]:
-    """Return the lines of all fields; a file of thousands of entries is asked for each of them."""
-    try:
-        return locations(text, document)
-    except (InvalidInput, IndexError):
-        return {}
 
 
 def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:

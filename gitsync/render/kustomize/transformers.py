@@ -11,8 +11,8 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.kustomize.generators import name_hash
-from gitsync.render.kustomize.internal_annotations import wants_hash
 from gitsync.render.resources.field_spec import FieldSpec, visit
+from gitsync.render.resources.internal_annotations import wants_hash
 from gitsync.render.resources.resource import Gvk, Resource, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import compile_pattern

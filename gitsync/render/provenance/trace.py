@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter, History
 from gitsync.render.spelled import follow
 
@@ -19,7 +18,21 @@ _VALUES: Final = 200
 """So many plain values inside one field are looked at."""
 
 
-def trace(made: Build, wanted: FieldSelection) -> Traces:
+class Rendered(Protocol):
+    """A build that recorded the history of each manifest."""
+
+    @property
+    def manifests(self) -> Sequence[Manifest]:
+        """The rendered objects."""
+        ...
+
+    @property
+    def provenance(self) -> Sequence[History]:
+        """The history of each of them."""
+        ...
+
+
+def trace(made: Rendered, wanted: FieldSelection) -> Traces:
     """
     Return the steps that set fields, in order; the last one decided it. The build was made with provenance.
 
