@@ -1,4 +1,4 @@
-"""Origins: the annotations that ``buildMetadata`` asks for, which say where an object and its changes come from."""
+"""Build metadata: the annotations about the origin of an object and its changes that ``buildMetadata`` enables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _text(value: str) -> str:
 
 
 def join(folder: str, path: str) -> str:
-    """Return a path as seen from the folder of the build."""
+    """Return a path relative to the folder of the build."""
     return posixpath.normpath(posixpath.join(folder, path))
 
 

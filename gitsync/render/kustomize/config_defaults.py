@@ -158,7 +158,7 @@ def _name_references() -> Iterator[tuple[Gvk, Iterable[FieldSpec]]]:
 
 
 def _metadata(member: str, *, all_stateful_sets: bool) -> Iterator[FieldSpec]:
-    """Yield where labels or annotations stand in objects and in their pod templates."""
+    """Yield the paths of labels or annotations in objects and in their pod templates."""
     yield FieldSpec(Gvk("", "", ""), f"metadata/{member}", create=True)
     template = f"spec/template/metadata/{member}"
     yield FieldSpec(_kind("ReplicationController", version="v1"), template, create=True)

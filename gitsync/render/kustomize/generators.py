@@ -89,7 +89,7 @@ def take_over(made: Resource, old: Resource) -> None:
 
 
 def name_hash(manifest: Manifest) -> str:
-    """Return the ten letters that stand for the content of a ConfigMap, a Secret or any other object."""
+    """Return the ten-letter hash of the content of a ConfigMap, a Secret or any other object."""
     kind = manifest.get("kind")
     if kind == "ConfigMap":
         content: dict[str, Any] = {"kind": kind, "name": "", "data": _hashed(manifest, "data")}

@@ -168,7 +168,7 @@ class Kustomization(NamedTuple):
     fields: dict[str, Any]
     text: bytes
     duplicate: str = ""
-    """What is said of a key that stands twice, which Kustomize accepts in this file alone."""
+    """The warning about a repeated key, which Kustomize accepts only in this file."""
 
     @property
     def is_component(self) -> bool:
@@ -189,7 +189,7 @@ class Kustomization(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each deprecated field in use, and for keys that stand twice."""
+        """One line for each deprecated field in use, and for repeated keys."""
         duplicates = (self.duplicate,) if self.duplicate else ()
         return duplicates + tuple(
             f"{self.where(old)}: {old!r} is deprecated; use {new!r}"
@@ -219,7 +219,7 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
 
 
 def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
-    """Return the documents, and what is said where a key stands twice."""
+    """Return the documents, and the warning about a repeated key."""
     try:
         return read_all(text, file), ""
     except InvalidInput as error:

@@ -71,7 +71,7 @@ class Loader:
         return path
 
     def entry(self, path: str, where: str) -> tuple[str, Entry]:
-        """Return the real path and what stands there; refuse what is absent, remote or a submodule."""
+        """Return the real path and kind of an entry; refuse what is absent, remote or a submodule."""
         if ":" in path and re.match(_REMOTE, path):
             raise _remote(path, where)
         real, entry = self.files.resolve(self.folder, path, where)
@@ -79,7 +79,7 @@ class Loader:
             raise _remote(path, where)
         if entry is None:
             raise InvalidInput(
-                f"{path} does not exist (looked for {real})", location=where, hint="correct the path or add it"
+                f"{path} does not exist (its real path is {real})", location=where, hint="correct the path or add it"
             )
         if entry is Entry.SUBMODULE:
             raise InvalidInput(
@@ -114,7 +114,7 @@ class Loader:
             raise InvalidInput(f"{path} is a file, but a folder is needed", location=where)
         for visited in self.chain:
             if is_below(visited, real):
-                chain = " -> ".join(one or "." for one in (*self.chain, real))
+                chain = " -> ".join(folder or "." for folder in (*self.chain, real))
                 raise InvalidInput(
                     f"cycle: {path} leads back to a folder that is being built ({chain})",
                     location=where,
@@ -133,11 +133,11 @@ class Loader:
             path,
             f"objects {path}",
             lambda: [
-                (ResourceVersion(one, *name_history(one, path)), Origin(path, index))
-                for index, one in self._objects(path)
+                (ResourceVersion(manifest, *name_history(manifest, path)), Origin(path, index))
+                for index, manifest in self._objects(path)
             ],
         )
-        return [Resource(one.manifest, origin, one) for one, origin in known]
+        return [Resource(version.manifest, origin, version) for version, origin in known]
 
     def _objects(self, path: str) -> list[tuple[int, Manifest]]:
         return objects_in(self.files.read(path), path)

@@ -61,7 +61,7 @@ def _put_all(resources: Sequence[Resource], value: Any, target: Mapping[str, Any
 
 
 def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
-    found = [resource for resource in resources if any(is_selected(one, source) for one in scopes.all_ids(resource))]
+    found = [resource for resource in resources if any(is_selected(id_, source) for id_ in scopes.all_ids(resource))]
     if len(found) != 1:
         wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
         what = f"{len(found)} resources match" if found else "no resource matches"

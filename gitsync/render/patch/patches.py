@@ -1,4 +1,4 @@
-"""Patches: read strategic merge and JSON patches, find what they mean, and apply them."""
+"""Patches: read strategic merge and JSON patches, find their targets, and apply them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Patch(NamedTuple):
     may_change_kind: bool
     where: str
     key: Hashable
-    """What it says, for a memo."""
+    """Its whole configuration, for the cache."""
     is_legacy: bool = False
     texts: tuple[tuple[SourceFile, Manifest], ...] = ()
-    """The merge patches with the file each stands in, where it is a file."""
+    """The merge patches with the file of each, where it is a file."""
 
     @property
-    def told(self) -> StepSource:
-        """What the patch says, for provenance."""
+    def step_source(self) -> StepSource:
+        """The fields that the patch sets, for provenance."""
         writes = (operation.get("path") for operation in self.operations if operation.get("op") in _WRITES)
         pointers = (path.split("/")[1:] for path in writes if isinstance(path, str))
         return StepSource(
@@ -117,9 +117,9 @@ class Patcher:
 
     def apply(self, patch: Patch, resources: Sequence[Resource]) -> None:
         """
-        Apply one patch to those it means; raise InvalidInput, with its place, where it does not fit.
+        Apply one patch to its targets; raise InvalidInput, with its place, where it does not fit.
 
-        Those that it names are looked for among all resources, those that it selects among the given ones.
+        A patch that names its target searches all resources, one that selects targets only the given ones.
         """
         try:
             if patch.target is None:
@@ -163,12 +163,12 @@ class Patcher:
         if self._by_id is None:
             self._by_id = {}
             for resource in self._resources:
-                for one in dict.fromkeys(self._scopes.all_ids(resource)):
-                    self._by_id.setdefault(one, []).append(resource)
+                for id_ in dict.fromkeys(self._scopes.all_ids(resource)):
+                    self._by_id.setdefault(id_, []).append(resource)
         meta = merge.get("metadata") or {}
         gvk = gvk_of(merge)
         wanted = Id(gvk, self._scopes.effective(gvk, text_of(meta.get("namespace"))), text_of(meta.get("name")))
-        found = [one for one in self._by_id.get(wanted) or () if one.manifest]
+        found = [resource for resource in self._by_id.get(wanted) or () if resource.manifest]
         if len(found) != 1:
             what = f"{len(found)} resources match" if found else "no resource matches"
             raise InvalidInput(

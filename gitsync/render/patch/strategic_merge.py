@@ -48,7 +48,7 @@ def replaces_annotations(patch: Manifest) -> bool:
     annotations = meta.get("annotations", {})
     if not isinstance(annotations, dict):
         return True
-    return any(one.get(_DIRECTIVE) in ("delete", "replace") for one in (meta, annotations))
+    return any(mapping.get(_DIRECTIVE) in ("delete", "replace") for mapping in (meta, annotations))
 
 
 class _Merger:
@@ -269,12 +269,12 @@ def _key_text(item: dict[str, Any], key: str) -> str:
     return "null" if key in item and item[key] is None else text_of(item.get(key))
 
 
-def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return both as one where they share a value and differ only in what one of them lacks."""
-    if any(a and b and a != b for a, b in zip(one, other, strict=True)):
+    if any(a and b and a != b for a, b in zip(first, second, strict=True)):
         return None
-    has_common = any(a == b for a, b in zip(one, other, strict=True))
-    return tuple(a or b for a, b in zip(one, other, strict=True)) if has_common else None
+    has_common = any(a == b for a, b in zip(first, second, strict=True))
+    return tuple(a or b for a, b in zip(first, second, strict=True)) if has_common else None
 
 
 def _find(items: Any, keys: tuple[str, ...], values: tuple[str, ...]) -> Any:

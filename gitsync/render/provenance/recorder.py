@@ -1,8 +1,8 @@
 """
 Provenance: for each field of a rendered object, the file and line that set it, and the steps it went through.
 
-The recorder compares each object before and after a step, so the steps themselves know nothing of it, and a build
-that is not asked for provenance pays nothing.
+The recorder compares each object before and after a step, so steps do not depend on it, and a build without
+provenance has no cost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 """The parts of a path; an item of a list is ``[name=web]`` where it has a key, else its index."""
 
 BUILD_STEP: Final = "build"
-"""The place of what a build does by itself, such as adding hashes to names."""
+"""Origin of changes made by the build itself, such as name hashes."""
 
 _IDENTITY: Final = frozenset({("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")})
 """What a merge patch repeats only to name its target."""
@@ -33,7 +33,7 @@ _KEYS: Final = ("name", "mountPath", "containerPort", "port", "key", "type", "ip
 
 
 class FieldSetter(NamedTuple):
-    """A step that gave a field its value: what kind of step, and ``file:line`` of what it was told."""
+    """A step that gave a field its value: the kind of step, and ``file:line`` of its configuration."""
 
     step: str
     where: str
@@ -43,7 +43,7 @@ class FieldSetter(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """The text of a file, in which the lines of fields are found when somebody asks."""
+    """The text of a file, in which the lines of fields are found on demand."""
 
     file: str
     content: bytes
@@ -110,7 +110,7 @@ class _Change(NamedTuple):
 
 
 class History:
-    """What is known of one object: where it comes from, and the steps that changed its fields."""
+    """The history of one object: its origin, and the steps that set its fields."""
 
     def __init__(self, step: str, source: SourceFile | StepSource, leaves: dict[FieldPath, Any]) -> None:
         self.step = step
@@ -154,7 +154,7 @@ class History:
 
 
 class Recorder:
-    """Watch a build and write the history of each object."""
+    """Record the history of each object during a build."""
 
     def __init__(self) -> None:
         self._histories: dict[int, History] = {}
@@ -260,7 +260,7 @@ def _indexes(value: Any, path: FieldPath) -> tuple[str | int, ...]:
 
 
 def _starts_with(leaf: FieldPath, path: FieldPath, leaves: Mapping[FieldPath, Any]) -> bool:
-    """Return whether a leaf is at or below a path, in which an index may stand for an item with a key."""
+    """Return whether a leaf is at or below a path, in which an index may mean an item with a key."""
     if len(leaf) < len(path):
         return False
     for depth, (part, wanted) in enumerate(zip(leaf, path, strict=False)):
@@ -268,7 +268,9 @@ def _starts_with(leaf: FieldPath, path: FieldPath, leaves: Mapping[FieldPath, An
             continue
         if not (part.startswith("[") and wanted.isdigit()):
             return False
-        items = list(dict.fromkeys(one[depth] for one in leaves if one[:depth] == leaf[:depth] and len(one) > depth))
+        items = list(
+            dict.fromkeys(other[depth] for other in leaves if other[:depth] == leaf[:depth] and len(other) > depth)
+        )
         if items.index(part) != int(wanted):
             return False
     return True

@@ -22,7 +22,7 @@ class Slot(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def split(path: str) -> tuple[str, ...]:
-    r"""Return the parts of a path; what stands in brackets is one part, and ``\.`` is a literal dot."""
+    r"""Return the parts of a path; brackets are one part, and ``\.`` is a literal dot."""
     parts: list[str] = []
     for piece in split_path(path, "."):
         if parts and parts[-1].startswith("[") and not parts[-1].endswith("]"):
@@ -47,7 +47,7 @@ def lookup(value: Any, path: Sequence[str], default: Any = None) -> Any:
 
 
 def key_of(holder: Any, part: str) -> Any:
-    """Return the key or index that a part of a path stands for in a collection, None where it has no such member."""
+    """Return the key or index that a part of a path means in a collection, None where it has no such member."""
     if holder is None:
         return None
     if part.isdigit() or part == "-":

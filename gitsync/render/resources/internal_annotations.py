@@ -1,7 +1,7 @@
 """
-Notes: annotations in which Kustomize keeps what it knows of a resource while it builds.
+Internal annotations, in which Kustomize keeps the state of a resource during a build.
 
-It believes those that stand in its input, so they count here too. None is part of the result.
+It accepts those in its input, so they count here too. None is part of the result.
 """
 
 from __future__ import annotations

@@ -49,13 +49,13 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
 
 
 def _is_list(document: Manifest) -> bool:
-    """Return whether a document is taken apart; ``v1 List`` is no kind of a cluster, so without items it is empty."""
+    """Return whether a document is taken apart; no cluster serves ``v1 List``, so without items it is empty."""
     kind = str(document["kind"])
     return kind.endswith("List") and ("items" in document or (kind == "List" and document.get("apiVersion") == "v1"))
 
 
 def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
-    """Return what is wrong with an object, its cure, and the path to it."""
+    """Return what is wrong with an object, what to do, and the path to it."""
     if not isinstance(document, dict):
         return "a document must be a Kubernetes object", "write a mapping with apiVersion, kind and metadata", ()
     kind = document.get("kind")

@@ -198,7 +198,7 @@ class _Composer:
     def _alias(self, event: Any, depth: int, *, is_key: bool) -> Any:
         line = event.start_mark.line
         if event.anchor not in self._anchors:
-            what = "a value that begins with * is an alias, and no anchor of that name stands before it"
+            what = "a value that begins with * is an alias, and no anchor of that name precedes it"
             raise self._refusal(what, line, "quote it if it is a text")  # no name: it may be a password
         value = self._anchors[event.anchor]
         if isinstance(value, _Open):
@@ -241,7 +241,7 @@ class _Composer:
         return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, cure)
 
     def _unknown_tag(self, event: Any) -> InvalidInput:
-        """Return what refuses a tag, by name unless it may be a password that nobody quoted."""
+        """Return what refuses a tag, by name unless it may be a password without quotes."""
         line = event.start_mark.line
         if "Secret" in self._text or not getattr(event, "value", True):
             what = "a value that begins with ! has a tag, and this tag cannot be used here"

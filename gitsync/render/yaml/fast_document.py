@@ -16,7 +16,7 @@ from gitsync.render.yaml.scalar_types import BlankKey, Quoted
 
 Path: TypeAlias = tuple[str | int, ...]
 Mark: TypeAlias = tuple[Any, str | int, int]
-"""A collection, a key or an index in it, and the line from 0 at which that stands."""
+"""A collection, a key or an index in it, and its line, counted from 0."""
 
 UNREAD: Final = object()
 """Stands for the value of a document that only the full parser can read."""
@@ -55,7 +55,7 @@ def block_lines(text: str) -> dict[Path, int] | None:
 
 def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
     styles = limits.styles
-    deepest = limits.depth - DEEPEST - 2  # an item, and what stands in brackets, are further levels
+    deepest = limits.depth - DEEPEST - 2  # an item and its brackets are further levels
     root: dict[str, Any] = {"": None}
     node: Any = root  # the collection that the line before belongs to, and the column of its members
     column = -1
@@ -78,7 +78,7 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
             waiting = None
         while indent < column:
             column, node = around.pop()
-        if not inner and type(node) is list:  # a list may stand at the column of the mapping that it is in
+        if not inner and type(node) is list:  # a list may be at the column of its mapping
             column, node = around.pop()
         if indent != column or (inner and type(node) is not list):
             raise Unusual

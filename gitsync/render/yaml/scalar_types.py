@@ -1,5 +1,5 @@
 """
-Styles: scalars that remember how they were written, because Kustomize keeps a field's style when it is set.
+Scalars that remember how they were written, because Kustomize keeps a field's style when it is set.
 
 They are texts and numbers like any other. A number with a spelling of its own (``0755``, ``1.10``) has it for
 where a number becomes a text; ``plain`` takes all that off before a manifest leaves the build.

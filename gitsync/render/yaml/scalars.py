@@ -38,7 +38,7 @@ _INTEGER: Final = (
 _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10, "sbin": 2, "soct": 8}
 _FLOAT: Final = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
 _POINT_FIRST: Final = r"\.[0-9](_?[0-9])*([eE][-+]?[0-9](_?[0-9])*)?"
-"""Here alone an underscore has to stand between digits."""
+"""Only here an underscore has to be between digits."""
 _TIMESTAMP: Final = (
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:(?P<sep>[Tt]| +)([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,]([0-9]+))?"
