@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.flow.world import config_map, deployment
+from tests.flow.factories import config_map, deployment
 
 Files = dict[str, str | None]
 

@@ -17,9 +17,9 @@ import pytest
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox
 from gitsync.workers.pool import RenderPool
-from tests.faults.case import Case, failures_of
+from tests.faults.runner import Case, failures_of
 from tests.faults.scenarios import SCENARIOS, Scenario
-from tests.flow.world import World
+from tests.flow.environment import World
 
 ALL = os.environ.get("GITSYNC_FAULTS") == "all"
 TIMES = (1, 3) if ALL else (1,)

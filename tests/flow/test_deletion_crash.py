@@ -15,10 +15,10 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox
 from gitsync.workers.pool import RenderPool
-from tests.faults.engine import Engine, Ticking
-from tests.faults.line import Call, Crashed, Line
-from tests.flow.test_hooks import job
-from tests.flow.world import World, config_map
+from tests.faults.injector import Call, Crashed, Line
+from tests.faults.stepped_controller import Engine, Ticking
+from tests.flow.environment import World
+from tests.flow.factories import config_map, job
 
 FILES = {
     "shop/a.yaml": config_map("a", x="1"),

@@ -7,7 +7,9 @@ import time
 import pytest
 
 from gitsync.objects.record import Outcome
-from tests.flow.world import NAMESPACE, World, config_map, deployment, until
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map, deployment
+from tests.waiting import until
 
 LIST = "kind: Kustomization\nresources: [a.yaml]\n"
 

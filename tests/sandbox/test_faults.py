@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.server import Sandbox
-from tests.sandbox.client import Client
+from tests.sandbox.http_client import Client
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

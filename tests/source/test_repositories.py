@@ -12,7 +12,7 @@ from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, Limits
-from tests.gitrepo import GitRepo, git
+from tests.git_repository import GitRepo, git
 
 NOBODY = Credentials()
 
