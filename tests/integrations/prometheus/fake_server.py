@@ -1,18 +1,18 @@
-"""A server on loopback that speaks Prometheus' API for instant queries, and gives the numbers that a test wants."""
+"""A fake Prometheus server: instant queries with the results that a test sets."""
 
 from __future__ import annotations
 
 import json
-import ssl
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.http_service import serve_http
 
 Answer = tuple[int, bytes]
 _MOMENT = 1763632800.781
@@ -52,21 +52,9 @@ class Served:
 def prometheus(certificate: Path | None = None, prefix: str = "") -> Iterator[Served]:
     """Serve one until the end of the block, with TLS where there is a certificate (and its key) to serve."""
     state = Served()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(state, f"{prefix}/api/v1/query"))
-    server.daemon_threads = True
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    state.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}{prefix}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serve_http(_handler(state, f"{prefix}/api/v1/query"), certificate) as port:
+        state.url = f"http{'s' if certificate else ''}://127.0.0.1:{port}{prefix}"
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _handler(state: Served, path: str) -> type[BaseHTTPRequestHandler]:
@@ -87,8 +75,5 @@ def _handler(state: Served, path: str) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
     return Handler

@@ -1,15 +1,16 @@
-"""A chat endpoint on loopback that speaks the protocol and answers what a test wants."""
+"""A fake OpenAI-compatible chat endpoint with the replies that a test sets."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.http_service import serve_http
 
 Reply = tuple[int, bytes]
 
@@ -46,23 +47,14 @@ class Endpoint:
 def endpoint() -> Iterator[Endpoint]:
     """Serve one until the end of the block."""
     state = Endpoint()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(lambda: state))
-    server.daemon_threads = True
-    state.host = f"127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serve_http(_handler(state)) as port:
+        state.host = f"127.0.0.1:{port}"
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-def _handler(state_of: Callable[[], Endpoint]) -> type[BaseHTTPRequestHandler]:
+def _handler(state: Endpoint) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            state = state_of()
             body = self.rfile.read(int(self.headers["Content-Length"]))
             assert self.path == "/v1/chat/completions"
             state.requests.append(json.loads(body))
@@ -73,9 +65,9 @@ def _handler(state_of: Callable[[], Endpoint]) -> type[BaseHTTPRequestHandler]:
             if status == 302:
                 self.send_header("Location", "/elsewhere")
             self.end_headers()
-            self._write(reply, state)
+            self._write(reply)
 
-        def _write(self, reply: bytes, state: Endpoint) -> None:
+        def _write(self, reply: bytes) -> None:
             try:
                 for index in range(len(reply)) if state.trickles else ():
                     self.wfile.write(reply[index : index + 1])
@@ -84,8 +76,5 @@ def _handler(state_of: Callable[[], Endpoint]) -> type[BaseHTTPRequestHandler]:
                     self.wfile.write(reply)
             except OSError:
                 pass
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
     return Handler
