@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
-from gitsync.sandbox.crd import resource_strategy
-from tests.sandbox.crd.factories import definition, spec_schema, widget
-=======
 from gitsync.sandbox.crd import strategy
-from tests.sandbox.crd.definitions import definition, spec_schema, widget
->>>>>>> refactor
+from tests.sandbox.crd.factories import definition, spec_schema, widget
 
 LIMITS = {"rule": "self.min <= self.max", "message": "min must not exceed max"}
 KIND = {
