@@ -16,7 +16,7 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.risk.table import NOTHING, RULES, classify, plan_risk
 from tests.plan.factories import config, deployment
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def with_(manifest, path, value):
