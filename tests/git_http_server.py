@@ -17,8 +17,8 @@ class GitServer:
     """
     Serve the bare repositories below a folder.
 
-    ``accepted`` are the ``user:password`` pairs that may read; None lets everybody. ``trickle`` is the pause in seconds
-    after each byte of an answer. ``requests`` counts listings, which a poll makes, and packs, which a fetch makes.
+    ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
+    each byte of an answer, in seconds. A poll counts in ``listings``, a fetch in ``packs``.
     """
 
     def __init__(self, folder: Path) -> None:

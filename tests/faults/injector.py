@@ -1,4 +1,4 @@
-"""The line between an engine and its edges: it counts every call, and cuts the one that is to be struck."""
+"""Count every call of a controller to its edges, and inject a failure into one of them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ class Call:
     nth: int
 
 
-class Line:
+class FaultInjector:
     """
-    All calls of one engine go through here.
+    All calls of one controller pass through here.
 
-    At ``struck`` the ``failure`` happens: crash-before, crash-after, refused (the edge's own error, before anything
-    is done) or lost-reply (the same error, although it was done). After a crash every further call crashes too.
+    At the call ``at``, ``times`` in a row, the ``failure`` happens: crash-before, crash-after, refused (the edge's own
+    error, before anything is done) or lost-reply (the same error, although it was done).
+    After a crash every further call crashes too.
     """
 
-    def __init__(self, struck: Call | None = None, failure: str = "", times: int = 1) -> None:
+    def __init__(self, at: Call | None = None, failure: str = "", times: int = 1) -> None:
         self.calls: list[Call] = []
         self.writes: list[tuple[str, str, str]] = []
-        self.is_struck = False
-        self._struck = struck
+        self.has_struck = False
+        self._at = at
         self._failure = failure
         self._left = times
         self._seen: Counter[tuple[str, str, str]] = Counter()
@@ -47,22 +48,22 @@ class Line:
         self._is_dead = False
 
     def call(self, edge: str, method: str, target: str, action: Callable[[], Any]) -> Any:
-        """Make a call, or what becomes of it."""
+        """Execute a call, or fail it before or after."""
         with self._lock:
-            is_struck = self._is_next(self._count(edge, method, target))
-        self._check(is_struck and self._failure == "crash-before")
-        if is_struck and self._failure == "refused":
+            has_struck = self._is_next(self._count(edge, method, target))
+        self._check(has_struck and self._failure == "crash-before")
+        if has_struck and self._failure == "refused":
             raise _ERRORS[edge]("away for a moment")
         done = action()
         if method in ("apply", "delete"):
             self.writes.append((method, target, uid_of(done) if done else ""))
-        self._check(is_struck and self._failure == "crash-after")
-        if is_struck and self._failure == "lost-reply":
+        self._check(has_struck and self._failure == "crash-after")
+        if has_struck and self._failure == "lost-reply":
             raise _ERRORS[edge]("away for a moment")
         return done
 
-    def notice(self, type: str, target: str) -> str:
-        """Take note of what a watch says; return what becomes of it, empty for nothing."""
+    def event(self, type: str, target: str) -> str:
+        """Count an event of a watch; return its failure, empty for none."""
         with self._lock:
             return self._failure if self._is_next(self._count("watch", type, target)) else ""
 
@@ -74,12 +75,12 @@ class Line:
         return now
 
     def _is_next(self, now: Call) -> bool:
-        struck = self._struck
-        if struck is None or not self._left:
+        at = self._at
+        if at is None or not self._left:
             return False
-        if (now.edge, now.method, now.target) != (struck.edge, struck.method, struck.target) or now.nth < struck.nth:
+        if (now.edge, now.method, now.target) != (at.edge, at.method, at.target) or now.nth < at.nth:
             return False
-        self.is_struck = True
+        self.has_struck = True
         self._left -= 1
         return True
 
@@ -89,13 +90,13 @@ class Line:
             raise Crashed
 
 
-class Struck:
-    """An edge behind the line: the named methods are calls, all else passes."""
+class FaultyEdge:
+    """An edge behind the injector: the named methods are counted, all others pass."""
 
-    def __init__(self, edge: str, inner: Any, line: Line, methods: frozenset[str]) -> None:
+    def __init__(self, edge: str, inner: Any, injector: FaultInjector, methods: frozenset[str]) -> None:
         self._edge = edge
         self._inner = inner
-        self._line = line
+        self._injector = injector
         self._methods = methods
 
     def __getattr__(self, name: str) -> Any:
@@ -105,13 +106,13 @@ class Struck:
 
         def call(*arguments: Any, **options: Any) -> Any:
             target = _target(name, arguments)
-            return self._line.call(self._edge, name, target, lambda: method(*arguments, **options))
+            return self._injector.call(self._edge, name, target, lambda: method(*arguments, **options))
 
         return call
 
 
 def _target(method: str, arguments: tuple[Any, ...]) -> str:
-    """Return what tells a call from its like: the object of a request."""
+    """Return what identifies a call among those of its method: the object of a request."""
     if method in ("apply", "replace"):
         manifest: Manifest = arguments[0]
         return ref_of(manifest).path

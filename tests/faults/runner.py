@@ -11,9 +11,9 @@ from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.ports import Renderer
 from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import Fault, FaultKind
-from tests.faults.injector import Call, Crashed, Line
+from tests.faults.injector import Call, Crashed, FaultInjector
 from tests.faults.scenarios import Scenario
-from tests.faults.stepped_controller import Engine, Ticking, records_of
+from tests.faults.stepped_controller import SteppedClock, SteppedController, records_of
 from tests.flow.environment import World
 from tests.review_factories import approval, keep
 
@@ -50,13 +50,13 @@ _AT_THE_SERVER: dict[str, dict[str, Any]] = {
 _VERBS = {"apply": "patch", "delete": "delete", "replace": "update", "read": "get"}
 _ROUNDS = 1500
 _QUIET = 3
-"""So many rounds it has to be as it should be: events of the last write may come late."""
+"""Rounds for which the desired state has to last: events of the last write may come late."""
 _HERE = "@"
-"""Stands for the namespace of a case in the targets of calls."""
+"""Replaces the namespace of a run in the targets of calls."""
 
 
-class Case:
-    """A scenario in a namespace, and on a branch, of its own."""
+class ScheduleRunner:
+    """Run a scenario in a namespace and on a branch of its own."""
 
     def __init__(self, world: World, renderer: Renderer, scenario: Scenario, name: str, commits: list[str]) -> None:
         self.scenario = scenario
@@ -66,27 +66,27 @@ class Case:
         self._world = world
         self._renderer = renderer
         self._commits = commits
-        self._clock = Ticking()
+        self._clock = SteppedClock()
 
-    def run(self, struck: Call | None = None, failure: str = "", times: int = 1) -> Line:
-        """Sync what was before in peace, and what follows with the failure; return the line that was struck."""
+    def run(self, at: Call | None = None, failure: str = "", times: int = 1) -> FaultInjector:
+        """Sync the files before without faults and those after with the failure; return the injector."""
         self._declare()
         if self.scenario.before:
             self._point(self._commits[0])
-            self._drive(Line(), self._commits[0], is_before=True)
+            self._drive(FaultInjector(), self._commits[0], is_before=True)
             self.writes.clear()
             self.asked.clear()
         self._point(self._commits[1])
-        line = self._line(struck, failure, times)
-        self._drive(line, self._commits[1])
+        injector = self._injector(at, failure, times)
+        self._drive(injector, self._commits[1])
         self._world.sandbox.clear_faults()
-        return line
+        return injector
 
-    def _line(self, struck: Call | None, failure: str, times: int) -> Line:
-        if struck is None:
-            return Line()
-        here = Call(struck.edge, struck.method, struck.target.replace(_HERE, self.name), struck.nth)
-        if struck.edge == "api" and failure in _AT_THE_SERVER:
+    def _injector(self, at: Call | None, failure: str, times: int) -> FaultInjector:
+        if at is None:
+            return FaultInjector()
+        here = Call(at.edge, at.method, at.target.replace(_HERE, self.name), at.nth)
+        if at.edge == "api" and failure in _AT_THE_SERVER:
             group, kind, namespace, name = here.target.split("/")
             resource = {"Application": "applications.gitsync.dev", "Deployment": "deployments.apps"}.get(
                 kind, "jobs.batch" if kind == "Job" else "configmaps"
@@ -102,30 +102,30 @@ class Case:
             )
             assert group in resource
             self._world.sandbox.inject(fault)
-        return Line(here, failure, times)
+        return FaultInjector(here, failure, times)
 
-    def calls(self, line: Line) -> list[Call]:
+    def calls(self, injector: FaultInjector) -> list[Call]:
         """Return the calls that were made, with the namespace left out."""
-        ours = [call for call in line.calls if call.edge != "watch" or f"/{self.name}/" in call.target]
+        ours = [call for call in injector.calls if call.edge != "watch" or f"/{self.name}/" in call.target]
         return [Call(c.edge, c.method, c.target.replace(self.name, _HERE), c.nth) for c in ours]
 
-    def _drive(self, line: Line, commit: str, *, is_before: bool = False) -> None:
-        """Take turn after turn, with a new engine after each crash, until everything is as it should be."""
-        engine, quiet = Engine(self._world, self._renderer, self._clock, line), 0
+    def _drive(self, injector: FaultInjector, commit: str, *, is_before: bool = False) -> None:
+        """Reconcile, with a new controller after each crash, until the desired state lasts."""
+        engine, quiet = SteppedController(self._world, self._renderer, self._clock, injector), 0
         try:
             for _ in range(_ROUNDS):
                 try:
                     for name in self.scenario.objects:
-                        self._turn(engine, name)
+                        self._reconcile(engine, name)
                 except Crashed:
-                    self.writes += engine.line.writes
+                    self.writes += engine.injector.writes
                     engine.stop()
-                    engine = Engine(self._world, self._renderer, self._clock, Line())
+                    engine = SteppedController(self._world, self._renderer, self._clock, FaultInjector())
                 is_done = all(self._is_done(engine, name, commit, is_before) for name in self.scenario.objects)
                 is_done = is_done and not self._open(engine.records)  # what is left of a hook is deleted later
                 quiet = quiet + 1 if is_done else 0
                 if quiet == _QUIET:
-                    self.writes += engine.line.writes
+                    self.writes += engine.injector.writes
                     return
                 self._clock.tick()
                 time.sleep(0.002)
@@ -133,7 +133,7 @@ class Case:
         finally:
             engine.stop()
 
-    def _turn(self, engine: Engine, name: str) -> None:
+    def _reconcile(self, engine: SteppedController, name: str) -> None:
         key = f"{self.name}/{name}"
         try:
             engine.applications.reconcile(key)
@@ -145,7 +145,7 @@ class Case:
             self.asked.append(view.plan.digest)
             keep(engine.records, key, view.plan.digest, approval("ada"))
 
-    def _is_done(self, engine: Engine, name: str, commit: str, is_before: bool) -> bool:
+    def _is_done(self, engine: SteppedController, name: str, commit: str, is_before: bool) -> bool:
         status = self._status(engine, name)
         revision = status.get("revision") or {}
         if self.scenario.is_rolled_back:
@@ -157,7 +157,7 @@ class Case:
             return is_there and is_clean and status.get("health") == "Healthy" and revision.get("applied") == wanted
         return status.get("phase") == "Synced" and revision.get("applied") == commit and "operation" not in status
 
-    def _status(self, engine: Engine, name: str) -> dict[str, Any]:
+    def _status(self, engine: SteppedController, name: str) -> dict[str, Any]:
         resource = self._world.cluster.resource("gitsync.dev", "v1alpha1", "Application")
         assert resource is not None
         return (engine.live.get(resource, self.name, name) or {}).get("status") or {}
@@ -221,11 +221,11 @@ class Case:
             )
 
     def _point(self, commit: str) -> None:
-        """Let the branch of this case be at a commit."""
+        """Set the branch of this run to a commit."""
         subprocess.run(["git", "update-ref", f"refs/heads/{self.name}", commit], cwd=self._world.repo.bare, check=True)
 
     def clean_up(self) -> None:
-        """Take the applications away, and let their objects go with the namespace."""
+        """Delete the Applications without their finalizers, and then the namespace."""
         for name in self.scenario.objects:
             path = f"/apis/gitsync.dev/v1alpha1/namespaces/{self.name}/applications/{name}"
             found = self._world.client.get(path)

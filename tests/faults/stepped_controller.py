@@ -1,4 +1,4 @@
-"""An engine whose turns are taken by hand, between edges that can be struck."""
+"""A controller whose reconciles and clock are advanced by the test, between edges that can fail."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.source.repositories import Repositories
 from gitsync.wiring import Adapters, build_engine
-from tests.faults.injector import EDGES, Line, Struck
-from tests.faults.watch_faults import Noticing
+from tests.faults.injector import EDGES, FaultInjector, FaultyEdge
+from tests.faults.watch_faults import FaultyWatchClient
 from tests.flow.environment import World
 
 
-class Ticking:
-    """A clock that goes on only when it is told to, so that no delay takes time."""
+class SteppedClock:
+    """A clock that advances only by ``tick``, so delays take no time."""
 
     def __init__(self) -> None:
         self._began = datetime.now(UTC)
@@ -39,19 +39,19 @@ def records_of(world: World) -> SqlRecords:
     return SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
 
 
-class Engine:
-    """Everything of a controller that a crash takes away; what lasts are the cluster, the data folder and Git."""
+class SteppedController:
+    """The part of a controller that a crash destroys; the cluster, the data folder and Git survive."""
 
-    def __init__(self, world: World, renderer: Renderer, clock: Ticking, line: Line) -> None:
+    def __init__(self, world: World, renderer: Renderer, clock: SteppedClock, injector: FaultInjector) -> None:
         data = world.folder / "data"
         data.mkdir(exist_ok=True)
-        self.line = line
+        self.injector = injector
         self.records = records_of(world)
-        self.live = InformerCache(Noticing(world.client, line))  # type: ignore[arg-type]
+        self.live = InformerCache(FaultyWatchClient(world.client, injector))  # type: ignore[arg-type]
         self._pool = ThreadPoolExecutor(4)
 
         def behind(edge: str, inner: Any) -> Any:
-            return Struck(edge, inner, line, EDGES[edge])
+            return FaultyEdge(edge, inner, injector, EDGES[edge])
 
         self.applications, self.state = build_engine(
             Adapters(

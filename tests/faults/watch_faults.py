@@ -1,4 +1,4 @@
-"""Watches between a cluster and an engine whose notices can be lost, told twice, or followed by an older one."""
+"""Watches whose events can be lost, duplicated, or followed by an older one."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gitsync.cluster.client import Client
-from tests.faults.injector import Line
+from tests.faults.injector import FaultInjector
 
 NAMED = ("applications", "configmaps", "deployments", "jobs")
-"""Kinds whose objects have the same names in each run; pods, say, have not."""
+"""Plurals of kinds whose objects have the same names in each run, unlike Pods."""
 _EXPIRED = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
 
 
-class Noticing:
-    """A client whose watches go through a line; what a watch says of one object is a call of its own."""
+class FaultyWatchClient:
+    """A client whose watch events pass through an injector; the events of one object are counted together."""
 
-    def __init__(self, client: Client, line: Line) -> None:
+    def __init__(self, client: Client, injector: FaultInjector) -> None:
         self._client = client
-        self._line = line
+        self._injector = injector
 
     def get(self, path: str, query: Mapping[str, str]) -> Any:
-        """List as ever."""
+        """List without faults."""
         return self._client.get(path, query)
 
-    def stream(self, path: str, query: Mapping[str, str]) -> Notices:
+    def stream(self, path: str, query: Mapping[str, str]) -> FaultyWatch:
         """Open a watch."""
-        return Notices(self._client.stream(path, query), path.rpartition("/")[2], self._line)
+        return FaultyWatch(self._client.stream(path, query), path.rpartition("/")[2], self._injector)
 
 
-class Notices:
+class FaultyWatch:
     """
     One watch.
 
-    A notice may be ``lost``, after which the watch is too old to be taken up, as when an engine was not there to see
-    it; told twice (``duplicated``); or followed by what was said of the object before (``stale``).
+    An event may be ``lost``, after which the watch has expired, as when the controller was away; ``duplicated``; or
+    followed by the previous event of the object (``stale``).
     """
 
-    def __init__(self, stream: Any, plural: str, line: Line) -> None:
+    def __init__(self, stream: Any, plural: str, injector: FaultInjector) -> None:
         self._stream = stream
         self._plural = plural
-        self._line = line
+        self._injector = injector
         self._before: dict[str, dict[str, Any]] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ class Notices:
                 continue
             meta = event["object"]["metadata"]
             target = f"{self._plural}/{meta.get('namespace')}/{meta['name']}"
-            what = self._line.notice(event["type"], target)
+            what = self._injector.event(event["type"], target)
             before, self._before[target] = self._before.get(target), event
             if what == "lost":
                 yield _EXPIRED

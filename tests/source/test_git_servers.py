@@ -38,7 +38,7 @@ def repositories(tmp_path: Path, seconds: float = 30.0) -> Repositories:
     return Repositories(tmp_path / "mirrors", schemes=("http",), limits=Limits(seconds=seconds))
 
 
-@pytest.mark.parametrize("other", [NOBODY, EVE], ids=["nobody", "wrong"])
+@pytest.mark.parametrize("other", [NOBODY, EVE], ids=["anonymous", "wrong"])
 def test_what_one_application_may_read_is_not_shown_to_another_that_may_not(
     tmp_path: Path, server: GitServer, repo: GitRepo, other: Credentials
 ) -> None:
