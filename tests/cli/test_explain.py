@@ -8,8 +8,8 @@ import pytest
 from gitsync.cli.paths import parse_path, show_path
 from gitsync.errors import InvalidInput
 from tests.cli.conftest import Gitsync
-from tests.cli.test_build import DEPLOYMENT, write
-from tests.gitrepo import GitRepo
+from tests.cli.factories import DEPLOYMENT, write
+from tests.git_repository import GitRepo
 
 FILES = {
     "kustomization.yaml": "resources: [base]\nimages:\n- {name: web, newTag: '2'}\n",
