@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gitsync.apply.wait import defined_kind
 from gitsync.errors import ClusterUnavailable
+from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
     API_VERSION,
     GIT_CHANGED,
@@ -18,6 +19,7 @@ from gitsync.objects.keys import (
     VERSION,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Clock, Cluster, LiveCache, Resource
 from gitsync.runtime.controller import Controller
@@ -105,13 +107,12 @@ class ApplicationController:
         if view is None or view.sequence == before:
             return
         status, revision = view.status, view.status.get("revision") or {}
-        ready: Manifest = next((item for item in status.get("conditions") or [] if item["type"] == "Ready"), {})
-        level = logging.WARNING if status.get("phase") == "Failed" else logging.INFO
+        level = logging.WARNING if Phase.of(status) is Phase.FAILED else logging.INFO
         _log.log(
             level,
             "%s, %s, %s: %s",
             *(status.get(name, "Unknown") for name in ("phase", "sync", "health")),
-            ready.get("message", ""),
+            find_condition(status, READY).get("message", ""),
             extra={"application": key, "revision": revision.get("fetched", "")},
         )
 

@@ -107,11 +107,11 @@ def test_rotated_credentials_are_used_at_the_next_look_and_not_only_when_a_poll_
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="wrong")
-    fetcher, cache = site.make(), site.memory
+    fetcher, cache = site.make(), site.cache
     with pytest.raises(SourceUnavailable, match="does not let us in"):
-        fetcher.fetch(site.turn(**CREDENTIALS), cache)
+        fetcher.fetch(site.run(**CREDENTIALS), cache)
     site.secret("login", username="ada", password="right")
-    assert fetcher.fetch(site.turn(**CREDENTIALS), cache).id == commit
+    assert fetcher.fetch(site.run(**CREDENTIALS), cache).id == commit
     assert cache.poll_error is None
 
 
@@ -120,20 +120,20 @@ def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> N
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="right")
     fetcher = site.make()
-    fetcher.fetch(site.turn(**CREDENTIALS), site.memory)
+    fetcher.fetch(site.run(**CREDENTIALS), site.cache)
     asked = site.git.listings
     for _ in range(5):
-        fetcher.fetch(site.turn(**CREDENTIALS), site.memory)
+        fetcher.fetch(site.run(**CREDENTIALS), site.cache)
     assert site.git.listings == asked
 
 
 def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: Site) -> None:
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
-    fetcher, cache = site.make(), site.memory
+    fetcher, cache = site.make(), site.cache
     site.secret("keys", bad="key")
     with pytest.raises(Refused, match="not signed"):
-        fetcher.fetch(site.turn(**VERIFY), cache)
+        fetcher.fetch(site.run(**VERIFY), cache)
     site.secret("keys", good="key")
-    assert fetcher.fetch(site.turn(**VERIFY), cache).id == commit
-    assert fetcher.fetch(site.turn(**VERIFY), cache).id == commit
+    assert fetcher.fetch(site.run(**VERIFY), cache).id == commit
+    assert fetcher.fetch(site.run(**VERIFY), cache).id == commit
     assert len(site.verified) == 2  # the same keys are not asked about twice
