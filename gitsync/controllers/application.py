@@ -97,9 +97,11 @@ class ApplicationController:
     def _sync(self, key: str, manifest: Manifest) -> float | None:
         before = self._state.application(key)
         try:
-            return self._pipeline.sync(manifest)
+            result = self._pipeline.sync(manifest)
         finally:
             self._log_transition(key, before.sequence if before is not None else 0)
+        self.poll_now(result.peers)
+        return result.requeue_after
 
     def _log_transition(self, key: str, before: int) -> None:
         """Log what an application has become, when it has become something else."""
