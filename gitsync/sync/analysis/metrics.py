@@ -83,7 +83,8 @@ def final_condition(findings: tuple[Measurement, ...], timeout: float) -> Condit
 
 
 def _exceeded_message(limit: MetricQuery, since: datetime | None) -> str:
-    return f"{limit.name} has exceeded {limit.max:g} since {since:%H:%M:%S} UTC; it fails after {duration(limit.for_seconds)}"
+    allowed = duration(limit.for_seconds)
+    return f"{limit.name} has exceeded {limit.max:g} since {since:%H:%M:%S} UTC; it fails after {allowed}"
 
 
 def _count(findings: tuple[Measurement, ...]) -> str:
