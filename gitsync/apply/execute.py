@@ -27,8 +27,8 @@ class Applier:
     Execute plans, up to ``pool`` writes at a time for all applications together.
 
     Before a batch is written, its intents are in the audit and its objects in the inventory; after it, its outcomes
-    are in the audit. So a crash at any moment leaves nothing that is not known. A write whose answer never came has
-    no outcome yet: the next plan tells what became of it. RecordUnavailable stops everything.
+    are in the audit. So a crash at any moment leaves no unrecorded write. A write whose response was lost has no
+    outcome yet: the next plan resolves it. RecordUnavailable stops everything.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Applier:
         """
         Carry out the plan's batches in order until done, or until one has to wait.
 
-        An object that fails takes only its dependents along. Nothing is pruned in a round in which an apply failed.
+        A failed object only blocks its dependents. Nothing is pruned in a pass in which an apply failed.
         """
         results: list[StepResult] = []
         for batch in batches(job.plan.changes):

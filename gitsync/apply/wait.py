@@ -1,4 +1,4 @@
-"""What a batch has to wait for: foundations that exist, and earlier waves that are healthy."""
+"""What a batch must wait for: CRDs that are established and earlier waves that are healthy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 def blocking_reason(job: ApplyRequest, batch: Sequence[Change], cluster: Cluster, live: LiveCache) -> str:
     """
-    Return in words what the batch still waits for, empty when it may run.
+    Return what the batch waits for, empty when it may run.
 
-    A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects whose
-    health nobody can tell count as ready once they exist.
+    A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects of
+    unknown health count as ready once they exist.
     """
     kinds = {change.ref.of for change in batch if change.action is not Action.PRUNE}
     for change in job.plan.changes:

@@ -1,4 +1,4 @@
-"""Finish an operation: one record of what it saw, decided and did."""
+"""The history record of an operation, and drift as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
 
 
 def describe_drift(change: Change) -> str:
-    """Return the differences of a step in words, Secret values masked: field, values, manager and time."""
+    """Return the differences of a step as text, Secret values masked: field, values, manager and time."""
     if change.action is Action.CREATE:
         return "was deleted"
     if change.action is Action.PRUNE:
@@ -48,7 +48,7 @@ def describe_drift(change: Change) -> str:
 def _described(difference: FieldDifference) -> str:
     owner = difference.owners[0] if difference.owners else None
     by = f" by {owner.manager} ({owner.operation})" if owner else ""
-    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale carry no time
+    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale have no time
     if difference.live is ABSENT:
         return f"{difference.path} is gone"
     if difference.desired is ABSENT:
@@ -66,7 +66,7 @@ def save_record(
     why: str = "",
     superseded: bool = False,
 ) -> SyncRecord:
-    """Save and return the record of an operation, beginning with why; the oldest beyond the limit are dropped."""
+    """Save and return the record of an operation, its explanation prefixed with ``why``; drop the oldest ones."""
     record = records.save(
         SyncRecord(
             application=app.key,

@@ -112,7 +112,7 @@ def test_a_number_that_is_over_only_briefly_is_borne(world: World, server: Serve
     server.default = BAD
     brief = released(world)
     until(lambda: world.condition("WithinLimits").get("reason") == "OverLimit", 20, world.status)
-    until(lambda: "1h are borne" in world.condition("Ready")["message"], 10, world.status)
+    until(lambda: "it fails after 1h" in world.condition("Ready")["message"], 10, world.status)
     server.default = FINE
     until(lambda: world.status()["revision"].get("good") == brief, 20, world.status)
 

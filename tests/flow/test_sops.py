@@ -76,7 +76,7 @@ def test_without_keys_named_the_setting_is_at_fault(world: World) -> None:
     world.repo.commit("sealed", {"shop/s.yaml": sealed()})
     world.application()
     world.start()
-    until(lambda: "no keys are named" in world.condition("Ready").get("message", ""), 10, world.status)
+    until(lambda: "names no keys" in world.condition("Ready").get("message", ""), 10, world.status)
     assert world.get("Secret", "s") is None
 
 

@@ -54,7 +54,7 @@ def test_an_answer_on_its_way_changes_nothing() -> None:
     assert (found.over, found.verdict, found.is_pending) == (NOW, "", True)
     before = {"status": "False", "reason": "OverLimit", "message": "as before"}
     assert to_condition((found,), NOW, before) == Condition(CONDITION, "False", "OverLimit", "as before")
-    assert to_condition((found,), NOW, {}) == Condition(CONDITION, "Unknown", "Watching", "Prometheus is asked")
+    assert to_condition((found,), NOW, {}) == Condition(CONDITION, "Unknown", "Watching", "Prometheus is queried")
 
 
 def test_what_weighs_most_is_said() -> None:
@@ -65,7 +65,7 @@ def test_what_weighs_most_is_said() -> None:
     )
     for findings, status, text in (
         ((within, over, unknown, verdict), "False", "error rate 1 is over 0.05"),
-        ((within, over, unknown), "False", "error rate is over 0.05 since 10:00:00 UTC; 2m are borne"),
+        ((within, over, unknown), "False", "error rate has exceeded 0.05 since 10:00:00 UTC; it fails after 2m"),
         ((within, unknown), "Unknown", "error rate: no data"),
         ((within, within), "True", "2 within limits until 10:01:00 UTC"),
         ((within,), "True", "error rate is within its limit until 10:01:00 UTC"),

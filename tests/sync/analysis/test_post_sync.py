@@ -1,4 +1,4 @@
-"""When numbers are asked for, and what is taken for one of a commit."""
+"""When metrics are queried, and which readings count for a commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.analysis.run import AnalysisRun
-from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.planner import Planned
 from tests.sync.factories import NOW, A, run
 
 
@@ -32,14 +32,15 @@ class Asked:
         return self.reading
 
 
-def limited(now: datetime = NOW, timeout: float = 600.0, watch: AnalysisRun | None = None) -> Reconcile:
-    made = run(now=now)
-    sync = replace(
-        made.app.sync, on_degraded="Rollback", health_timeout=timeout, limits=(MetricQuery("rate", "up", 1.0),)
-    )
-    made.app = replace(made.app, sync=sync)
-    made.analysis = watch
-    return made
+def limited(
+    now: datetime = NOW, timeout: float = 600.0, watch: AnalysisRun | None = None, last_good: str = ""
+) -> Planned:
+    report = run(now=now)
+    assert report.planned is not None
+    limits = (MetricQuery("rate", "up", 1.0),)
+    sync = replace(report.app.sync, on_degraded="Rollback", health_timeout=timeout, limits=limits)
+    state = replace(report.state, analysis=watch, last_good=last_good)
+    return replace(report.planned, given=replace(report.given, app=replace(report.app, sync=sync), state=state))
 
 
 @pytest.fixture
@@ -64,41 +65,40 @@ def test_a_reading_is_of_the_commit_that_is_judged(
 ) -> None:
     asked = Asked(None)
     now = NOW + timedelta(seconds=watched)
-    PostSyncAnalysis(records, asked).evaluate(limited(now, timeout, AnalysisRun("c" * 40, NOW)))
+    PostSyncAnalysis(records, asked).evaluate(limited(now, timeout, AnalysisRun("c" * 40, NOW)), {})
     assert asked.ages == [age]
 
 
 def test_a_watch_of_another_commit_does_not_count(records: SqlRecords) -> None:
-    found = limited(watch=AnalysisRun("b" * 40, NOW - timedelta(hours=1), {"rate": NOW - timedelta(hours=1)}))
-    PostSyncAnalysis(records, Asked(MetricResult((Sample(0.5),)))).evaluate(found)
+    planned = limited(watch=AnalysisRun("b" * 40, NOW - timedelta(hours=1), {"rate": NOW - timedelta(hours=1)}))
+    found = PostSyncAnalysis(records, Asked(MetricResult((Sample(0.5),)))).evaluate(planned, {}).state
     assert found.analysis == AnalysisRun("c" * 40, NOW)
     assert found.last_good == ""
 
 
 def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
     asked = Asked(MetricResult((Sample(5.0),)))
-    found = limited(watch=AnalysisRun("c" * 40, NOW))
-    found.last_good = "c" * 40
-    PostSyncAnalysis(records, asked).evaluate(found)
-    assert (asked.ages, found.analysis, found.pin) == ([], None, None)
+    planned = limited(watch=AnalysisRun("c" * 40, NOW), last_good="c" * 40)
+    found = PostSyncAnalysis(records, asked).evaluate(planned, {}).state
+    assert (asked.ages, found.analysis, found.rollback) == ([], None, None)
 
 
 def test_one_that_is_just_over_its_limit_at_the_end_is_waited_for(records: SqlRecords) -> None:
-    found = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW))
-    sync = replace(found.app.sync, limits=(MetricQuery("rate", "up", 1.0, for_seconds=60.0),))
-    found.app = replace(found.app, sync=sync)
-    PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(found)
-    assert (found.last_good, found.pin) == ("", None)
+    planned = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW))
+    sync = replace(planned.app.sync, limits=(MetricQuery("rate", "up", 1.0, for_seconds=60.0),))
+    planned = replace(planned, given=replace(planned.given, app=replace(planned.app, sync=sync)))
+    found = PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(planned, {}).state
+    assert (found.last_good, found.rollback) == ("", None)
     assert found.analysis is not None
     assert set(found.analysis.exceeded_since) == {"rate"}
 
 
 def test_without_a_good_commit_there_is_nothing_to_go_back_to(records: SqlRecords) -> None:
-    found = limited()
-    found.health = {A: HealthStatus(Health.DEGRADED, "crashes")}
-    PostSyncAnalysis(records, None).evaluate(found)
-    assert found.pin is not None
-    assert found.pin.message == (
+    planned = limited()
+    crashing = replace(planned.observation, health={A: HealthStatus(Health.DEGRADED, "crashes")})
+    found = PostSyncAnalysis(records, None).evaluate(replace(planned, observation=crashing), {}).state
+    assert found.rollback is not None
+    assert found.rollback.message == (
         "ConfigMap shop/a: crashes, and no commit is known to be good: "
         "held until there is a newer commit than cccccccccccc"
     )

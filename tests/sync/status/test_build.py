@@ -1,4 +1,4 @@
-"""The status says what a look found, and is equal to the one before when nothing changed."""
+"""The status says what a reconcile found, and is equal to the one before when nothing changed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.objects.change import Action
 from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
-from gitsync.sync.reconcile import FailureReason
 from gitsync.sync.status.build import build_status
+from gitsync.sync.status.outcome import PhaseOutcome
+from gitsync.sync.status.report import FailureReason
 from tests.sync.factories import NOW, A, run
 
 
@@ -35,7 +37,7 @@ def test_the_same_found_again_later_gives_an_equal_status() -> None:
 def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     first = build_status(run())
     later = run(first, NOW + timedelta(hours=1), Action.CREATE)
-    later.phase, later.reason = "Failed", "ApplyFailed"
+    later.outcome = PhaseOutcome(Phase.FAILED, "ApplyFailed")
     status = build_status(later)
     assert condition(status, "Ready")["lastTransitionTime"] == "2026-11-20T11:00:00Z"
     assert condition(status, "Rendered")["lastTransitionTime"] == "2026-11-20T10:00:00Z"
@@ -44,16 +46,16 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
 
 def test_a_deletion_that_goes_on_is_reconciling() -> None:
     going = run()
-    going.phase, going.message = "Deleting", "waits for hook Job shop/before to finish"
+    going.outcome = PhaseOutcome(Phase.DELETING, message="waits for hook Job shop/before to finish")
     found = condition(build_status(going), "Reconciling")
     assert (found["status"], found["message"]) == ("True", "waits for hook Job shop/before to finish")
 
 
 def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
     blind = run()
-    blind.plan = blind.observation = None
+    blind.planned = blind.observation = None
     blind.stage = FailureReason.OBSERVE
-    blind.set_error(ClusterUnavailable("away"))
+    blind.fail(ClusterUnavailable("away"))
     status = build_status(blind)
     assert (status["sync"], status["health"]) == ("Unknown", "Unknown")
     assert condition(status, "Ready")["status"] == "Unknown"
@@ -62,10 +64,10 @@ def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
 
 def test_a_commit_that_cannot_be_rendered_is_out_of_sync_and_keeps_the_health() -> None:
     broken = run(build_status(run()))
-    broken.plan = broken.observation = None
-    broken.rendered_count = None
+    broken.planned = broken.observation = None
+    broken.rendered = None
     broken.stage = FailureReason.RENDER
-    broken.set_error(InvalidInput("found a tab", location="shop/a.yaml:3"))
+    broken.fail(InvalidInput("found a tab", location="shop/a.yaml:3"))
     status = build_status(broken)
     assert (status["sync"], status["health"]) == ("OutOfSync", "Healthy")
     assert condition(status, "Rendered")["message"] == "shop/a.yaml:3: found a tab"
@@ -74,7 +76,9 @@ def test_a_commit_that_cannot_be_rendered_is_out_of_sync_and_keeps_the_health() 
 
 def test_the_worst_object_explains_why_an_application_is_not_ready() -> None:
     sick = run()
-    sick.health = {A: HealthStatus(Health.DEGRADED, "pod a-1: CrashLoopBackOff")}
+    assert sick.observation is not None
+    crashing = HealthStatus(Health.DEGRADED, "pod a-1: CrashLoopBackOff")
+    sick.observation = replace(sick.observation, health={A: crashing})
     status = build_status(sick)
     assert status["health"] == "Degraded"
     assert condition(status, "Ready")["message"] == "ConfigMap shop/a: pod a-1: CrashLoopBackOff"
@@ -82,7 +86,7 @@ def test_the_worst_object_explains_why_an_application_is_not_ready() -> None:
 
 def test_drift_counts_what_was_corrected_and_when_it_was_seen() -> None:
     drifted = run(action=Action.UPDATE)
-    drifted.drift_objects = 1
+    drifted.outcome = PhaseOutcome(Phase.DRIFTED, drift_objects=1)
     first = build_status(drifted)
     assert first["drift"] == {"detectedAt": "2026-11-20T10:00:00Z", "objects": 1, "correctedTotal": 0}
     healed = run(first, NOW + timedelta(minutes=1))
@@ -96,7 +100,7 @@ def test_history_keeps_the_newest_up_to_the_limit() -> None:
     status: dict[str, Any] = {}
     for number in range(1, 5):
         made = run(status)
-        made.app = replace(made.app, history_limit=3)
+        made.given = replace(made.given, app=replace(made.app, history_limit=3))
         made.record = SyncRecord(
             "gitsync/shop", Commit("c"), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "digest", id=number
         )
@@ -106,7 +110,7 @@ def test_history_keeps_the_newest_up_to_the_limit() -> None:
 
 def test_a_suspended_application_keeps_what_was_known() -> None:
     idle = run(build_status(run()))
-    idle.plan = idle.observation = None
-    idle.suspend()
+    idle.planned = idle.observation = None
+    idle.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
     status = build_status(idle)
     assert (status["phase"], status["sync"], status["health"]) == ("Suspended", "Synced", "Healthy")

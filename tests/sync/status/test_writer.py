@@ -72,7 +72,7 @@ def test_another_controllers_status_is_a_conflict(cluster: tuple[KubernetesClust
 
 def test_a_refused_status_passes_and_is_tried_again_later(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
-    with pytest.raises(ClusterUnavailable, match="does not take what is known") as refusal:
+    with pytest.raises(ClusterUnavailable, match="rejected the status update") as refusal:
         statuses.write(kubernetes.apply(MANIFEST, manager="ada"), {"phase": 7})
     assert refusal.value.retry_after == 30
 
