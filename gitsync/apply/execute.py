@@ -13,7 +13,7 @@ from gitsync.apply.wait import DEFINITION, NAMESPACE, blocking_reason, defined_k
 from gitsync.errors import Conflict
 from gitsync.objects.change import ABSENT, Action, Change
 from gitsync.objects.inventory import InventoryEntry
-from gitsync.objects.manifest import uid_of
+from gitsync.objects.manifest import metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.plan.mask import mask_change
 from gitsync.plan.order import batches
@@ -60,8 +60,8 @@ class Applier:
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
-            results += self.write(job, ready)
-        return ApplyProgress(tuple(results))
+            results += self.write(job, [change for change in ready if not is_recreation(change)])
+        return ApplyProgress(tuple(results), waiting=_recreation(job, results))
 
     def write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
@@ -136,6 +136,22 @@ def shown_differences(change: Change) -> list[dict[str, object]]:
 
 def _json_value(value: object) -> object:
     return None if value is ABSENT else value
+
+
+def is_recreation(change: Change) -> bool:
+    """Whether the step creates an object whose predecessor is still being deleted, and so cannot run yet."""
+    return change.action is Action.CREATE and change.live is not None
+
+
+def _recreation(job: ApplyRequest, results: Iterable[StepResult]) -> str:
+    """Return which object has to be gone before it can be created again, empty when there is none."""
+    leaving = [change.ref for change in job.plan.changes if is_recreation(change)]
+    leaving += [
+        result.change.ref
+        for result in results
+        if result.change.action is Action.REPLACE and metadata_of(result.live or {}).get("deletionTimestamp")
+    ]
+    return f"{leaving[0]} to be gone, to create it again" if leaving else ""
 
 
 def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Change], list[StepResult]]:

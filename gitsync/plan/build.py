@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitsync.errors import GitsyncError, Rejected
+from gitsync.errors import GitsyncError
+from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan
@@ -91,7 +92,7 @@ def build_plan(
 
 def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:
     """Return the refs whose step a dry-run apply should confirm, because only the API server can be sure."""
-    return tuple(change.ref for change in plan.changes if change.action is Action.UPDATE and not change.certain)
+    return tuple(change.ref for change in plan.changes if not change.certain)
 
 
 def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
@@ -195,7 +196,7 @@ def _steps(
     elif options.reconcile is Reconcile.ONCE:
         yield replace(step, reason="exists, and its annotation says to create it only")
     elif metadata_of(live).get("deletionTimestamp"):
-        yield replace(step, reason="is being deleted; made again once it is gone")
+        yield replace(step, action=Action.CREATE, reason="recreated once the object that is being deleted is gone")
     else:
         yield _update(app, step, live, options, seen, inventory, schema_of(manifest))
 
@@ -233,8 +234,8 @@ def _update(
     """Return the step for an object that exists."""
     assert step.desired is not None
     answer = seen.dry_runs.get(step.ref)
-    if isinstance(answer, Rejected) and options.force and is_immutable_refusal(answer):
-        return replace(step, action=Action.REPLACE, reason=f"cannot be changed in place: {answer.message}")
+    if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
+        return replace(step, action=Action.REPLACE, reason=f"{fields} cannot be changed in place")
     if isinstance(answer, dict):
         drift = compare_objects(answer, live, schema)
     else:
@@ -252,14 +253,6 @@ def _update(
         desired=ignored.desired,
         action=Action.ADOPT if adopts else Action.UPDATE,
         reason=f"was applied by {owner}" if adopts and owner else "",
-        certain=isinstance(answer, dict) or (drift.certain and not drift.in_sync),
+        certain=isinstance(answer, dict) or (not options.force and (adopts or (drift.certain and not drift.in_sync))),
         problem=str(answer) if isinstance(answer, GitsyncError) else "",
-    )
-
-
-def is_immutable_refusal(error: Rejected) -> bool:
-    """Tell whether the API server refused because a field of an existing object cannot be changed."""
-    text = error.message.lower()
-    return error.code == 422 and any(
-        words in text for words in ("immutable", "forbidden: updates to", "may not change")
     )

@@ -361,8 +361,9 @@ def _drift(run: Reconcile) -> tuple[tuple[ObjectRef, str], ...]:
 
 
 def _continues(approved: Plan | None, plan: Plan) -> bool:
-    """Whether the plan is what is left of an approved one: its steps, to the letter, were all approved."""
+    """Whether every step of the plan was approved before, unchanged; a replace was approved with its create."""
     steps = {(change.ref, change.action): change.desired for change in approved.writes} if approved else {}
+    steps |= {(ref, Action.CREATE): desired for (ref, action), desired in steps.items() if action is Action.REPLACE}
     return all(
         (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
         for change in plan.writes
