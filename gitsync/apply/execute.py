@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from gitsync.apply.change import apply_change
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
-from gitsync.apply.wait import DEFINITION, NAMESPACE, blocking_reason, defined_kind
+from gitsync.apply.wait import blocking_reason
 from gitsync.errors import Conflict
+from gitsync.kube.crd import defined_kind
+from gitsync.kube.kinds import CRD, NAMESPACE
 from gitsync.objects.change import ABSENT, Action, Change
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of, uid_of
@@ -81,7 +83,7 @@ class Applier:
         )
         for result in results:
             _log_result(job, result)
-        if any(change.ref.of == DEFINITION for change in batch):
+        if any(change.ref.of == CRD for change in batch):
             self._cluster.definitions_changed()
         return results
 
@@ -171,6 +173,6 @@ def _depends(change: Change, other: Change) -> bool:
         return other.action is not Action.PRUNE
     if other.ref.of == NAMESPACE:
         return change.ref.namespace == other.ref.name
-    if other.ref.of == DEFINITION and other.desired is not None:
+    if other.ref.of == CRD and other.desired is not None:
         return change.ref.of == defined_kind(other.desired)
     return False

@@ -8,6 +8,7 @@ from gitsync.health import argo, batch, builtin, by_condition, by_phase, flux, g
 from gitsync.health.generic import assess_generic
 from gitsync.health.no_status import ALWAYS_HEALTHY
 from gitsync.health.rules import Rule, progressing
+from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
@@ -21,17 +22,17 @@ _WORKLOADS: dict[GroupKind, Rule] = {
 }
 _BUILT_IN: dict[GroupKind, Rule] = {
     **_WORKLOADS,
-    GroupKind("", "Pod"): workloads.pod,
-    GroupKind("", "Service"): builtin.service,
-    GroupKind("", "PersistentVolumeClaim"): builtin.claim,
-    GroupKind("", "Namespace"): builtin.namespace,
+    POD: workloads.pod,
+    SERVICE: builtin.service,
+    PERSISTENT_VOLUME_CLAIM: builtin.claim,
+    NAMESPACE: builtin.namespace,
     GroupKind("batch", "CronJob"): batch.cron_job,
     GroupKind("networking.k8s.io", "Ingress"): builtin.ingress,
     GroupKind("extensions", "Ingress"): builtin.ingress,
     GroupKind("autoscaling", "HorizontalPodAutoscaler"): builtin.autoscaler,
     GroupKind("apiregistration.k8s.io", "APIService"): builtin.api_service,
     GroupKind("policy", "PodDisruptionBudget"): builtin.disruption_budget,
-    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): builtin.crd,
+    CRD: builtin.crd,
 }
 _RULES: dict[GroupKind, Rule] = {
     **dict.fromkeys(ALWAYS_HEALTHY, builtin.exists),

@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.equality import same
 
 MAX_OPERATIONS: Final = 10_000
@@ -109,10 +110,10 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], tuple[Any, int]]]] 
 def _path(operation: dict[str, Any], member: str) -> list[str]:
     """Return the parts of a JSON pointer; what stands before the first slash does not count."""
     pointer = operation.get(member)
-    parts = pointer.split("/")[1:] if isinstance(pointer, str) else []
-    if not parts:
+    found = parts(pointer) if isinstance(pointer, str) else ()
+    if not found:
         raise JsonPatchError(f"operation {operation.get('op')} has no {member} below the document")
-    return [part.replace("~1", "/").replace("~0", "~") for part in parts]
+    return list(found)
 
 
 def _at(value: Any, path: list[str]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from gitsync.kube import json_pointer
 from gitsync.merge.fieldset import MEMBER, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, field_set
@@ -186,7 +187,7 @@ class _Comparer:
     def map(self, schema: Schema, desired: dict[str, Any], live: dict[str, Any], path: Path, pointer: str) -> None:
         """Compare two maps member by member; members that only live has count where we alone own them."""
         for name, value in desired.items():
-            here, there = (*path, f"f:{name}"), f"{pointer}/{_escape(name)}"
+            here, there = (*path, f"f:{name}"), f"{pointer}/{json_pointer.escape(name)}"
             below = schema.fields[name] or DEDUCED
             if live.get(name) is not None:
                 self.value(below, value, live[name], here, there)
@@ -205,7 +206,7 @@ class _Comparer:
             name = element[2:]
             if element[:2] == "f:" and name not in desired and name in live:
                 below = schema.fields[name] or DEDUCED
-                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{_escape(name)}")
+                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{json_pointer.escape(name)}")
 
     def is_dropped_zero(self, value: Any, path: Path) -> bool:
         """Tell whether a zero was applied that the API server does not store; whoever removes it takes it from us."""
@@ -289,7 +290,3 @@ def _compared_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _key(element: str) -> Any:
     return orjson.loads(element[2:])
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

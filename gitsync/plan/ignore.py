@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
@@ -64,7 +65,7 @@ class _Cover:
     """Decide whether a difference is covered by rules, for one pair of objects."""
 
     def __init__(self, rules: Sequence[IgnoreRule], pointers: Iterable[str], desired: Manifest, live: Manifest) -> None:
-        named = [_keys(pointer) for pointer in (*pointers, *(p for rule in rules for p in rule.json_pointers))]
+        named = [parts(pointer) for pointer in (*pointers, *(p for rule in rules for p in rule.json_pointers))]
         for rule in rules:
             for expression in rule.jq_paths:
                 for side in (desired, live):
@@ -74,7 +75,7 @@ class _Cover:
         self.roots = [root for owner, root in owners_of(live, "").entries if owner.manager in managers]
 
     def __call__(self, difference: FieldDifference, path: Path) -> bool:
-        where = _keys(difference.pointer)
+        where = parts(difference.pointer)
         if any(where[: len(name)] == name for name in self.named):
             return True
         if any(node_at(root, path) is not None for root in self.roots):
@@ -83,10 +84,6 @@ class _Cover:
         if not below or difference.kind is not Difference.CHANGED:
             return False
         return same_value(DEDUCED, _less(difference.desired, below), _less(difference.live, below))
-
-
-def _keys(pointer: str) -> Keys:
-    return tuple(key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:])
 
 
 def _less(value: Any, paths: Iterable[Keys]) -> Any:

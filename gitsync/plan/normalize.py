@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.defaults import encode_texts
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
@@ -113,14 +113,12 @@ def encode_string_data(secret: Manifest) -> Manifest:
         return result
     if not isinstance(texts, dict):
         raise InvalidInput("stringData must be a mapping of strings", object=str(ref_of(secret)))
-    encoded = {}
     for key, text in texts.items():
         if not isinstance(text, str | None):
             raise InvalidInput(
                 f"stringData.{key} must be a string", object=str(ref_of(secret)), hint="put the value in quotes"
             )
-        encoded[key] = base64.b64encode((text or "").encode()).decode()
-    return {**result, "data": {**(secret.get("data") or {}), **encoded}}
+    return {**result, "data": {**(secret.get("data") or {}), **encode_texts(texts)}}
 
 
 def without_nulls(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from gitsync.kube import json_pointer
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
@@ -88,10 +89,10 @@ def _schema_at(live: Manifest, pointer: str) -> Schema:
     """Return what Kubernetes says of the field that a JSON Pointer names; nothing for kinds of others."""
     api_version = str(live.get("apiVersion") or "")
     found = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
-    for part in pointer.split("/")[1:]:
+    for name in json_pointer.parts(pointer):
         if found is None:
             break
-        found = found.items if found.is_list else found.fields[part.replace("~1", "/").replace("~0", "~")]
+        found = found.items if found.is_list else found.fields[name]
     return found or DEDUCED
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
+from gitsync.kube.kinds import CRD
 from gitsync.merge.schema import Schema, Schemas
 from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus
@@ -18,7 +19,6 @@ from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.plan.schemas import kind_schema
 from gitsync.ports import Cluster, LiveCache, Resource
 
-CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
 _CACHE_SYNC_TIMEOUT = 5.0

@@ -119,9 +119,9 @@ def test_a_rule_that_is_not_a_truth_does_not_pass():
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ({}, "is no Policy"),
-        ({**DOCUMENT, "spec": {"rules": "x"}}, "is no Policy"),
-        ({**DOCUMENT, "spec": {"rules": [{"expression": 1}]}}, r"spec\.rules\[0\]\.expression must be a text"),
+        ({}, "kind must be Policy"),
+        ({**DOCUMENT, "spec": {"rules": "x"}}, "kind must be Policy"),
+        ({**DOCUMENT, "spec": {"rules": [{"expression": 1}]}}, r"spec\.rules\[0\]\.expression must be a string"),
         ({**DOCUMENT, "spec": {"rules": [{"expression": "object."}]}}, "policies/x.yaml.*expression"),
     ],
 )

@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.openapi import resources
 from gitsync.merge.apply import Conflicts
-from gitsync.merge.builtin import builtin, resources
+from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object, managers_of, update_object, with_managers
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema

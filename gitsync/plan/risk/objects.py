@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE
 from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.objects.ref import GroupKind
@@ -21,10 +22,10 @@ from gitsync.plan.privileges import (
 _RBAC = "rbac.authorization.k8s.io"
 _DATA_KINDS = frozenset(
     {
-        GroupKind("", "Namespace"),
-        GroupKind("", "PersistentVolumeClaim"),
+        NAMESPACE,
+        PERSISTENT_VOLUME_CLAIM,
         GroupKind("", "PersistentVolume"),
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        CRD,
         GroupKind("agents.gitsync.dev", "Agent"),
         GroupKind("agents.gitsync.dev", "MultiAgentSystem"),
     }
@@ -41,7 +42,7 @@ _GUARD_KINDS = frozenset(
 )
 _API_KINDS = frozenset(
     {
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        CRD,
         GroupKind("apiregistration.k8s.io", "APIService"),
         GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
         GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
@@ -157,7 +158,7 @@ def opens_network(change: Change) -> str | None:
 
 def loosens_namespace(change: Change) -> str | None:
     """Match a namespace whose enforced pod security level goes down."""
-    if change.ref.of != GroupKind("", "Namespace") or not change.live or not change.desired:
+    if change.ref.of != NAMESPACE or not change.live or not change.desired:
         return None
     before, after = labels_of(change.live).get(_POD_SECURITY), labels_of(change.desired).get(_POD_SECURITY)
     if _POD_SECURITY_LEVELS.get(str(after), 0) >= _POD_SECURITY_LEVELS.get(str(before), 0):
@@ -205,7 +206,7 @@ def exposes(change: Change) -> str | None:
     if change.ref.kind in ("Ingress", "Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute"):
         return ""
     kind = at(change.desired, "spec", "type")
-    if change.ref.of == GroupKind("", "Service") and kind in ("LoadBalancer", "NodePort"):
+    if change.ref.of == SERVICE and kind in ("LoadBalancer", "NodePort"):
         return str(kind) if at(change.live, "spec", "type") != kind else None
     return None
 

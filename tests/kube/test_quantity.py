@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.merge.quantity import Form, Quantity, canonical, duration, equal, parse
+from gitsync.kube.quantity import Form, Quantity, canonical, duration, equal, parse
 
 
 @pytest.mark.parametrize(
