@@ -13,11 +13,11 @@ from gitsync.apply.wait import blocking_reason
 from gitsync.errors import Conflict
 from gitsync.kube.crd import defined_kind
 from gitsync.kube.kinds import CRD, NAMESPACE
-from gitsync.objects.change import ABSENT, Action, Change
+from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.plan.mask import mask_change
+from gitsync.plan.mask import to_record
 from gitsync.plan.order import batches
 from gitsync.ports import Clock, Cluster, LiveCache, Records
 
@@ -103,7 +103,7 @@ class Applier:
             approver=job.approver,
             digest=job.plan.digest,
             message=message,
-            details={"differences": shown_differences(change)} if outcome is Outcome.INTENDED else {},
+            details={"differences": to_record(change)} if outcome is Outcome.INTENDED else {},
         )
 
 
@@ -117,27 +117,6 @@ def _log_result(job: ApplyRequest, result: StepResult) -> None:
     fields = {"application": job.app.key, "revision": job.commit.id, "ref": result.change.ref.path}
     level = logging.WARNING if result.outcome is Outcome.FAILED else logging.INFO
     _log.log(level, "%s %s: %s", result.change.action.value, result.outcome.value, result.message, extra=fields)
-
-
-def shown_differences(change: Change) -> list[dict[str, object]]:
-    """Return the differences of a step as they may be shown and kept: Secret values are masked."""
-    return [
-        {
-            "path": difference.path,
-            "kind": difference.kind.value,
-            "desired": _json_value(difference.desired),
-            "live": _json_value(difference.live),
-            "owners": [
-                {"manager": owner.manager, "operation": owner.operation, "time": owner.time}
-                for owner in difference.owners
-            ],
-        }
-        for difference in mask_change(change).differences
-    ]
-
-
-def _json_value(value: object) -> object:
-    return None if value is ABSENT else value
 
 
 def is_recreation(change: Change) -> bool:

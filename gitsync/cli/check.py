@@ -8,8 +8,7 @@ import orjson
 
 from gitsync.cli.commands.build import BuildOptions
 from gitsync.errors import InvalidInput
-from gitsync.gate.checks import check_manifests
-from gitsync.gate.validate import Problem, validate
+from gitsync.gate.validation import Problem, check_manifests, validate
 from gitsync.kube.field_path import follow
 from gitsync.merge.builtin import builtin, schema_from_crd
 from gitsync.merge.schema import Schema

@@ -1,10 +1,10 @@
-"""Say how healthy a live object is."""
+"""Assess the health of live objects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.health import argo, batch, builtin, by_condition, by_phase, flux, gateway, gitops, operators, workloads
+from gitsync.health import batch, builtin, by_condition, by_phase, gitops, vendors, workloads
 from gitsync.health.generic import assess_generic
 from gitsync.health.no_status import ALWAYS_HEALTHY
 from gitsync.health.rules import Rule, progressing
@@ -40,19 +40,16 @@ _RULES: dict[GroupKind, Rule] = {
     **by_condition.RULES,
     **by_phase.RULES,
     **gitops.RULES,
-    **argo.RULES,
-    **flux.RULES,
-    **gateway.RULES,
-    **operators.RULES,
+    **vendors.RULES,
 }
 
 
 def assess(live: Manifest, *, related: Sequence[Manifest] = ()) -> HealthStatus:
     """
-    Return the health of a live object and the reason in words.
+    Return the health of a live object and its reason.
 
     ``related`` are the objects that it owns, such as ReplicaSets and Pods: a workload that is not healthy takes its
-    reason from its failing pods. Without a rule and without a sign of its own an object is Unknown, not Healthy.
+    reason from its failing pods. Without a rule and without a known condition an object is Unknown, not Healthy.
     """
     if metadata_of(live).get("deletionTimestamp"):
         return pending_deletion(live)
@@ -71,14 +68,14 @@ def rule_for(of: GroupKind) -> Rule:
     rule = _RULES.get(of)
     if rule is not None:
         return rule
-    for domain, group_rule in operators.GROUP_RULES.items():
+    for domain, group_rule in vendors.GROUP_RULES.items():
         if of.group.endswith(f".{domain}"):
             return group_rule
     return assess_generic
 
 
 def pending_deletion(live: Manifest) -> HealthStatus:
-    """Return the health of an object that is on its way out, with the finalizers that hold it."""
+    """Return the health of an object that is being deleted, with the finalizers that block it."""
     finalizers = metadata_of(live).get("finalizers") or ()
     held = f"; blocked by finalizers: {', '.join(map(str, finalizers))}" if finalizers else ""
     return progressing(f"Pending deletion{held}")

@@ -57,11 +57,6 @@ class Quantity:
         """Return whole units, rounded away from zero as ``Value()`` is."""
         return _divide_up(self.nanos, _NANO)
 
-    @property
-    def millis(self) -> int:
-        """The amount in thousandths, rounded away from zero."""
-        return _divide_up(self.nanos, 10**6)
-
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Quantity:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.merge.equality import same
 from gitsync.merge.fieldset import MEMBER, SELF, FieldSet, Node
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import element_of
+from gitsync.merge.values import same
 
 _ABSENT: Final = object()
 

@@ -99,11 +99,6 @@ def with_managers(manifest: Manifest, managers: Managers) -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def managers_of(manifest: Manifest) -> Managers:
-    """Return the managers of an object; raise InvalidInput when its managedFields cannot be read."""
-    return managed.decode(metadata_of(manifest).get("managedFields"))
-
-
 def _split(live: Manifest | None) -> tuple[Manifest, Managers]:
     """Return an object without its managedFields, and its managers; an unreadable list counts as none."""
     if live is None:

@@ -16,7 +16,7 @@ import orjson
 
 from gitsync.errors import InvalidInput
 from gitsync.kube.json_pointer import parts
-from gitsync.merge.equality import same
+from gitsync.merge.values import same
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024

@@ -9,9 +9,9 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-from gitsync.merge.equality import same
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import TypedError, element_of, go
+from gitsync.merge.values import same
 
 _ABSENT: Final = object()
 

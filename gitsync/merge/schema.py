@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from gitsync.objects.manifest import Manifest, group_of
+
 REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
@@ -29,6 +31,7 @@ _FORMATS: Final = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
 }
 _MAX_REFERENCES: Final = 32
+_STABLE_VERSIONS: Final = ("v1", "v2")
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -345,3 +348,19 @@ def _embedded(schema: Any) -> Any:
     if out.get("x-kubernetes-embedded-resource") is True:
         return _with_type_meta(out)
     return out
+
+
+def kind_schema(schemas: Schemas, manifest: Manifest) -> Schema | None:
+    """
+    Return the schema of a manifest's kind, None when nothing is known of it.
+
+    Where its own version is unknown, use that of the same group and kind at a stable version: retired versions of
+    built-in kinds differ little from the one that replaced them.
+    """
+    api_version = str(manifest.get("apiVersion") or "")
+    group, kind = group_of(api_version), str(manifest.get("kind") or "")
+    for version in (api_version.rpartition("/")[2], *_STABLE_VERSIONS):
+        schema = schemas.for_kind(group, version, kind)
+        if schema is not None:
+            return schema
+    return None

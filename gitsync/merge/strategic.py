@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.equality import same
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import go
+from gitsync.merge.values import same
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"

@@ -64,6 +64,29 @@ def mask_change(change: Change) -> Change:
     )
 
 
+def to_record(change: Change) -> list[dict[str, Any]]:
+    """Return the differences of a step as audit and history store them: Secret values masked, absent values null."""
+    return [difference_record(difference) for difference in mask_change(change).differences]
+
+
+def difference_record(difference: FieldDifference) -> dict[str, Any]:
+    """Return a difference, masked before, as JSON members; an absent value is null."""
+    return {
+        "path": difference.path,
+        "kind": difference.kind.value,
+        "desired": json_value(difference.desired),
+        "live": json_value(difference.live),
+        "owners": [
+            {"manager": owner.manager, "operation": owner.operation, "time": owner.time} for owner in difference.owners
+        ],
+    }
+
+
+def json_value(value: Any) -> Any:
+    """Return a value of a difference for JSON; an absent one is null."""
+    return None if value is ABSENT else value
+
+
 def mask_text(text: str, manifests: Iterable[Manifest | None]) -> str:
     """
     Return a text, such as an error of the API server, without the secret values of these objects.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
 from gitsync.kube.kinds import CRD
-from gitsync.merge.schema import Schema, Schemas
+from gitsync.merge.schema import Schema, Schemas, kind_schema
 from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import Inventory
@@ -16,7 +16,6 @@ from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
-from gitsync.plan.schemas import kind_schema
 from gitsync.ports import Cluster, LiveCache, Resource
 
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
