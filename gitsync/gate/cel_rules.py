@@ -1,4 +1,4 @@
-"""The operator's own rules on manifests: CEL expressions that must hold for every object they match."""
+"""The operator's rules for manifests: CEL expressions that must be true for every object they match."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ManifestRule:
     """
     One rule: its name, the kinds it judges (``Kind`` or ``Kind.group``, ``*``), a CEL expression over ``object``.
 
-    An object passes only where the expression is true; an expression that fails to evaluate does not pass.
+    An object passes only where the expression is true; an evaluation error counts as false.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ManifestRule:
 
 def parse_rules(document: Mapping[str, Any], where: str) -> tuple[ManifestRule, ...]:
     """
-    Return the rules of one policy document; none where it only says what is allowed.
+    Return the rules of one policy document; none where it only has limits.
 
     Raise InvalidInput with the location of a document or an expression that is not valid.
     """

@@ -16,7 +16,7 @@ from gitsync.objects.ref import ref_of
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _ANNOTATIONS_LIMIT = 262_144
-"""Bytes of all annotations of an object together; the API server refuses more."""
+"""Bytes of all annotations of an object together; the API server rejects more."""
 _PROBLEM = re.compile(r"(?P<path>(?:\.[^:\[]*|\[[^\]]*\])+): (?P<what>.*)", re.DOTALL)
 
 
@@ -46,7 +46,7 @@ def _parse_problem(text: str, manifest: Manifest) -> Problem:
 
 
 def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """Return what is wrong with manifests, one line each: object, rule and fix; empty when nothing is."""
+    """Return the problems of manifests, one line each: object, rule and fix; empty when there are none."""
     return tuple(f"{ref_of(manifest)}: {problem}" for manifest in manifests for problem in _problems(manifest))
 
 
@@ -82,7 +82,7 @@ def _texts(values: Any, field: str) -> Iterator[str]:
 
 
 def _secret(secret: Manifest) -> Iterator[str]:
-    """Check what the API server would quote in its error, values and all."""
+    """Check what the API server would reject with an error that quotes the values."""
     data = secret.get("data")
     if data is None:
         return

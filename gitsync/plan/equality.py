@@ -1,4 +1,4 @@
-"""When two values mean the same to the API server."""
+"""Semantic equality: whether the API server treats two values as the same."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gitsync.merge.schema import DEDUCED, Schema
 
 _CORE = "io.k8s.api.core.v1."
 _UNORDERED = frozenset(f"{_CORE}Endpoint{part}" for part in ("Subset", "Address", "Port"))
-"""Lists that the API server sorts as it likes."""
+"""Lists that the API server sorts."""
 
 
 def is_empty(schema: Schema, value: Any) -> bool:
     """
-    Tell whether a value means the same as none at all: null, an empty list, or an empty map of names.
+    Whether a value is equivalent to an absent one: null, an empty list, or an empty map of names.
 
-    An empty struct is something: ``namespaceSelector: {}`` selects every namespace, and its absence only one.
+    An empty struct is not: ``namespaceSelector: {}`` selects every namespace, and its absence only one.
     """
     return value is None or value == [] or (value == {} and not schema.declared)
 
 
 def same_value(schema: Schema, desired: Any, live: Any) -> bool:
     """
-    Tell whether a live value means what was declared.
+    Whether a live value is equivalent to the declared one.
 
-    Quantities, durations and bytes compare by what they amount to, members that only live has count as equal where
-    they hold the schema's default; null, an empty list, string and map of names are alike.
+    Quantities, durations and bytes compare by value, members that only live has count as equal where they hold the
+    default; null, an empty list, string and map of names are equivalent.
     """
     if desired is live:
         return True
@@ -49,7 +49,7 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    """Read base64, which may be broken into lines; the server stores it in one, custom resources as it was sent."""
+    """Decode base64 with line breaks; the API server stores one line, in custom resources the text as sent."""
     return base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
 
 
@@ -58,11 +58,11 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {
     "duration": quantity.duration,
     "quantity": quantity.parse,
 }
-"""How to read what a text of some format amounts to."""
+"""Functions that return the value of a text, by format."""
 
 
 def _same_amount(read: Callable[[str], Any], desired: Any, live: Any) -> bool:
-    """Compare by amount; a number is the text that YAML has for it, and what cannot be read compares as it is."""
+    """Compare by value; a number counts as its YAML text, and a text that cannot be parsed compares as it is."""
     try:
         return bool(read(str(desired)) == read(str(live)))
     except ValueError:
@@ -97,7 +97,7 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
 
 
 def is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
-    """Tell whether a value is what the API server puts in for a member that was not declared."""
+    """Whether a value is the default that the API server fills in for an undeclared member."""
     if name == "apiGroup" and schema.name == "io.k8s.api.rbac.v1.Subject":
         return desired.get("kind") in ("User", "Group") and value == RBAC_GROUP
     below = schema.fields[name] or DEDUCED

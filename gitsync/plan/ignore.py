@@ -1,4 +1,4 @@
-"""Differences to ignore: the live value is taken over into what is applied, so that it is not fought."""
+"""Differences to ignore: the live value is copied into the applied object, so that it is not reverted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A drift without what is to be ignored, and the desired object with the live values of those fields."""
+    """A drift without the ignored differences, and the desired object with the live values of those fields."""
 
     drift: Drift
     desired: Manifest
@@ -38,7 +38,7 @@ def without_ignored(
     drift: Drift,
 ) -> Ignored:
     """
-    Mark the differences that rules cover as ignored, and take their live values over into the desired object.
+    Mark the differences that rules cover as ignored, and copy their live values into the desired object.
 
     ``rules`` are the Application's, ``pointers`` the JSON Pointers that the object's own annotation names.
     """
@@ -87,7 +87,7 @@ class _Cover:
 
 
 def _less(value: Any, paths: Iterable[Keys]) -> Any:
-    """Return a value without what some paths name."""
+    """Return a value without the fields at some paths."""
     for path in sorted(paths, reverse=True):
         value = _drop(value, path)
     return value
@@ -106,7 +106,7 @@ def _drop(value: Any, path: Keys) -> Any:
 
 
 def _put(schema: Schema, value: Any, path: Path, new: Any) -> Any:
-    """Return a value with what stands at a path of elements replaced, added, or (``ABSENT``) removed."""
+    """Return a value with the field at a path of elements replaced, added, or (``ABSENT``) removed."""
     if not path:
         return new
     element, rest = path[0], path[1:]

@@ -51,7 +51,7 @@ _WEBHOOK_KINDS = frozenset(
     }
 )
 _KIND_ORDER = (
-    # What a workload refers to stands before it; the order inside a wave is that of starting, nothing waits on it.
+    # What a workload refers to comes before it; this only orders the start of writes inside a wave, without waiting.
     "Namespace",
     "CustomResourceDefinition",
     "ClusterRole",

@@ -259,7 +259,7 @@ def test_an_ignored_difference_is_shown_and_its_live_value_is_applied():
 
 def test_a_path_to_ignore_that_is_not_understood_is_refused_before_there_is_drift():
     app = application(sync={"ignoreDifferences": [{"kind": "Secret", "jqPathExpressions": ["keys"]}]})
-    with pytest.raises(InvalidInput, match="'keys' is not understood"):
+    with pytest.raises(InvalidInput, match="'keys' is not a supported jq path"):
         plan_of(app, [config()], {})
 
 

@@ -1,4 +1,4 @@
-"""What a step does to an ordinary object: one small judgement per row of the risk table."""
+"""Risk rules for Kubernetes objects: one predicate per row of the risk table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def deletes_data(change: Change) -> str | None:
 
 
 def deletes_guard(change: Change) -> str | None:
-    """Match the delete of a policy or quota that keeps others in their bounds."""
+    """Match the delete of a policy or quota that limits others."""
     return "" if change.action is Action.PRUNE and change.ref.of in _GUARD_KINDS else None
 
 
@@ -104,7 +104,7 @@ def stops(change: Change) -> str | None:
 
 
 def extends_api(change: Change) -> str | None:
-    """Match CRDs, aggregated APIs and admission: they change what every request in the cluster does."""
+    """Match CRDs, aggregated APIs and admission: they affect every request in the cluster."""
     return "" if change.ref.of in _API_KINDS else None
 
 
@@ -126,12 +126,12 @@ def widens_rbac(change: Change) -> str | None:
 
 
 def widens_privileges(change: Change) -> str | None:
-    """Match pods that may do more to their node than now."""
+    """Match pods with more privileges on their node than now."""
     return _some(privileges(pod_spec(change.desired)) - privileges(pod_spec(change.live)))
 
 
 def drops_protections(change: Change) -> str | None:
-    """Match pods that give up a restriction that they have now; a container that goes takes its own along."""
+    """Match pods that drop a restriction that they have now; those of a removed container do not count."""
     desired = pod_spec(change.desired)
     if change.live is None or not desired:
         return None
@@ -157,7 +157,7 @@ def opens_network(change: Change) -> str | None:
 
 
 def loosens_namespace(change: Change) -> str | None:
-    """Match a namespace whose enforced pod security level goes down."""
+    """Match a namespace whose enforced pod security level is lowered."""
     if change.ref.of != NAMESPACE or not change.live or not change.desired:
         return None
     before, after = labels_of(change.live).get(_POD_SECURITY), labels_of(change.desired).get(_POD_SECURITY)
