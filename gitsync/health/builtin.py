@@ -1,4 +1,4 @@
-"""Health of the built-in kinds that run nothing: networking, storage, autoscaling, the API itself."""
+"""Health of the built-in kinds without pods: networking, storage, autoscaling, the API itself."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ def namespace(live: Manifest) -> HealthStatus:
 
 
 def exists(live: Manifest) -> HealthStatus:
-    """Judge a kind that has no work of its own: it is healthy by being there, unless it says otherwise."""
+    """Judge a kind that has no work of its own: it is healthy once it exists, unless its status reports otherwise."""
     said = assess_generic(live) if "status" in live else healthy()
     return healthy() if said.health is Health.UNKNOWN else said

@@ -1,4 +1,4 @@
-"""Kinds whose health is one word in their status: a table of where it stands and what each word means."""
+"""Kinds whose health is one phase in their status: a table of its path and the meaning of each value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gitsync.objects.ref import GroupKind
 @dataclass(frozen=True, slots=True)
 class ByPhase:
     """
-    Judge by the word at a path of the status; a word that stands nowhere here means Progressing.
+    Judge by the phase at a path of the status; an unknown phase means Progressing.
 
-    ``reason`` is the path of the status that says why, where there is one; else the word speaks for itself.
+    ``reason`` is the path of the message in the status, where there is one; else the phase is the message.
     """
 
     good: frozenset[str]

@@ -43,7 +43,7 @@ class Result:
 
     @property
     def condition(self) -> dict[str, str] | None:
-        """The standard condition that says the same, None where there is none."""
+        """The equivalent standard condition, None where there is none."""
         kind = {Status.IN_PROGRESS: "Reconciling", Status.FAILED: "Stalled"}.get(self.status)
         if kind is None:
             return None
@@ -105,7 +105,7 @@ def _current(message: str) -> Result:
 
 
 def _generic(live: Manifest) -> Result | None:
-    """Return what generation, deletion and the standard conditions say; None when they say nothing."""
+    """Return the result of generation, deletion and the standard conditions; None when they are inconclusive."""
     metadata, status = metadata_of(live), status_of(live)
     if metadata.get("deletionTimestamp"):
         return Result(Status.TERMINATING, "Resource scheduled for deletion")

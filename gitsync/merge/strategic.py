@@ -2,8 +2,8 @@
 Strategic merge patch: a merge patch that knows which lists are merged by a key, with directives.
 
 ``$patch: delete`` and ``$patch: replace`` act on a map or an item, ``$retainKeys`` keeps only the named members,
-``$setElementOrder/x`` gives the order of list x, ``$deleteFromPrimitiveList/x`` takes values out of it. Which
-key merges a list is said by the schema of the built-in types (``x-kubernetes-patch-merge-key``).
+``$setElementOrder/x`` gives the order of list x, ``$deleteFromPrimitiveList/x`` takes values out of it. The merge
+key of a list is in the schema of the built-in types (``x-kubernetes-patch-merge-key``).
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _merge_list(original: list[Any], patch: list[Any], schema: Schema, deletes: 
 
 
 def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Return both lists after the items that carry ``$patch`` did what they say."""
+    """Return both lists after executing the directives of the items that carry ``$patch``."""
     plain = []
     replace = False
     for item in patch:
@@ -260,7 +260,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def _directive(item: Any) -> str:
-    """Return what ``$patch`` of a list item says, empty where it says nothing; refuse what it may not say."""
+    """Return the directive of a list item, empty without ``$patch``; reject one that is not allowed in a list."""
     if not isinstance(item, dict) or _DIRECTIVE not in item:
         return ""
     directive = item[_DIRECTIVE]

@@ -42,7 +42,7 @@ _READY = ("Ready", "Healthy", "Offered", "Established", "ValidPipeline", "Revisi
 
 
 def crossplane(live: Manifest) -> HealthStatus:
-    """Judge any Crossplane object: settings are well by being there, resources by Synced and Ready."""
+    """Judge any Crossplane object: configuration is healthy once it exists, resources by Synced and Ready."""
     return _managed(live, _NO_STATUS["crossplane.io"], _READY)
 
 

@@ -10,7 +10,7 @@ from gitsync.objects.ref import GroupKind
 
 
 def zalando_postgres(live: Manifest) -> HealthStatus:
-    """Judge a Zalando postgresql by the word in its status."""
+    """Judge a Zalando postgresql by the phase in its status."""
     word = text(live, "status", "PostgresClusterStatus")
     if not word:
         return progressing("Waiting for postgres cluster status...")

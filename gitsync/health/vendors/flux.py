@@ -1,4 +1,4 @@
-"""Health of the kinds of Flux: what Ready, Reconciling and the stored artifact say together."""
+"""Health of the kinds of Flux: by Ready, Reconciling and the stored artifact together."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def knative_serving(live: Manifest) -> HealthStatus:
 
 
 def _knative(live: Manifest, good: tuple[str, ...], unready: tuple[str, ...]) -> HealthStatus:
-    """Healthy when all good conditions are True, Progressing while one is unknown or a telling one is False."""
+    """Return Healthy when all good conditions are True, Progressing while one is unknown or a decisive one is False."""
     kind, found = text(live, "kind"), conditions(live)
     if at(live, "status", "conditions") is None:
         return progressing(f"Waiting for {kind}")
