@@ -64,7 +64,7 @@ def kind_of(live: Manifest) -> GroupKind:
 
 
 def rule_for(of: GroupKind) -> Rule:
-    """Return the rule that judges a kind while it is not being deleted; a rule for the kind goes before its group's."""
+    """Return the rule for a kind, else that of its group; neither applies to objects that are being deleted."""
     rule = _RULES.get(of)
     if rule is not None:
         return rule

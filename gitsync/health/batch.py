@@ -42,9 +42,9 @@ def cron_job(live: Manifest) -> HealthStatus:
 
 def workflow(live: Manifest) -> HealthStatus:
     """Judge an Argo Workflow by its phase."""
-    phase, said = text(live, "status", "phase"), text(live, "status", "message")
+    phase, detail = text(live, "status", "phase"), text(live, "status", "message")
     if phase in ("", "Pending", "Running"):
-        return progressing(said)
+        return progressing(detail)
     if phase == "Succeeded":
-        return healthy(said)
-    return degraded(said) if phase in ("Failed", "Error") else unknown(said)
+        return healthy(detail)
+    return degraded(detail) if phase in ("Failed", "Error") else unknown(detail)

@@ -32,12 +32,12 @@ class ByPhase:
         word = text(live, "status", *self.at)
         if not word:
             return progressing(f"Waiting for {live.get('kind')}")
-        said = text(live, "status", *self.reason) or word
+        detail = text(live, "status", *self.reason) or word
         if word in self.good:
-            return healthy(said)
+            return healthy(detail)
         if word in self.bad:
-            return degraded(said)
-        return suspended(said) if word in self.stopped else progressing(said)
+            return degraded(detail)
+        return suspended(detail) if word in self.stopped else progressing(detail)
 
 
 def _words(line: str) -> frozenset[str]:

@@ -33,8 +33,8 @@ def assess_generic(live: Manifest) -> HealthStatus:
     for kind in ("Ready", "Available", "Healthy"):
         sign = condition(found, kind)
         if sign is not None:
-            said = text(sign, "message") or text(sign, "reason")
-            return healthy(said) if sign.get("status") == "True" else progressing(said)
+            detail = text(sign, "message") or text(sign, "reason")
+            return healthy(detail) if sign.get("status") == "True" else progressing(detail)
     return _by_replicas(live) or _by_phase(live)
 
 
@@ -42,8 +42,8 @@ def _by_replicas(live: Manifest) -> HealthStatus | None:
     wanted, ready = status_of(live).get("replicas"), status_of(live).get("readyReplicas")
     if not isinstance(wanted, int) or not isinstance(ready, int):
         return None
-    said = f"{ready} of {wanted} replicas are ready"
-    return healthy(said) if ready >= wanted else progressing(said)
+    detail = f"{ready} of {wanted} replicas are ready"
+    return healthy(detail) if ready >= wanted else progressing(detail)
 
 
 def _by_phase(live: Manifest) -> HealthStatus:

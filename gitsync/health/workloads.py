@@ -110,7 +110,7 @@ def pod(live: Manifest) -> HealthStatus:
     A pod that ends by itself (a hook's) does not fail because of a waiting container: its image may still be pulled.
     """
     status = status_of(live)
-    said, phase, lasts = text(status, "message"), text(status, "phase"), _lasts(live)
+    detail, phase, lasts = text(status, "message"), text(status, "phase"), _lasts(live)
     if lasts:
         troubles = [
             text(container, "state", "waiting", "message")
@@ -120,14 +120,14 @@ def pod(live: Manifest) -> HealthStatus:
         if troubles:
             return degraded(", ".join(troubles))
     if phase == "Pending":
-        return progressing(said)
+        return progressing(detail)
     if phase == "Succeeded":
-        return healthy(said)
+        return healthy(detail)
     if phase == "Failed":
-        return degraded(said or next(filter(None, map(_failure, containers(live))), ""))
+        return degraded(detail or next(filter(None, map(_failure, containers(live))), ""))
     if phase == "Running":
-        return _running(live, said) if lasts else progressing(said)
-    return unknown(said)
+        return _running(live, detail) if lasts else progressing(detail)
+    return unknown(detail)
 
 
 def _lasts(live: Manifest) -> bool:
@@ -146,12 +146,12 @@ def _is_trouble(reason: str) -> bool:
     return reason.startswith("Err") or reason.endswith(("Error", "BackOff"))
 
 
-def _running(live: Manifest, said: str) -> HealthStatus:
+def _running(live: Manifest, detail: str) -> HealthStatus:
     if (condition(conditions(live), "Ready") or {}).get("status") == "True":
-        return healthy(said)
+        return healthy(detail)
     if any(at(each, "lastState", "terminated") for each in items(live, "status", "containerStatuses")):
-        return degraded(said)
-    return progressing(said)
+        return degraded(detail)
+    return progressing(detail)
 
 
 def _failure(container: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ def escape(name: str) -> str:
 
 
 def unescape(part: str) -> str:
-    """Return the name that one part of a pointer stands for."""
+    """Return the name that one part of a pointer encodes."""
     return part.replace("~1", "/").replace("~0", "~")
 
 

@@ -88,7 +88,7 @@ def equal(a: str, b: str) -> bool:
 
 
 def _scale(letters: str, digits: str) -> tuple[Form, int, int]:
-    """Return the form that a suffix stands for, and its factor as numerator and denominator."""
+    """Return the form of a suffix, and its factor as numerator and denominator."""
     if letters in ("e", "E") and digits:
         if digits in ("+", "-") or abs(int(digits)) > _MAX_EXPONENT:
             raise ValueError(_WRONG_SUFFIX)

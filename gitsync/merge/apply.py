@@ -118,7 +118,7 @@ def apply(
     before = owners.get(manager)
     owners[manager] = Owned(fields, writer.api_version, before.time if before else None)
     if before is not None:
-        # The name that every apply states keeps metadata itself when its last label or annotation goes.
+        # metadata.name, part of every apply, keeps metadata when its last label or annotation is removed.
         merged = _pruned(schema, merged, before.fields.root, fieldset.union(stated.root, _all_fields(owners)))
     conflicts = _take(owners, manager, compare(schema, live, merged).less(writer.ignored))
     if conflicts and not force:
@@ -194,7 +194,7 @@ def _pruned(schema: Schema, merged: Any, last: Node, managed: Node) -> Any:
     if not fieldset.difference(last, managed):
         return merged
     whole = _present(schema, merged)
-    # Three steps, because removing an item takes all below it: remove what was owned, add back what somebody
+    # Three steps, because removing an item takes all below it: remove what was owned, add back what some manager
     # owns, and of what is then missing remove only what the applier itself had owned.
     bare = _present(schema, remove(schema, merged, last))
     kept = fieldset.union(bare, managed)

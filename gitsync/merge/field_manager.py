@@ -43,7 +43,7 @@ def apply_object(
     """
     Return the live object with an applied one merged into it, managedFields included.
 
-    ``live`` is None where there is no object yet. The same live object is returned when the apply changes
+    ``live`` is None for a new object. The same live object is returned when the apply changes
     neither a value nor an owner. Raise TypedError when the applied object does not fit its schema.
     """
     if metadata_of(applied).get("managedFields") is not None:

@@ -205,7 +205,7 @@ def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) 
     """
     Return the items in the order given; those it does not name keep their places among the server's.
 
-    An item that only the server has goes before a named one when it stood before it on the server.
+    An item that only the server has is placed before a named one that followed it on the server.
     """
     named = [item for item in merged if _position(order, item, key) >= 0]
     others = [item for item in merged if _position(order, item, key) < 0]

@@ -14,17 +14,17 @@ from gitsync.objects.ref import GroupKind
 
 def analysis_run(live: Manifest) -> HealthStatus:
     """Judge an AnalysisRun by its phase."""
-    phase, said = text(live, "status", "phase"), text(live, "status", "message")
+    phase, detail = text(live, "status", "phase"), text(live, "status", "message")
     if phase in ("Pending", "Running"):
         return progressing("Analysis run is running")
     if phase == "Successful":
-        return healthy(said or "Analysis run completed successfully")
+        return healthy(detail or "Analysis run completed successfully")
     if phase == "Failed":
-        return degraded(said or "Analysis run failed")
+        return degraded(detail or "Analysis run failed")
     if phase == "Error":
-        return degraded(said or "Analysis run had an error")
+        return degraded(detail or "Analysis run had an error")
     if phase == "Inconclusive":
-        return unknown(said or "Analysis run was inconclusive")
+        return unknown(detail or "Analysis run was inconclusive")
     return progressing("Waiting for analysis run to finish: status has not been reconciled.")
 
 

@@ -17,8 +17,8 @@ def crossplane_package(live: Manifest) -> HealthStatus:
         return progressing("Waiting for provider to be installed")
     found = {text(each, "type"): each for each in conditions(live)}
     signs: list[dict[str, Any]] = [found.get("Installed", {}), found.get("Healthy", {})]
-    said = " ".join(text(each, "reason") for each in signs)
-    return healthy(said) if all(each.get("status") == "True" for each in signs) else degraded(said)
+    detail = " ".join(text(each, "reason") for each in signs)
+    return healthy(detail) if all(each.get("status") == "True" for each in signs) else degraded(detail)
 
 
 _UP_TO_DATE = "Resource is up-to-date."

@@ -67,8 +67,8 @@ def cnpg_cluster(live: Manifest) -> HealthStatus:
         return progressing(reason)
     hibernation = condition(conditions(live), "cnpg.io/hibernation")
     if hibernation is not None:
-        said = message(hibernation)
-        return suspended(said) if hibernation.get("status") == "True" else degraded(said)
+        detail = message(hibernation)
+        return suspended(detail) if hibernation.get("status") == "True" else degraded(detail)
     return HealthStatus(_CNPG_PHASES.get(text(live, "status", "phase"), Health.UNKNOWN), reason)
 
 

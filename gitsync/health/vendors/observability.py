@@ -18,8 +18,8 @@ def prometheus(live: Manifest) -> HealthStatus:
         return progressing("Waiting for initialization")
     if available.get("status") == "True":
         return healthy("All instances are available")
-    said = message(available) or text(available, "reason")
-    return progressing(said) if available.get("reason") == "SomePodsNotReady" else degraded(said)
+    detail = message(available) or text(available, "reason")
+    return progressing(detail) if available.get("reason") == "SomePodsNotReady" else degraded(detail)
 
 
 def otel_collector(live: Manifest) -> HealthStatus:

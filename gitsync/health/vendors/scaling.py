@@ -22,13 +22,13 @@ def node_claim(live: Manifest) -> HealthStatus:
         return healthy(message(ready))
     if ready.get("status") == "False":
         return degraded(message(ready))
-    for kind, said in (
+    for kind, detail in (
         ("Initialized", "Node initialized, waiting for Ready"),
         ("Registered", "Node registered, waiting for initialization"),
         ("Launched", "Node launched, waiting for registration"),
     ):
         if found.get(kind, {}).get("status") == "True":
-            return progressing(said)
+            return progressing(detail)
     return progressing("Waiting for NodeClaim to be launched")
 
 
@@ -45,14 +45,14 @@ def scaled_job(live: Manifest) -> HealthStatus:
 def _keda(live: Manifest, waiting: str, bad: set[tuple[str, str]]) -> HealthStatus:
     signs = {(text(each, "type"), text(each, "status")) for each in conditions(live)}
     telling = bad | {("Ready", "True"), ("Paused", "True")}
-    said = next(
+    detail = next(
         (message(each) for each in reversed(conditions(live)) if (text(each, "type"), text(each, "status")) in telling),
         "",
     )
     if signs & bad:
-        return degraded(said)
+        return degraded(detail)
     if ("Ready", "True") in signs:
-        return suspended(said) if ("Paused", "True") in signs else healthy(said)
+        return suspended(detail) if ("Paused", "True") in signs else healthy(detail)
     return progressing(waiting)
 
 

@@ -25,11 +25,11 @@ def _knative(live: Manifest, good: tuple[str, ...], unready: tuple[str, ...]) ->
     kind, found = text(live, "kind"), conditions(live)
     if at(live, "status", "conditions") is None:
         return progressing(f"Waiting for {kind}")
-    said = "".join(f"{index}: {text(e, 'type')} | {text(e, 'status')}\n" for index, e in enumerate(found, 1))
+    detail = "".join(f"{index}: {text(e, 'type')} | {text(e, 'status')}\n" for index, e in enumerate(found, 1))
     if any(e.get("status") == "Unknown" or (e.get("type") in unready and e.get("status") == "False") for e in found):
-        return progressing(said)
+        return progressing(detail)
     are_true = {text(each, "type") for each in found if each.get("status") == "True"}
-    return healthy(f"{kind} is healthy.") if are_true.issuperset(good) else degraded(said)
+    return healthy(f"{kind} is healthy.") if are_true.issuperset(good) else degraded(detail)
 
 
 def knative_service(live: Manifest) -> HealthStatus:
@@ -43,8 +43,8 @@ def knative_service(live: Manifest) -> HealthStatus:
         elif each.get("status") in ("False", "Unknown"):
             failed = failed or each["status"] == "False"
             since = f", since {text(each, 'reason')}." if text(each, "reason") else ""
-            said = f" {message(each)}" if message(each) else ""
-            lines.append(f"{text(each, 'type')} is {each['status']}{since}{said}\n")
+            detail = f" {message(each)}" if message(each) else ""
+            lines.append(f"{text(each, 'type')} is {each['status']}{since}{detail}\n")
     if failed:
         return degraded("".join(lines))
     if not lines and are_true.issuperset({"ConfigurationsReady", "RoutesReady", "Ready"}):
