@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.kube.immutable import immutable_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.keys import FIELD_MANAGER
@@ -59,14 +60,18 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
 
 
 def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
-    """Apply; only when the API server refuses because a field is immutable, delete and recreate the object."""
+    """
+    Apply; when the API server rejects an immutable field, delete the object and create it.
+
+    Return the object on its way out when finalizers hold it: the next plan creates it once it is gone.
+    """
     try:
         return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
     except Rejected as error:
-        if error.code != 422 or "immutable" not in error.message or change.live is None:
+        if change.live is None or not immutable_fields(error):
             raise
-    cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
-    return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
+    leaving = cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
+    return leaving or cluster.apply(desired, manager=FIELD_MANAGER, user=user)
 
 
 def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:

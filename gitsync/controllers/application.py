@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from gitsync.apply.wait import defined_kind
 from gitsync.errors import ClusterUnavailable
+from gitsync.kube.crd import defined_kind
+from gitsync.kube.kinds import CRD
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
     API_VERSION,
@@ -30,7 +31,6 @@ from gitsync.sync.state_store import StateStore
 
 APPLICATION = GroupKind(GROUP, "Application")
 _log = logging.getLogger(__name__)
-DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _DEBOUNCE = 0.03
 """Debounce window in seconds: events within it cause one reconcile."""
 _FORWARD_DELAY = 0.5
@@ -125,7 +125,7 @@ class ApplicationController:
         ref = ref_of(manifest)
         if ref.of == APPLICATION:
             self._on_application_change(before, after)
-        if ref.of == DEFINITION:
+        if ref.of == CRD:
             self._cluster.definitions_changed()
             if after is None:
                 self._live.forget(defined_kind(manifest))

@@ -9,7 +9,7 @@ from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import policy_for
-from gitsync.objects.change import Decision, Plan, Review, Verdict
+from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.options import HookPhase
@@ -178,8 +178,9 @@ def _trigger(planned: Planned, execution: ExecutionCache) -> str:
 
 
 def _is_part_of(plan: Plan, approved: Plan | None) -> bool:
-    """Whether every step of the plan was approved exactly as it is."""
+    """Whether every step of the plan was approved exactly as it is; a replace was approved with its create."""
     steps = {(change.ref, change.action): change.desired for change in approved.writes} if approved else {}
+    steps |= {(ref, Action.CREATE): desired for (ref, action), desired in steps.items() if action is Action.REPLACE}
     return all(
         (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
         for change in plan.writes

@@ -305,13 +305,15 @@ def _delay(error: GitsyncError) -> float:
 
 
 def is_terminating(change: Change) -> bool:
-    """Whether the step deletes an object that is being deleted already."""
-    return change.action is Action.PRUNE and bool(metadata_of(change.live or {}).get("deletionTimestamp"))
+    """Whether the step only waits until an object that is being deleted is gone."""
+    return change.action in (Action.PRUNE, Action.CREATE) and bool(
+        metadata_of(change.live or {}).get("deletionTimestamp")
+    )
 
 
 def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:
     """Whether the step may run now."""
-    return not is_terminating(change) and not (is_waiting_for_peers and change.action is Action.PRUNE)
+    return change.action is not Action.PRUNE or not (is_waiting_for_peers or is_terminating(change))
 
 
 def _unhealthy(planned: Planned, live: LiveCache) -> str:

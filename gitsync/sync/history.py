@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitsync.apply.execute import shown_differences
 from gitsync.apply.types import StepResult
 from gitsync.errors import one_line
 from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.mask import mask_change
+from gitsync.plan.mask import mask_change, to_record
 from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
@@ -28,7 +27,7 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
             reason=result.change.reason,
             outcome=result.outcome,
             message="" if result.outcome is Outcome.SUCCEEDED else result.message,
-            differences=tuple(shown_differences(result.change)),
+            differences=tuple(to_record(result.change)),
         )
         for result in results
     }

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
-from gitsync.merge.schema import Schema, Schemas
+from gitsync.kube.kinds import CRD
+from gitsync.merge.schema import Schema, Schemas, kind_schema
 from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
@@ -15,10 +16,8 @@ from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
-from gitsync.plan.schemas import kind_schema
 from gitsync.ports import Cluster, LiveCache, Resource
 
-CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
 _CACHE_SYNC_TIMEOUT = 5.0

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, check_rules
-from gitsync.gate.checks import check_manifests
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import policy_for
-from gitsync.gate.validate import validate
+from gitsync.gate.validation import check_manifests, validate
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
 from gitsync.sync.cache import CheckCache

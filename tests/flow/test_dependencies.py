@@ -90,4 +90,4 @@ def test_a_check_that_is_no_expression_is_said(world: World) -> None:
     world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
     world.application(healthChecks=[{"kind": "ConfigMap", "current": "object.data.x =="}])
     world.start()
-    until(lambda: "is no CEL expression" in world.condition("Ready").get("message", ""), 10, world.status)
+    until(lambda: "is not valid CEL" in world.condition("Ready").get("message", ""), 10, world.status)

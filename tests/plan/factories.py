@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.errors import GitsyncError
 from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import Schema, kind_schema
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import ABSENT, Plan
 from gitsync.objects.inventory import Inventory, InventoryEntry
@@ -17,7 +17,6 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.build import ClusterState, build_plan
 from gitsync.plan.normalize import desired_objects, without_nulls
-from gitsync.plan.schemas import kind_schema
 
 CLUSTER_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "StorageClass")
 

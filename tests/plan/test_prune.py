@@ -32,7 +32,7 @@ KEPT = {"gitsync.dev/prune": "false"}
             live_of(APP, config(annotations={"gitsync.dev/prune": "confirm"})), None, Action.PRUNE, id="to be confirmed"
         ),
         pytest.param(live_of(application("other"), config()), None, Action.NOTHING, id="now another application's"),
-        pytest.param(live_of(APP, config()), "other-uid", Action.NOTHING, id="made again by somebody"),
+        pytest.param(live_of(APP, config()), "other-uid", Action.NOTHING, id="recreated by another client"),
         pytest.param(live_of(APP, config()), "", Action.PRUNE, id="its uid was never learnt"),
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
-from gitsync.merge.builtin import openapi_schemas, resources
+from gitsync.kube.openapi import openapi_schemas, resources
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.server import Sandbox

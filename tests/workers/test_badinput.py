@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.checks import check_manifests
-from gitsync.gate.validate import validate
+from gitsync.gate.validation import check_manifests, validate
 from gitsync.merge.builtin import builtin
 from gitsync.objects.record import Commit
 from gitsync.ports import Snapshot

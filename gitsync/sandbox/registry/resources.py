@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gitsync.merge.builtin import ResourceType, Subresource, builtin
+from gitsync.kube.openapi import ResourceType, Subresource
+from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.sandbox.controllers.client import Strategy
 

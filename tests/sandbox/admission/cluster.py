@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitsync.merge.builtin import resources
+from gitsync.kube.openapi import resources
 from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.admission.webhooks import Caller, call_over_https
 from gitsync.sandbox.kinds import strategy_for

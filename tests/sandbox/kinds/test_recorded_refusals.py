@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import ResourceType, resources
+from gitsync.kube.openapi import ResourceType, resources
 from gitsync.sandbox import errors
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.registry.status import ApiError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import openapi_schemas, resources
+from gitsync.kube.openapi import openapi_schemas, resources
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.registry.status import ApiError

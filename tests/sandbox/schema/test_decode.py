@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import openapi_schemas
+from gitsync.kube.openapi import openapi_schemas
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.schema.decode import Codec

@@ -14,17 +14,17 @@ from gitsync.objects.ref import GroupKind
 
 def analysis_run(live: Manifest) -> HealthStatus:
     """Judge an AnalysisRun by its phase."""
-    phase, said = text(live, "status", "phase"), text(live, "status", "message")
+    phase, detail = text(live, "status", "phase"), text(live, "status", "message")
     if phase in ("Pending", "Running"):
         return progressing("Analysis run is running")
     if phase == "Successful":
-        return healthy(said or "Analysis run completed successfully")
+        return healthy(detail or "Analysis run completed successfully")
     if phase == "Failed":
-        return degraded(said or "Analysis run failed")
+        return degraded(detail or "Analysis run failed")
     if phase == "Error":
-        return degraded(said or "Analysis run had an error")
+        return degraded(detail or "Analysis run had an error")
     if phase == "Inconclusive":
-        return unknown(said or "Analysis run was inconclusive")
+        return unknown(detail or "Analysis run was inconclusive")
     return progressing("Waiting for analysis run to finish: status has not been reconciled.")
 
 
@@ -43,7 +43,7 @@ def experiment(live: Manifest) -> HealthStatus:
 
 
 def cron_workflow(live: Manifest) -> HealthStatus:
-    """Judge a CronWorkflow: healthy unless a condition says that it could not run."""
+    """Judge a CronWorkflow: healthy unless a condition reports that it could not run."""
     for each in conditions(live):
         if each.get("status") == "True":
             if each.get("type") in ("SpecError", "SubmissionError"):
@@ -54,7 +54,7 @@ def cron_workflow(live: Manifest) -> HealthStatus:
 
 
 def rollout(live: Manifest) -> HealthStatus:
-    """Judge a Rollout: what it says itself, else as a Deployment with the steps of its strategy."""
+    """Judge a Rollout: by its own phase, else as a Deployment with the steps of its strategy."""
     status = status_of(live)
     if not (_saw_newest_spec(live) and _saw_newest_workload(live)):
         return progressing("Waiting for rollout spec update to be observed")
@@ -82,7 +82,7 @@ _PHASES = {
 
 
 def _saw_newest_spec(live: Manifest) -> bool:
-    """Tell whether the newest spec was observed; before version 1.0 ``observedGeneration`` was a hash."""
+    """Whether the newest spec was observed; before version 1.0 ``observedGeneration`` was a hash."""
     observed = at(live, "status", "observedGeneration")
     if observed is None:
         return False
@@ -92,7 +92,7 @@ def _saw_newest_spec(live: Manifest) -> bool:
 
 
 def _saw_newest_workload(live: Manifest) -> bool:
-    """Tell whether the newest spec of the workload that a Rollout refers to was observed."""
+    """Whether the newest spec of the workload that a Rollout refers to was observed."""
     if spec_of(live).get("workloadRef") is None or not annotations_of(live):
         return True
     seen = at(live, "status", "workloadObservedGeneration", default="")

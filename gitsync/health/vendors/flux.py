@@ -1,4 +1,4 @@
-"""Health of the kinds of Flux: what Ready, Reconciling and the stored artifact say together."""
+"""Health of the kinds of Flux: by Ready, Reconciling and the stored artifact together."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Flux:
             return suspended(f"{live.get('kind')} is suspended")
         if at(live, "status", "conditions") is None:
             return progressing("Status unknown")
-        ready, said, busy, stored = "", "", False, not self.also
+        ready, detail, busy, stored = "", "", False, not self.also
         for each in conditions(live):
             kind, is_true = each.get("type"), each.get("status") == "True"
             if kind == "Ready":
-                ready, said = text(each, "status"), text(each, "reason")
+                ready, detail = text(each, "status"), text(each, "reason")
             elif kind == "Reconciling" and is_true and (not self.work or each.get("reason") in self.work):
                 busy = True
             elif kind == "ArtifactOutdated" and is_true and "ArtifactInStorage" in self.also:
-                said = f"{said} {text(each, 'reason')}"
+                detail = f"{detail} {text(each, 'reason')}"
             elif kind in self.also and is_true:
                 stored = True
         if busy and ready == self.waits_on:
-            return progressing(said)
-        return healthy(said) if ready == "True" and stored else degraded(said)
+            return progressing(detail)
+        return healthy(detail) if ready == "True" and stored else degraded(detail)
 
 
 _SOURCE = Flux(also=("ArtifactInStorage",))

@@ -57,11 +57,6 @@ class Quantity:
         """Return whole units, rounded away from zero as ``Value()`` is."""
         return _divide_up(self.nanos, _NANO)
 
-    @property
-    def millis(self) -> int:
-        """The amount in thousandths, rounded away from zero."""
-        return _divide_up(self.nanos, 10**6)
-
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Quantity:
@@ -93,7 +88,7 @@ def equal(a: str, b: str) -> bool:
 
 
 def _scale(letters: str, digits: str) -> tuple[Form, int, int]:
-    """Return the form that a suffix stands for, and its factor as numerator and denominator."""
+    """Return the form of a suffix, and its factor as numerator and denominator."""
     if letters in ("e", "E") and digits:
         if digits in ("+", "-") or abs(int(digits)) > _MAX_EXPONENT:
             raise ValueError(_WRONG_SUFFIX)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.json_merge import merge_patch
+from gitsync.merge.values import merge_patch
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checks of manifests that need no schema and no cluster: what is wrong, in which object, and the cure."""
+"""Validation of manifests before anything is written: against the schema of the kind, and without one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,47 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from gitsync.merge.schema import Schema
+from gitsync.merge.typed import misfits
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_LIMIT = 262_144
-"""Bytes of all annotations of an object together; the API server refuses more."""
+_ANNOTATIONS_LIMIT = 262_144
+"""Bytes of all annotations of an object together; the API server rejects more."""
+_PROBLEM = re.compile(r"(?P<path>(?:\.[^:\[]*|\[[^\]]*\])+): (?P<what>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mismatch with the schema: the path of the field (``.spec.foo``), and what, in the API server's words."""
+
+    path: str
+    what: str
+
+
+def validate(manifest: Manifest, schema: Schema) -> list[Problem]:
+    """
+    Return what does not fit the schema: unknown fields, wrong types, duplicate items; empty when all fits.
+
+    A problem never contains a value of a Secret.
+    """
+    return [_parse_problem(text, manifest) for text in misfits(schema, manifest)]
+
+
+def _parse_problem(text: str, manifest: Manifest) -> Problem:
+    match = _PROBLEM.fullmatch(text)
+    path, what = (match["path"], match["what"]) if match else ("", text)
+    if manifest.get("kind") == "Secret":
+        what = what.partition(", got")[0]
+    return Problem(path, what)
 
 
 def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """Return what is wrong with manifests, one line each: object, rule and cure; empty when nothing is."""
+    """Return the problems of manifests, one line each: object, rule and fix; empty when there are none."""
     return tuple(f"{ref_of(manifest)}: {problem}" for manifest in manifests for problem in _problems(manifest))
 
 
@@ -34,9 +63,9 @@ def _problems(manifest: Manifest) -> Iterator[str]:
     annotations = metadata.get("annotations")
     if (
         isinstance(annotations, dict)
-        and sum(len(f"{key}{value}".encode()) for key, value in annotations.items()) > _LIMIT
+        and sum(len(f"{key}{value}".encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT
     ):
-        yield f"metadata.annotations are larger than {_LIMIT} bytes together; move them into a ConfigMap"
+        yield f"metadata.annotations are larger than {_ANNOTATIONS_LIMIT} bytes together; move them into a ConfigMap"
     if manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1":
         yield from _secret(manifest)
 
@@ -53,7 +82,7 @@ def _texts(values: Any, field: str) -> Iterator[str]:
 
 
 def _secret(secret: Manifest) -> Iterator[str]:
-    """Check what the API server would quote in its error, values and all."""
+    """Check what the API server would reject with an error that quotes the values."""
     data = secret.get("data")
     if data is None:
         return

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.render.spelled import follow
+from gitsync.kube.field_path import follow
 
 DOCUMENT = {
     "metadata": {"annotations": {"example.com/a": "1", "example": {"com/a": "2"}}},

@@ -1,4 +1,4 @@
-"""Health of the Gateway API: who accepted an object, whether its references resolve, whether it is programmed."""
+"""Health of the Gateway API: objects that are accepted, resolved and programmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Field paths as the API server spells them, ``.spec.containers[name="web"].image``, followed into a document."""
+"""Field paths: ``.spec.containers[name="web"].image`` as the API server spells it, ``spec.replicas`` as users do."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from gitsync.errors import InvalidInput
+
 Path: TypeAlias = tuple[str | int, ...]
 
 _QUOTED: Final = re.compile(r'\["((?:[^"\\]|\\.)*)"\]')
 _SELECTOR: Final = re.compile(r'\[((?:[^\]"]|"(?:[^"\\]|\\.)*")*)\]')
 _PAIR: Final = re.compile(r'([^=,]*)=("(?:[^"\\]|\\.)*"|[^,]*),?')
+
+_STEP: Final = re.compile(
+    r'\.?\["(?P<quoted>(?:[^"\\]|\\.)*)"\]'
+    r"|\.?\[(?P<index>\d+)\]"
+    r'|\.?\[(?P<key>[^\]=\[]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\]]*?)(?P<more>,[^\]]*)?\]'
+    r"|\.?(?P<name>(?:\\.|[^.\[\]\\])+)"
+)
 
 
 def follow(document: Any, field: str) -> tuple[Path, bool]:
@@ -32,7 +41,7 @@ def follow(document: Any, field: str) -> tuple[Path, bool]:
 
 
 def _member(value: dict[str, Any], rest: str) -> tuple[str | None, int]:
-    """Return the name that a path goes on with, and how long it is there."""
+    """Return the name with which a path continues, and its length there."""
     quoted = _QUOTED.match(rest)
     if quoted:
         name = quoted[1].replace('\\"', '"')
@@ -58,14 +67,62 @@ def _item(value: Any, rest: str) -> tuple[int | None, int]:
         wanted = {key: orjson.loads(text) for key, text in _PAIR.findall(selector[1])}
     except orjson.JSONDecodeError:
         return None, 0
-    matches = (index for index, item in enumerate(value) if _is_meant(item, wanted))
+    matches = (index for index, item in enumerate(value) if _matches(item, wanted))
     return next(matches, None), selector.end()
 
 
-def _is_meant(item: Any, wanted: dict[str, Any]) -> bool:
+def _matches(item: Any, wanted: dict[str, Any]) -> bool:
     if "" in wanted:
         return bool(item == wanted[""])
     return isinstance(item, dict) and all(
         item.get(key) == value or (key == "protocol" and value == "TCP" and key not in item)
         for key, value in wanted.items()
     )
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    r"""
+    Return the parts of a path; an item of a list is ``[key=value]`` or its index.
+
+    A dot inside a name is written ``\.``, or the name as ``["a.b/c"]``. Raise InvalidInput for any other text.
+    """
+    parts: list[str] = []
+    end = 0
+    while end < len(text):
+        step = _STEP.match(text, end)
+        if step is None:
+            raise InvalidInput(
+                f"{text!r} is not a valid field path",
+                location=f"character {end + 1}",
+                hint='write spec.containers[name="web"].image',
+            )
+        parts.append(_part(step))
+        end = step.end()
+    return tuple(parts)
+
+
+def _part(step: re.Match[str]) -> str:
+    if step["key"]:
+        return f"[{step['key']}={_unescaped(step['value'].strip(chr(34)))}]"
+    return step["index"] or _unescaped(step["quoted"] or step["name"] or "")
+
+
+def show_path(parts: tuple[str, ...]) -> str:
+    """Return parts as one text, as the API server spells it; the inverse of ``parse_path``."""
+    return "".join(map(_spelled, parts))
+
+
+def _spelled(part: str) -> str:
+    if part.startswith("[") and part.endswith("]") and "=" in part:
+        key, _, value = part[1:-1].partition("=")
+        return f'[{key}="{value}"]'
+    if part.isdigit():
+        return f"[{part}]"
+    if re.search(r'[.\[\]"\\]', part) or not part:
+        quoted = re.sub(r'(["\\])', r"\\\1", part)
+        return f'["{quoted}"]'
+    return f".{part}"
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)

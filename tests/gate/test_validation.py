@@ -6,8 +6,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, check_rules, parse_rules
-from gitsync.gate.checks import check_manifests
-from gitsync.gate.validate import Problem, validate
+from gitsync.gate.validation import Problem, check_manifests, validate
 from gitsync.merge.builtin import builtin
 
 CANARY = "%%CANARY-7f3a9c%%"
@@ -119,9 +118,9 @@ def test_a_rule_that_is_not_a_truth_does_not_pass():
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ({}, "is no Policy"),
-        ({**DOCUMENT, "spec": {"rules": "x"}}, "is no Policy"),
-        ({**DOCUMENT, "spec": {"rules": [{"expression": 1}]}}, r"spec\.rules\[0\]\.expression must be a text"),
+        ({}, "kind must be Policy"),
+        ({**DOCUMENT, "spec": {"rules": "x"}}, "kind must be Policy"),
+        ({**DOCUMENT, "spec": {"rules": [{"expression": 1}]}}, r"spec\.rules\[0\]\.expression must be a string"),
         ({**DOCUMENT, "spec": {"rules": [{"expression": "object."}]}}, "policies/x.yaml.*expression"),
     ],
 )
