@@ -84,7 +84,7 @@ class Evaluator:
         run, cache = self._turn(manifest), ReconcileCache()
         if local is not None:
             place = open_path(str(local))
-            run.app = replace(run.app, source=replace(run.app.source, path=place.path or "."))
+            run.app = replace(run.app, source=run.app.source.model_copy(update={"path": place.path or "."}))
             return self._evaluate(run, cache, FolderSource(self._site.data / "mirrors", place.tree), Commit(""), ())
         notes = self._fetched(run, cache)
         assert run.commit is not None
@@ -112,7 +112,7 @@ class Evaluator:
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
         """Return the keys of the Application's Secret, or of a file where one is given in its place."""
-        if self._site.age_key is None or not app.source.decryption_keys:
+        if self._site.age_key is None or not app.source.decryption_secret:
             return decryption_keys(app, cluster, live)
         try:
             return (self._site.age_key.read_text(encoding="utf-8"),)

@@ -64,7 +64,7 @@ class Fetcher:
             self._poll(run, cache, now)
         run.source_error = cache.poll_error
         run.requeue_in(max(cache.next_poll - now, 0.05))
-        trusted = self._trusted_keys(run) if source.verify == "SignedCommits" else None
+        trusted = self._trusted_keys(run) if source.verify.mode == "SignedCommits" else None
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self.snapshot(run, cache, cache.commit)
             if trusted is not None:
@@ -128,5 +128,5 @@ class Fetcher:
 
     def _trusted_keys(self, run: Reconcile) -> dict[str, str]:
         where = "spec.source.verify.secretRef.name"
-        secret = secret_of(run.app, run.app.source.verify_keys, where, self._cluster, self._live)
+        secret = secret_of(run.app, run.app.source.verification_secret, where, self._cluster, self._live)
         return {name: text_of(secret, name) for name in secret.get("data") or {}}

@@ -225,7 +225,7 @@ def _hooks_of(app: Application, declared: Mapping[ObjectRef, Manifest], phase: H
 
 def _secrets_of(run: Reconcile) -> frozenset[ObjectRef]:
     source = run.app.source
-    names = (source.credentials, source.verify_keys, source.decryption_keys)
+    names = (source.credentials_secret, source.verification_secret, source.decryption_secret)
     return frozenset(ObjectRef("", "Secret", run.app.namespace, name) for name in names if name)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from gitsync.errors import GitsyncError, TransientError
-from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
+from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Plan, Verdict
 from gitsync.objects.conditions import Condition
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.analysis.run import AnalysisRun
@@ -104,10 +104,8 @@ class Reconcile:
                 namespace=str(meta.get("namespace", "")),
                 uid=str(meta.get("uid", "")),
                 generation=int(meta.get("generation") or 0),
-                source=GitSource(""),
-                destination=Destination(""),
-                sync=SyncPolicy(),
-                risk=RiskPolicy(),
+                source=GitSource.model_construct(repo_url=""),
+                destination=Destination(),
             ),
             inventory=Inventory.from_status(at(manifest, "status", default={})),
             applied=str(at(manifest, "status", "revision", "applied", default="")),
@@ -139,11 +137,11 @@ class Reconcile:
     @property
     def applied_before(self) -> str:
         """The commit that was applied completely for this very source and destination; empty when none was."""
-        return self.applied if self.applied_spec_hash in ("", _shape(self.app)) else ""
+        return self.applied if self.applied_spec_hash in ("", self.app.target_hash) else ""
 
     def mark_applied(self, commit: str) -> None:
         """Take a commit as applied completely."""
-        self.applied, self.applied_spec_hash = commit, _shape(self.app)
+        self.applied, self.applied_spec_hash = commit, self.app.target_hash
 
     def acknowledge_request(self) -> None:
         """Take the requested sync as carried out."""
@@ -212,8 +210,3 @@ def _pin(pinned: Any) -> Rollback | None:
     if not isinstance(pinned, dict):
         return None
     return Rollback(*(str(pinned.get(name, "")) for name in ("commit", "instead", "reason")))
-
-
-def _shape(app: Application) -> str:
-    """Return a hash of what shapes the declared objects beside the commit: where they come from and go to."""
-    return content_hash([asdict(app.source), asdict(app.destination)])[:12]

@@ -22,10 +22,11 @@ def record_failure(cache: ReconcileCache, run: Reconcile, failed: Sequence[StepR
     if cache.retry.input != run.input:
         cache.retry = RetryState(run.input)
     attempts, retry = cache.retry, run.app.sync.retry
+    backoff = retry.backoff
     attempts.failures += 1
     transient = [result.error for result in failed if isinstance(result.error, TransientError)]
-    longest = max(retry.max, run.app.sync.interval) if attempts.failures > retry.limit else retry.max
-    delay = min(retry.initial * retry.factor ** min(attempts.failures - 1, 64), longest)
+    longest = max(backoff.max, run.app.sync.interval) if attempts.failures > retry.limit else backoff.max
+    delay = min(backoff.initial * backoff.factor ** min(attempts.failures - 1, 64), longest)
     if attempts.failures > retry.limit:
         delay = longest
     if failed and len(transient) == len(failed):

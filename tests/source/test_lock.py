@@ -61,7 +61,7 @@ def test_the_same_thread_enters_again_and_others_follow(tmp_path: Path) -> None:
 
 def test_two_processes_may_fetch_the_same_commits(tmp_path: Path) -> None:
     repo = GitRepo(tmp_path / "git")
-    source = GitSource(repo.url, path="a")
+    source = GitSource(repo_url=repo.url, path="a")
     both = [Repositories(tmp_path / "mirrors", schemes=("file",)) for _ in range(2)]  # neither knows of the other
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.objects.application import MetricQuery
+from gitsync.objects.application import MetricQuery, PostSync, SyncPolicy
 from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.parsing import duration
 from gitsync.ports import MetricResult, Sample
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
@@ -32,12 +33,14 @@ class Asked:
         return self.reading
 
 
+def post_sync(timeout: float, lasting: str) -> PostSync:
+    query = MetricQuery(name="rate", query="up", max="1", for_seconds=lasting)
+    return PostSync(on_degraded="Rollback", health_timeout=duration(timeout), queries=(query,))
+
+
 def limited(now: datetime = NOW, timeout: float = 600.0, watch: AnalysisRun | None = None) -> Reconcile:
     made = run(now=now)
-    sync = replace(
-        made.app.sync, on_degraded="Rollback", health_timeout=timeout, limits=(MetricQuery("rate", "up", 1.0),)
-    )
-    made.app = replace(made.app, sync=sync)
+    made.app = replace(made.app, sync=SyncPolicy(post_sync=post_sync(timeout, "0s")))
     made.analysis = watch
     return made
 
@@ -85,8 +88,7 @@ def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
 
 def test_one_that_is_just_over_its_limit_at_the_end_is_waited_for(records: SqlRecords) -> None:
     found = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW))
-    sync = replace(found.app.sync, limits=(MetricQuery("rate", "up", 1.0, for_seconds=60.0),))
-    found.app = replace(found.app, sync=sync)
+    found.app = replace(found.app, sync=SyncPolicy(post_sync=post_sync(600.0, "60s")))
     PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(found)
     assert (found.last_good, found.pin) == ("", None)
     assert found.analysis is not None

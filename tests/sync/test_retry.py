@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.apply.types import StepResult
 from gitsync.errors import ClusterUnavailable, GitsyncError, Rejected
-from gitsync.objects.application import Retry, SyncPolicy
+from gitsync.objects.application import Backoff, Retry, SyncPolicy
 from gitsync.objects.change import Action, Change
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
@@ -18,7 +18,7 @@ from gitsync.sync.reconcile import Reconcile
 from gitsync.sync.retry import record_failure, reset
 
 REF = ObjectRef("", "ConfigMap", "shop", "a")
-POLICY = SyncPolicy(interval=60, retry=Retry(limit=3, initial=5, factor=2, max=100))
+POLICY = SyncPolicy(interval="60s", retry=Retry(limit=3, backoff=Backoff(initial="5s", factor=2, max="100s")))
 
 
 def run(commit: str = "c1") -> Reconcile:
