@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 
+from filelock import FileLock
 from git import Repo
 from git.exc import GitError
 from gitdb.exc import BadName, BadObject, ODBError
@@ -18,12 +19,13 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, authenticated_env, environment, run
-from gitsync.source.lock import FolderLock
 from gitsync.source.semver import parse_range
 from gitsync.source.snapshot import AUTHORIZED, CORRUPT, Limits, mark_corrupt
 from gitsync.source.validation import is_commit, shown_url
 
 _NEVER = float("-inf")
+_LOCK_POLL = 0.01
+"""Seconds between attempts to lock a mirror that another thread or process holds."""
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
@@ -49,7 +51,7 @@ class Mirror:
         self._schemes = schemes
         self._limits = limits
         self._env = environment(schemes)
-        self._lock = FolderLock(self.path.with_suffix(".lock"))
+        self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
 
