@@ -109,12 +109,12 @@ def test_one_failure_is_tried_again(advisor: Advisor, server: Endpoint, bad: tup
         ((401, CANARY.encode()), "answered 401"),
         ((302, b""), "answered 302"),
         ((200, b"x" * 300_000), "more than the limit"),
-        ((200, b'{"choices": []}'), "no chat completion"),
-        (wrapped(CANARY), "no JSON"),
-        (wrapped("[]"), "not of the form"),
-        (said(steps=[{"delete": "all"}]), "not of the form"),
-        (said(risk="Harmless"), "names no class"),
-        (said(reason=7), "no text"),  # type: ignore[arg-type]
+        ((200, b'{"choices": []}'), "not a chat completion"),
+        (wrapped(CANARY), "not JSON"),
+        (wrapped("[]"), "does not have the requested form"),
+        (said(steps=[{"delete": "all"}]), "does not have the requested form"),
+        (said(risk="Harmless"), "names an unknown class"),
+        (said(reason=7), "not a string"),  # type: ignore[arg-type]
     ],
 )
 def test_a_failure_leaves_the_rules_and_a_note(
@@ -140,7 +140,7 @@ def test_an_answer_outlasts_a_restart(advisor: Advisor, server: Endpoint, answer
     other_model = replace(app, openai=OpenAI(endpoint=server.url, model="large", timeout="5s"))
     assert "was not heard" in heard(again, other_model, plan_of()).explanation
     moved = Advisor(["elsewhere.example"], SystemClock(), answers)
-    assert "lets nobody ask" in heard(moved, app, plan_of()).explanation
+    assert "is not in GITSYNC_REASONER_HOSTS" in heard(moved, app, plan_of()).explanation
     moved.close()
     again.close()
 
@@ -195,9 +195,9 @@ def test_only_hosts_of_the_operator_are_asked(
     advisor: Advisor, server: Endpoint, answers: SqlRecords, url: str
 ) -> None:
     app = replace(app_of(server), openai=OpenAI.model_construct(endpoint=url, model="tiny"))
-    assert "lets nobody ask" in heard(advisor, app, plan_of()).explanation
+    assert "is not in GITSYNC_REASONER_HOSTS" in heard(advisor, app, plan_of()).explanation
     closed = Advisor([""], SystemClock(), answers)
-    assert "lets nobody ask" in heard(closed, app, plan_of()).explanation
+    assert "is not in GITSYNC_REASONER_HOSTS" in heard(closed, app, plan_of()).explanation
     closed.close()
     assert not server.requests
 
