@@ -5,7 +5,7 @@ The errors that cross a package's boundary.
     ├── TransientError          the world may be better in a moment: requeue with backoff
     │   ├── SourceUnavailable     the Git server does not answer
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
-    │   ├── Conflict              somebody wrote first: read again, plan again
+    │   ├── Conflict              another writer was first: read and plan again
     │   │   └── Terminating         the namespace is being deleted, and takes nothing new
     │   └── RecordUnavailable     the history cannot be written, so nothing is applied
     └── TerminalError           the same input fails again: wait for another input
@@ -14,7 +14,7 @@ The errors that cross a package's boundary.
         ├── Refused               a policy says no
         └── Rejected              the API server says no to this object
 
-Each is one line that a person can act on: where, which object, what, the cure. Edges translate library
+Each is one line that a user can act on: where, which object, what, a hint. Adapters translate library
 exceptions into these with ``raise … from``. Expected outcomes, such as a held plan, are values instead.
 """
 
@@ -33,9 +33,9 @@ def one_line(text: str, limit: int = _LIMIT) -> str:
 
 class GitsyncError(Exception):
     """
-    Say what went wrong, where, for which object, and how to cure it.
+    What went wrong, where, for which object, and how to fix it.
 
-    ``where`` is ``file:line`` or the name of a field; ``subject`` an object such as ``Deployment shop/web``.
+    ``location`` is ``file:line`` or the path of a field; ``object`` one such as ``Deployment shop/web``.
     """
 
     def __init__(self, message: str, *, location: str = "", object: str = "", hint: str = "") -> None:
@@ -51,7 +51,7 @@ class GitsyncError(Exception):
 
 
 class TransientError(GitsyncError):
-    """Try again later; ``retry_after`` is the wait in seconds that the other side asked for, if it did."""
+    """A retry may succeed; ``retry_after`` is the delay in seconds that the server asked for, if any."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SourceUnavailable(TransientError):
 
 
 class ClusterUnavailable(TransientError):
-    """The API server cannot be reached, did not answer in time, or asked to wait."""
+    """The API server cannot be reached, did not answer in time, or asked for a delay."""
 
 
 class Conflict(TransientError):
@@ -79,7 +79,7 @@ class Conflict(TransientError):
 
 
 class Terminating(Conflict):
-    """The namespace of a new object is being deleted: there is a place for it again when another one is made."""
+    """The namespace of a new object is being deleted: it can be created once the namespace exists again."""
 
 
 class RecordUnavailable(TransientError):

@@ -12,7 +12,7 @@ from gitsync.gate.validation import Problem, check_manifests, validate
 from gitsync.kube.field_path import follow
 from gitsync.merge.builtin import builtin, schema_from_crd
 from gitsync.merge.schema import Schema
-from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
+from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.manifest import Manifest, at, group_of
 from gitsync.objects.ref import ref_of
 from gitsync.plan.normalize import desired_objects
@@ -25,7 +25,7 @@ from gitsync.secrets.sops import is_encrypted
 from gitsync.source.local import LocalTarget
 from gitsync.workers import protocol
 
-_ANY = Application("check", "default", "", 0, GitSource(""), Destination("default"), SyncPolicy(), RiskPolicy())
+_ANY = Application("check", "default", "", 0, GitSource.model_construct(repo_url=""), Destination(namespace="default"))
 """Some Application: what its own settings refuse is not known here."""
 
 

@@ -83,7 +83,7 @@ class Evaluator:
         given, cache = self._input(manifest), ReconcileCache()
         if local is not None:
             place = open_path(str(local))
-            app = replace(given.app, source=replace(given.app.source, path=place.path or "."))
+            app = replace(given.app, source=given.app.source.model_copy(update={"path": place.path or "."}))
             source = FolderSource(self._site.data / "mirrors", place.tree)
             return self._evaluate(manifest, replace(given, app=app), source, Commit(""), cache)
         given, commit, notes = self._fetched(given, cache)
@@ -112,7 +112,7 @@ class Evaluator:
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
         """Return the keys of the Application's Secret, or of a file where one is given in its place."""
-        if self._site.age_key is None or not app.source.decryption_keys:
+        if self._site.age_key is None or not app.source.decryption_secret:
             return decryption_keys(app, cluster, live)
         try:
             return (self._site.age_key.read_text(encoding="utf-8"),)

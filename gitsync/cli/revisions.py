@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gitsync.cli.evaluation import Evaluator
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
@@ -29,14 +27,14 @@ def find_commit(desk: Evaluator, app: Application, manifest: Manifest, text: str
     A beginning is looked for among the latest commits of ``followed``. Raise InvalidInput where nothing has the name.
     """
     wanted, credentials = commit_of_sync(manifest, text), desk.credentials(app)
-    source = replace(app.source, revision=followed)
+    source = app.source.model_copy(update={"revision": followed})
     if len(wanted) >= _SHORTEST:
         head = desk.source.resolve(source, credentials)
         desk.source.snapshot(source, credentials, head)
         for commit in desk.source.commits(source, head, limit=_LOOK_BACK):
             if commit.id.startswith(wanted):
                 return commit
-    source = replace(app.source, revision=wanted)
+    source = app.source.model_copy(update={"revision": wanted})
     try:
         found = desk.source.resolve(source, credentials)
         return desk.source.snapshot(source, credentials, found).commit

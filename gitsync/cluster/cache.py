@@ -17,13 +17,13 @@ from gitsync.ports import Resource
 from gitsync.runtime.reflector import Reflector
 
 OnChange = Callable[[Manifest | None, Manifest | None], None]
-"""Called with an object before and after a change; None stands for absent. Must return at once."""
+"""Called with an object before and after a change; None means absent. Must return at once."""
 
 _Place = tuple[Resource, str]
 """A kind, and the one namespace in which it is followed; empty for all."""
 
 _REMEMBERED = 8192
-"""So many deleted objects of a kind are remembered: more than there are writes under way."""
+"""Number of deleted objects of a kind that are remembered: more than there are writes in flight."""
 
 
 class InformerCache:
@@ -31,7 +31,7 @@ class InformerCache:
     Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
 
     With ``namespaces``, namespaced kinds are followed in each of these instead, for a controller that may not list
-    all; what lies elsewhere cannot be told, and asking for it is refused. Subscribers are called outside the lock,
+    all; objects of other namespaces are unknown, and reading them is refused. Subscribers are called outside the lock,
     from the thread of the kind's reflector or of the writer.
     """
 
@@ -47,7 +47,7 @@ class InformerCache:
         self._dependents: dict[str, dict[str, Manifest]] = {}
 
     def subscribe(self, on_change: OnChange, on_state: Callable[[], None]) -> None:
-        """Tell of every change, and of watches that fail, recover, or have their first list; once, before any."""
+        """Subscribe to changes, and to watches that fail, recover, or have their first list; once, at the start."""
         self._on_change, self._on_state = on_change, on_state
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
@@ -105,13 +105,13 @@ class InformerCache:
         return tuple(chain)
 
     def observe_write(self, resource: Resource, manifest: Manifest) -> None:
-        """Take the answer to our own write, so that the next look does not come before its watch event."""
+        """Store the response of our own write, so that the next reconcile does not act on stale data."""
         copy = self._copy(resource, manifest)
         if copy is not None and resource_version_of(manifest):
             copy.put(_key(manifest), manifest)
 
     def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
-        """Take it that our own delete removed the object, so that the next look does not plan to delete it again."""
+        """Remove an object that our own delete removed, so that the next reconcile does not delete it again."""
         copy = self._copy(resource, manifest)
         if copy is not None:
             copy.remove(_key(manifest), manifest)
@@ -135,7 +135,7 @@ class InformerCache:
         return tuple((resource, name) for name in (resource.namespaced and self._namespaces) or ("",))
 
     def _scope_of(self, resource: Resource, namespace: str) -> _Place:
-        """Return by what an object is followed; raise Refused when it is by nothing, so that nobody can tell."""
+        """Return the scope that covers a namespace; raise Refused when none does, since absence is then unknown."""
         if not resource.namespaced or not self._namespaces:
             return resource, ""
         if namespace not in self._namespaces:
@@ -178,7 +178,7 @@ class InformerCache:
                 self._dependents.setdefault(owner, {})[uid_of(after)] = after
 
     def _notify(self, changes: Iterable[tuple[Manifest | None, Manifest | None]]) -> None:
-        """Tell of changes; called without the lock."""
+        """Notify subscribers; called without the lock."""
         for before, after in changes:
             self._on_change(before, after)
 
@@ -237,7 +237,7 @@ class _KindStore:
 
 
 def _is_newer(item: Manifest, known: Manifest) -> bool:
-    """Whether an event tells more than we know: our own write may have been seen before its event comes."""
+    """Whether an event is newer than the copy: the response of our own write may have arrived first."""
     new, old = resource_version_of(item), resource_version_of(known)
     if new.isdigit() and old.isdigit():  # comparable since Kubernetes 1.35 says so, and in practice always were
         return int(new) > int(old)
@@ -256,5 +256,5 @@ def _key(manifest: Manifest) -> str:
 def _behind(reflector: Reflector, state: str) -> ClusterUnavailable:
     error = reflector.error
     is_forbidden = isinstance(error, Rejected) and error.code == 403
-    cure = "let the controller list and watch it, or only some namespaces by GITSYNC_NAMESPACES" if is_forbidden else ""
-    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=cure)
+    hint = "let the controller list and watch it, or only some namespaces by GITSYNC_NAMESPACES" if is_forbidden else ""
+    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=hint)

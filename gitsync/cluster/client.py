@@ -20,7 +20,7 @@ from gitsync.errors import ClusterUnavailable, InvalidInput
 
 _CONNECT, _READ = 5.0, 30.0
 _WATCH_READ = 90.0
-"""A watch that is silent for so long is taken up again: the line may be half open. Bookmarks come each minute."""
+"""Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute."""
 
 APPLY = "application/apply-patch+yaml"
 
@@ -166,7 +166,7 @@ class Stream:
                     if line.strip():
                         yield orjson.loads(line)
         except ReadTimeoutError:
-            return  # silent for too long: the caller watches again from where it stands
+            return  # silent for too long: the caller restarts the watch from its last version
         except (HTTPError, OSError, ValueError, AttributeError) as error:
             # a closed response fails in as many ways as it can be read; on purpose that is the end
             if not self._closed:

@@ -16,7 +16,7 @@ _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 _PATIENCE = 2.0
-"""A kind that is not served is asked for again at most once in so many seconds."""
+"""Minimum seconds between discoveries of a kind that is not served."""
 
 Kind = tuple[str, str, str]
 

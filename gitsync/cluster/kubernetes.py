@@ -128,16 +128,16 @@ def object_path(resource: Resource, ref: ObjectRef) -> str:
 
 
 def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
-    """Return the refusal with the object, and the cure where we know one."""
-    cure = ""
+    """Return the refusal with the object, with a hint where there is one."""
+    hint = ""
     if error.code == 404 and error.message.startswith("namespaces "):
-        cure = "declare the Namespace in Git, or create it"
+        hint = "declare the Namespace in Git, or create it"
     elif error.code == 403 and "being terminated" in error.message:
         return Terminating(error.message, object=str(ref), hint="it is tried again when the namespace is gone")
     elif error.code == 403:
-        cure = "give the service account that right"
+        hint = "give the service account that right"
     return Rejected(
-        error.message, object=str(ref), hint=cure, code=error.code, reason=error.reason, causes=error.causes
+        error.message, object=str(ref), hint=hint, code=error.code, reason=error.reason, causes=error.causes
     )
 
 

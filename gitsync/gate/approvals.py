@@ -11,13 +11,13 @@ from gitsync.objects.user import User
 
 def needs_approval(app: Application, risk: Risk) -> bool:
     """Whether a plan of this class needs an approval."""
-    lowest = app.risk.approval
+    lowest = app.risk.approval_class
     return lowest is not None and risk.level >= lowest.level
 
 
 def may_review(app: Application, person: User) -> bool:
     """Whether a user may approve and reject; without named approvers every user with access may."""
-    groups, users = app.risk.approver_groups, app.risk.approver_users
+    groups, users = app.risk.approvers.groups, app.risk.approvers.users
     if not groups and not users:
         return True
     return person.is_authenticated and (person.name in users or not set(groups).isdisjoint(person.groups))
@@ -25,7 +25,7 @@ def may_review(app: Application, person: User) -> bool:
 
 def approvers(app: Application) -> str:
     """Return the names of the groups and users that may approve."""
-    return ", ".join((*app.risk.approver_groups, *app.risk.approver_users)) or "an approver"
+    return ", ".join((*app.risk.approvers.groups, *app.risk.approvers.users)) or "an approver"
 
 
 def is_valid_approval(app: Application, review: Review | None) -> bool:

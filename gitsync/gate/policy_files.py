@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import at
+from gitsync.objects.parsing import Spec, Strings, parse_spec
 
-_LISTS = {
-    "repositories": "repositories",
-    "namespaces": "namespaces",
-    "kinds": "kinds",
-    "deniedKinds": "denied_kinds",
-    "clusterKinds": "cluster_kinds",
-}
 _DENY_ALL = Policy(name="none (no policy names this application)", namespaces=("-",))
 """Allows nothing: no namespace is called ``-``."""
+
+
+class Allow(Spec):
+    """What Applications may use; patterns with ``*``."""
+
+    repositories: Strings = Field((), description="URLs of repositories; absent: all.")
+    namespaces: Strings = Field(
+        (), description="Namespaces of objects; `{app}` is the namespace of the Application; absent: all."
+    )
+    kinds: Strings = Field((), description="Namespaced kinds: `Kind` for any group, `Kind.group` for one; absent: all.")
+    denied_kinds: Strings = Field((), description="Kinds that are never allowed.")
+    cluster_kinds: Strings | None = Field(
+        None,
+        description="Cluster-scoped kinds, where the Application sets `destination.allowClusterScoped`; absent: all.",
+    )
+
+
+class Limits(Spec):
+    """Sizes that a plan may have."""
+
+    prune_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        Policy().max_prune_share, description="Share of the objects that one plan may delete."
+    )
+    max_objects: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        Policy().max_objects, description="Objects that one Application may declare."
+    )
+
+
+class PolicySpec(Spec):
+    """The spec of a policy document; ``match`` and ``rules`` are read by ``cel_rules``."""
+
+    applications: Strings = Field(("*",), description="Applications that the policy is for, as `namespace/name`.")
+    allow: Allow = Field(default_factory=Allow, description="What these Applications may use.")
+    limits: Limits = Field(default_factory=Limits, description="Sizes that their plans may have.")
+    match: Any = Field(None, description="`kinds` that the rules are for, as `Kind` or `Kind.group`.")
+    rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
 
 
 def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
@@ -29,23 +61,23 @@ def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
     Raise InvalidInput with the location of a member that is unknown or of the wrong type: a misspelt limit must not
     silently allow everything.
     """
-    spec, name = document.get("spec"), at(document, "metadata", "name")
-    if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(name, str):
+    members, name = document.get("spec"), at(document, "metadata", "name")
+    if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
         raise InvalidInput("kind must be Policy, with metadata.name and spec", location=where)
-    unknown = spec.keys() - {"applications", "allow", "limits", "match", "rules"}
-    if unknown:
-        raise InvalidInput(f"spec.{min(unknown)} is unknown", location=where)
-    if not spec.keys() & {"applications", "allow", "limits"}:
+    spec = parse_spec(PolicySpec, members, f"{where}: spec")
+    if not spec.model_fields_set & {"applications", "allow", "limits"}:
         return None
-    allow = _mapping(spec, "allow", _LISTS, where)
-    limits = _mapping(spec, "limits", ("pruneShare", "maxObjects"), where)
-    given: dict[str, Any] = {_LISTS[key]: _strings(value, f"spec.allow.{key}", where) for key, value in allow.items()}
-    if "pruneShare" in limits:
-        given["max_prune_share"] = float(_number(limits["pruneShare"], "spec.limits.pruneShare", 1, where))
-    if "maxObjects" in limits:
-        given["max_objects"] = int(_number(limits["maxObjects"], "spec.limits.maxObjects", 10**9, where))
-    applications = _strings(spec.get("applications", ["*"]), "spec.applications", where)
-    return Policy(name=name, applications=applications, **given)
+    return Policy(
+        name=name,
+        applications=spec.applications,
+        repositories=spec.allow.repositories,
+        namespaces=spec.allow.namespaces,
+        kinds=spec.allow.kinds,
+        denied_kinds=spec.allow.denied_kinds,
+        cluster_kinds=spec.allow.cluster_kinds,
+        max_prune_share=spec.limits.prune_share,
+        max_objects=spec.limits.max_objects,
+    )
 
 
 def policy_for(policies: Sequence[Policy], app: Application) -> Policy:
@@ -59,25 +91,3 @@ def policy_for(policies: Sequence[Policy], app: Application) -> Policy:
         return Policy()
     named = (policy for policy in policies if any(fnmatch.fnmatchcase(app.key, name) for name in policy.applications))
     return next(named, _DENY_ALL)
-
-
-def _mapping(spec: Mapping[str, Any], name: str, known: Iterable[str], where: str) -> Mapping[str, Any]:
-    value = spec.get(name, {})
-    if not isinstance(value, dict):
-        raise InvalidInput(f"spec.{name} must be a mapping", location=where)
-    unknown = value.keys() - set(known)
-    if unknown:
-        raise InvalidInput(f"spec.{name}.{min(unknown)} is unknown", location=where, hint=f"write {', '.join(known)}")
-    return value
-
-
-def _strings(value: Any, field: str, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput(f"{field} must be a list of strings", location=where)
-    return tuple(value)
-
-
-def _number(value: Any, field: str, most: float, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise InvalidInput(f"{field} must be a number between 0 and {most}", location=where)
-    return value

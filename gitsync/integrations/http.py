@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 
 
 class RequestFailed(Exception):
-    """No usable answer came; ``again`` says whether another try may help."""
+    """No usable answer came; ``retryable`` is whether a retry may help."""
 
-    def __init__(self, what: str, *, again: bool) -> None:
+    def __init__(self, what: str, *, retryable: bool) -> None:
         super().__init__(what)
-        self.retryable = again
+        self.retryable = retryable
 
 
 def host_of(url: str) -> str:
-    """Return host and port of a URL as people write them; empty when it is no http(s) URL, or names a user."""
+    """Return host and port of a URL as ``host:port``; empty when it is not an http(s) URL, or names a user."""
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
@@ -32,7 +32,7 @@ def host_of(url: str) -> str:
 def request(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, timeout: float, max_bytes: int
 ) -> tuple[int, bytes]:
-    """Return status and body of an answer, whatever the status; raise NoAnswer, whose text quotes neither side."""
+    """Return status and body of an answer, whatever the status; raise RequestFailed, whose text quotes neither side."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout)
@@ -48,17 +48,17 @@ def request(
     except (OSError, http.client.HTTPException, ValueError) as error:
         is_late = cut.is_done or isinstance(error, TimeoutError)
         what = f"did not answer within {timeout:g} s" if is_late else "cannot be reached"
-        raise RequestFailed(what, again=not is_late) from error
+        raise RequestFailed(what, retryable=not is_late) from error
     finally:
         cut.cancel()
         connection.close()
     if len(answer) > max_bytes:
-        raise RequestFailed("answered more than the limit", again=False)
+        raise RequestFailed("answered more than the limit", retryable=False)
     return response.status, answer
 
 
 class _Deadline:
-    """End a request that trickles on for ever: a time limit of the socket counts from byte to byte only."""
+    """Enforce a total deadline, also while headers arrive: socket timeouts only limit the gap between two reads."""
 
     def __init__(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, self._end)

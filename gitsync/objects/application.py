@@ -1,160 +1,374 @@
-"""Application: what to sync from where to where, parsed from the custom resource and checked."""
+"""Application: what to sync from where to where, as validated models of the custom resource."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from gitsync.errors import InvalidInput
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
 from gitsync.objects.change import Risk
-from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.parsing import choice, parse_duration, parse_number, strings
+from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
+from gitsync.objects.parsing import DecimalText, Duration, Seconds, Spec, Strings, Text, parse_spec
 
 _LONGEST_ANSWER = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class GitSource:
-    """
-    Where the manifests are.
+class _Section(Spec):
+    """A part of the spec; null means absent, as at the API server, except for durations."""
 
-    ``revision`` is a branch, a tag or a commit; ``credentials`` names a Secret, ``verify_keys`` one of public keys, and
-    ``decryption_keys`` one of age keys for what SOPS encrypted.
-    """
-
-    repo_url: str
-    revision: str = "main"
-    path: str = "."
-    renderer: str = "Auto"
-    credentials: str = ""
-    verify: str = "None"
-    verify_keys: str = ""
-    decryption_keys: str = ""
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, members: Any) -> Any:
+        if not isinstance(members, dict) or None not in members.values():
+            return members
+        durations = {
+            name
+            for key, field in cls.model_fields.items()
+            if any(isinstance(item, Seconds) for item in field.metadata)
+            for name in (key, field.alias)
+        }
+        return {name: value for name, value in members.items() if value is not None or name in durations}
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where objects go that name no namespace, as whom, and what is allowed beside: cluster scope, a new namespace."""
+class SecretRef(_Section):
+    """The name of a Secret in the namespace of the Application."""
 
-    namespace: str
-    service_account: str = ""
-    allow_cluster_scoped: bool = False
-    create_namespace: bool = False
+    name: Text = Field(description="Name of a Secret in the namespace of the Application.")
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How often a failed sync of one commit is tried again, and the delays in seconds."""
+class Credentials(_Section):
+    """How to sign in at the Git server."""
 
-    limit: int = 5
-    initial: float = 5.0
-    factor: float = 2.0
-    max: float = 180.0
+    secret_ref: SecretRef = Field(
+        description="Secret with `username` and `password`, or with `ssh-privatekey` and `known_hosts`."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRule:
-    """Differences that are no drift; an empty ``group``, ``name`` or ``namespace`` matches all, ``*`` too."""
+class Verification(_Section):
+    """Which commits are trusted."""
 
-    kind: str
-    group: str = ""
-    name: str = ""
-    namespace: str = ""
-    json_pointers: tuple[str, ...] = ()
-    jq_paths: tuple[str, ...] = ()
-    managers: tuple[str, ...] = ()
+    mode: Literal["None", "SignedCommits"] = Field(
+        "None", description="`SignedCommits` accepts only commits signed by a key in the Secret."
+    )
+    secret_ref: SecretRef | None = Field(None, description="Secret of OpenPGP or SSH public keys.")
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A time in which syncs are allowed or denied; ``schedule`` is cron, ``duration`` seconds."""
+class Decryption(_Section):
+    """How to decrypt Secrets that are encrypted in Git."""
 
-    kind: str
-    schedule: str
-    duration: float
-    time_zone: str = "UTC"
-    manual_sync: bool = False
+    provider: Literal["sops"] = Field(description="The tool that encrypted the Secrets.")
+    secret_ref: SecretRef = Field(description="Secret with age keys, in members that end in `.agekey`.")
 
 
-@dataclass(frozen=True, slots=True)
-class MetricQuery:
-    """The most that a Prometheus query may give after a sync, and for how many seconds more is borne."""
+class GitSource(_Section):
+    """Where the manifests are."""
 
-    name: str
-    query: str
-    max: float
-    for_seconds: float = 0.0
+    repo_url: Annotated[Text, Field(max_length=2048)] = Field(
+        alias="repoURL", description="`https` or `ssh` URL of the repository; `file` only where the operator allows it."
+    )
+    revision: Annotated[str, Field(max_length=256)] = Field(
+        "main",
+        description="A branch, a tag, a full commit id, or a version range such as `>=1.2 <2`, `~1.4` or `1.x`, which"
+        " selects its highest tag.",
+    )
+    path: Annotated[str, Field(max_length=1024)] = Field(".", description="The folder to render.")
+    renderer: Literal["Auto", "Kustomize", "Plain"] = Field(
+        "Auto", description="How to render the folder; `Auto` uses Kustomize where there is a kustomization file."
+    )
+    credentials: Credentials | None = Field(None, description="How to sign in at the Git server; absent: anonymously.")
+    verify: Verification = Field(default_factory=Verification, description="Which commits are trusted.")
+    decryption: Decryption | None = Field(None, description="How to decrypt Secrets that are encrypted in Git.")
+
+    @property
+    def credentials_secret(self) -> str:
+        """The name of the Secret of credentials, empty when there is none."""
+        return self.credentials.secret_ref.name if self.credentials else ""
+
+    @property
+    def verification_secret(self) -> str:
+        """The name of the Secret of public keys, empty when there is none."""
+        return self.verify.secret_ref.name if self.verify.secret_ref else ""
+
+    @property
+    def decryption_secret(self) -> str:
+        """The name of the Secret of age keys, empty when there is none."""
+        return self.decryption.secret_ref.name if self.decryption else ""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncPolicy:
-    """How the application is kept in sync; times in seconds."""
+class Destination(_Section):
+    """Target namespace, impersonated service account, and whether cluster-scoped objects are allowed."""
 
-    automated: bool = True
-    self_heal: bool = True
-    prune: bool = True
-    interval: float = 180.0
-    retry: Retry = field(default_factory=Retry)
-    ignore: tuple[IgnoreRule, ...] = ()
-    windows: tuple[Window, ...] = ()
-    health_timeout: float = 600.0
-    on_degraded: str = "Ignore"
-    limits: tuple[MetricQuery, ...] = ()
+    namespace: str = Field(
+        "", description="Namespace of objects that name none; absent: the namespace of the Application."
+    )
+    service_account: str = Field(
+        "",
+        alias="serviceAccountName",
+        description="ServiceAccount in the namespace of the Application that is impersonated for every write.",
+    )
+    allow_cluster_scoped: bool = Field(False, description="Whether cluster-scoped objects may be applied.")
+    create_namespace: bool = Field(
+        False, description="Create the namespace when it does not exist; it is never changed or pruned."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RiskRule:
+class Dependency(_Section):
+    """An Application that has to be Synced and Healthy first."""
+
+    name: Text = Field(
+        description="Name of an Application that has to be Synced and Healthy, at its newest spec (and at the same"
+        " commit of the same repository), before a new commit is applied; with a cycle nothing is applied."
+    )
+    namespace: str = Field("", description="Its namespace; absent: the namespace of this Application.")
+
+
+class HealthCheck(_Section):
+    """The health of a kind by CEL: degraded, else healthy, else Progressing."""
+
+    group: str = Field("", description="API group of the kind; absent: the core group.")
+    kind: Text = Field(description="The kind.")
+    healthy: Annotated[Text, Field(max_length=4096)] = Field(
+        alias="current", description="CEL expression over `object`: Healthy when `true`, otherwise Progressing."
+    )
+    degraded: Annotated[str, Field(max_length=4096)] = Field(
+        "", alias="failed", description="CEL expression over `object`, evaluated first: Degraded when `true`."
+    )
+
+
+class Backoff(_Section):
+    """Delays between retries."""
+
+    initial: Duration = Field(5.0, description="Delay before the first retry.")
+    factor: Annotated[float, Field(ge=1)] = Field(2, description="Factor by which each delay is longer.")
+    max: Duration = Field(180.0, description="Longest delay.")
+
+
+class Retry(_Section):
+    """How often a failed sync of one commit is retried, and when."""
+
+    limit: Annotated[int, Field(ge=0, le=1000)] = Field(
+        5, description="Retries of one commit with growing delays; later ones continue at the longest delay."
+    )
+    backoff: Backoff = Field(default_factory=Backoff, description="Delays between retries.")
+
+
+class IgnoreRule(_Section):
+    """Differences that are not drift; an empty ``group``, ``name`` or ``namespace`` matches all, as ``*`` does."""
+
+    group: str = Field("", description="API group, `*` for all; absent: all.")
+    kind: str = Field(description="The kind, `*` for all. Ignored fields keep their value in the cluster.")
+    name: str = Field("", description="Name of the object; absent: all.")
+    namespace: str = Field("", description="Namespace of the object; absent: all.")
+    json_pointers: Strings = Field((), description="Fields by JSON Pointer.")
+    jq_paths: Strings = Field(
+        (), alias="jqPathExpressions", description="Fields by a path such as `.spec.containers[].image`."
+    )
+    managers: Strings = Field((), alias="managedFieldsManagers", description="Field managers whose fields are ignored.")
+
+
+class Window(_Section):
+    """A time in which syncs are allowed or denied."""
+
+    kind: Literal["Allow", "Deny"] = Field(description="Whether syncs are allowed or denied while it is open.")
+    schedule: str = Field(description="When the window opens: a cron expression of five fields.")
+    duration: Duration = Field(description="How long it stays open.")
+    time_zone: str = Field("UTC", description="Time zone of the schedule, such as `Europe/Berlin`.")
+    manual_sync: bool = Field(False, description="Whether a manually requested sync ignores the window.")
+
+
+class MetricQuery(_Section):
+    """A Prometheus query, its maximum value, and how long it may be exceeded."""
+
+    name: Annotated[Text, Field(max_length=63)] = Field(description="What the number is, for messages.")
+    query: Annotated[Text, Field(max_length=2048)] = Field(
+        alias="prometheusQuery", description="PromQL instant query; each series of its result is compared."
+    )
+    max: DecimalText = Field(description='Maximum value, in quotes, such as `"0.05"`.')
+    for_seconds: Duration = Field(0.0, alias="for", description="How long the maximum may be exceeded.")
+
+
+class PostSync(_Section):
+    """How a newly applied commit is judged, and what to do with one that is not good."""
+
+    health_timeout: Duration = Field(
+        600.0,
+        description="How long a commit, a wave and a hook may take to become healthy, and how long queries are"
+        " evaluated.",
+    )
+    on_degraded: Literal["Rollback", "Hold", "Ignore"] = Field(
+        "Ignore",
+        description="What to do with a commit that is not good: `Rollback` to the last good one, `Hold`, `Ignore`.",
+    )
+    queries: Annotated[tuple[MetricQuery, ...], Field(strict=False, max_length=10)] = Field(
+        (),
+        description="Queries of the operator's Prometheus whose values a new commit has to keep within limits.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+
+    @field_validator("queries")
+    @classmethod
+    def _unique_names(cls, queries: tuple[MetricQuery, ...]) -> tuple[MetricQuery, ...]:
+        if len({query.name for query in queries}) < len(queries):
+            raise PydanticCustomError("duplicate", "query names must be unique")
+        return queries
+
+
+class SyncPolicy(_Section):
+    """How the Application is kept in sync."""
+
+    automated: bool = Field(True, description="Whether new commits are applied without a request.")
+    self_heal: bool = Field(
+        True, description="Whether changes that others make to declared fields are reverted; false: only reported."
+    )
+    prune: bool = Field(
+        True,
+        description="Whether objects are deleted that Git no longer declares, and all objects when the Application is"
+        " deleted.",
+    )
+    interval: Annotated[float, Seconds(minimum=1.0)] = Field(
+        180.0, description="Time between polls of Git; a push event polls at once."
+    )
+    retry: Retry = Field(default_factory=Retry, description="How failed syncs are retried.")
+    ignore: Annotated[tuple[IgnoreRule, ...], Field(strict=False)] = Field(
+        (), alias="ignoreDifferences", description="Differences that are not drift."
+    )
+    windows: Annotated[tuple[Window, ...], Field(strict=False)] = Field(
+        (), description="Times in which syncs are allowed or denied."
+    )
+    post_sync: PostSync = Field(
+        default_factory=PostSync, description="How a newly applied commit is judged, and what to do with a bad one."
+    )
+
+    @property
+    def health_timeout(self) -> float:
+        """Seconds in which a commit has to become healthy."""
+        return self.post_sync.health_timeout
+
+    @property
+    def on_degraded(self) -> str:
+        """What to do with a commit that is not good."""
+        return self.post_sync.on_degraded
+
+    @property
+    def limits(self) -> tuple[MetricQuery, ...]:
+        """The queries that a new commit has to keep within limits."""
+        return self.post_sync.queries
+
+
+class RiskMatch(_Section):
+    """The changes that a risk rule is for; what is absent matches all."""
+
+    group: str = Field("", description="API group of the changed object; absent: all.")
+    kind: str = Field("", description="Kind of the changed object; absent: all.")
+    changed: Strings = Field((), description="JSON Pointers; the rule matches when one of these fields changes.")
+    actions: Strings = Field((), description="Actions such as `create`, `update`, `prune`; absent: all.")
+
+
+class RiskRule(_Section):
     """A user's rule: a change that matches is at least of this class."""
 
-    risk: Risk
-    group: str = ""
-    kind: str = ""
-    changed: tuple[str, ...] = ()
-    actions: tuple[str, ...] = ()
+    match: RiskMatch = Field(description="The changes that the rule is for.")
+    risk: Annotated[Risk, Field(strict=False)] = Field(
+        alias="class", description="The class that a matching change has at least."
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class RiskPolicy:
-    """Which class waits for a person (None: nothing waits), for how long an approval holds, and how many deletes."""
+class Approvers(_Section):
+    """Who may approve and reject plans; without any name everyone who is signed in."""
 
-    approval: Risk | None = Risk.DANGEROUS
-    approver_groups: tuple[str, ...] = ()
-    approver_users: tuple[str, ...] = ()
-    approval_ttl: float = 86400.0
-    max_deletes: int = 10
-    rules: tuple[RiskRule, ...] = ()
+    groups: Strings = Field((), description="Groups that may approve and reject plans.")
+    users: Strings = Field((), description="Users who may approve and reject plans, by name.")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAI:
-    """A chat endpoint that may comment on plans; ``key`` names a Secret, ``timeout`` is in seconds."""
+class RiskPolicy(_Section):
+    """Which class needs approval, by whom, how long an approval is valid, and how many deletes are usual."""
 
-    endpoint: str
-    model: str
-    key: str = ""
-    timeout: float = 20.0
-    calls_per_hour: int = 30
-    tokens_per_hour: int = 100_000
+    approval: Literal["Never", "Dangerous", "Moderate"] = Field(
+        "Dangerous", description="Lowest class of plans that need approval."
+    )
+    approvers: Approvers = Field(
+        default_factory=Approvers, description="Who may approve and reject plans; absent: everyone who is signed in."
+    )
+    approval_ttl: Duration = Field(86400.0, alias="approvalTTL", description="How long an approval is valid.")
+    max_deletes: Annotated[int, Field(ge=0)] = Field(
+        10, description="A plan that deletes more objects is Dangerous and needs approval."
+    )
+    rules: Annotated[tuple[RiskRule, ...], Field(strict=False)] = Field(
+        (), description="Rules that raise the class of matching changes."
+    )
+
+    @property
+    def approval_class(self) -> Risk | None:
+        """The lowest class that needs approval; None when no class does."""
+        return None if self.approval == "Never" else Risk(self.approval)
 
 
-@dataclass(frozen=True, slots=True)
-class HealthCheck:
-    """
-    How to tell the health of a kind, by CEL over ``object``: the first expression that is true decides.
+class OpenAI(_Section):
+    """A chat endpoint that comments on plans and may raise their class, never lower it."""
 
-    None of them true means Progressing.
-    """
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^@]+$", max_length=1024)] = Field(
+        description="Base URL of an OpenAI-compatible endpoint, to which `/chat/completions` is added; the operator"
+        " allows its host."
+    )
+    model: Annotated[Text, Field(max_length=128)] = Field(description="The model to ask.")
+    secret_ref: SecretRef | None = Field(None, description="Secret with the member `apiKey`.")
+    timeout: Annotated[float, Seconds(1.0, _LONGEST_ANSWER)] = Field(
+        20.0, description="How long one answer may take, at most 2m."
+    )
+    calls_per_hour: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        30, description="Requests per hour; beyond that plans are explained by rules only."
+    )
+    tokens_per_hour: Annotated[int, Field(ge=0, le=1_000_000_000)] = Field(
+        100_000, description="Tokens per hour; beyond that plans are explained by rules only."
+    )
 
-    group: str
-    kind: str
-    healthy: str
-    degraded: str = ""
+    @property
+    def key(self) -> str:
+        """The name of the Secret of the API key, empty when there is none."""
+        return self.secret_ref.name if self.secret_ref else ""
+
+
+class ReasonerSpec(_Section):
+    """Who comments on plans."""
+
+    openai: OpenAI | None = Field(
+        None,
+        alias="openAI",
+        description="A chat endpoint that adds to the explanation of plans and may raise their class, never lower it.",
+    )
+
+
+class HistorySpec(_Section):
+    """How much is kept."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = Field(20, description="How many syncs are kept.")
+
+
+class ApplicationSpec(_Section):
+    """The spec of an Application."""
+
+    suspend: bool = Field(False, description="True stops syncing; the status is kept.")
+    source: GitSource = Field(description="Where the manifests are.")
+    destination: Destination = Field(default_factory=Destination, description="Where objects are applied, and as whom.")
+    depends_on: Annotated[tuple[Dependency, ...], Field(strict=False, max_length=100)] = Field(
+        (), description="Applications that have to be Synced and Healthy before a new commit is applied."
+    )
+    health_checks: Annotated[tuple[HealthCheck, ...], Field(strict=False, max_length=100)] = Field(
+        (), description="The health of kinds, by CEL expressions over `object`."
+    )
+    sync: SyncPolicy = Field(default_factory=SyncPolicy, description="How the Application is kept in sync.")
+    risk: RiskPolicy = Field(default_factory=RiskPolicy, description="Which plans need approval.")
+    reasoner: ReasonerSpec = Field(
+        default_factory=ReasonerSpec, description="Who comments on plans; absent: rules only."
+    )
+    history: HistorySpec = Field(default_factory=HistorySpec, description="How much is kept.")
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One Application custom resource; ``key`` is ``namespace/name``."""
+    """One Application custom resource: its identity and its validated spec; ``key`` is ``namespace/name``."""
 
     name: str
     namespace: str
@@ -162,8 +376,8 @@ class Application:
     generation: int
     source: GitSource
     destination: Destination
-    sync: SyncPolicy
-    risk: RiskPolicy
+    sync: SyncPolicy = field(default_factory=SyncPolicy)
+    risk: RiskPolicy = field(default_factory=RiskPolicy)
     suspend: bool = False
     is_deleted: bool = False
     history_limit: int = 20
@@ -177,148 +391,36 @@ class Application:
         """``namespace/name``, as queues and records name it."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def target_hash(self) -> str:
+        """
+        A hash of the source and destination, for which a commit was applied.
 
-def _ignore_rule(rule: Mapping[str, Any], where: str) -> IgnoreRule:
-    return IgnoreRule(
-        kind=str(rule.get("kind", "*")),
-        group=str(rule.get("group", "")),
-        name=str(rule.get("name", "")),
-        namespace=str(rule.get("namespace", "")),
-        json_pointers=strings(rule.get("jsonPointers", []), f"{where}.jsonPointers"),
-        jq_paths=strings(rule.get("jqPathExpressions", []), f"{where}.jqPathExpressions"),
-        managers=strings(rule.get("managedFieldsManagers", []), f"{where}.managedFieldsManagers"),
-    )
-
-
-def _window(window: Mapping[str, Any], where: str) -> Window:
-    return Window(
-        kind=choice(window.get("kind"), ("Allow", "Deny"), f"{where}.kind"),
-        schedule=str(window.get("schedule", "")),
-        duration=parse_duration(window.get("duration"), f"{where}.duration"),
-        time_zone=str(window.get("timeZone", "UTC")),
-        manual_sync=bool(window.get("manualSync", False)),
-    )
-
-
-def _risk_rule(rule: Mapping[str, Any], where: str) -> RiskRule:
-    match = rule.get("match") or {}
-    return RiskRule(
-        risk=Risk(choice(rule.get("class"), ("Safe", "Moderate", "Dangerous"), f"{where}.class")),
-        group=str(match.get("group", "")),
-        kind=str(match.get("kind", "")),
-        changed=strings(match.get("changed", []), f"{where}.match.changed"),
-        actions=strings(match.get("actions", []), f"{where}.match.actions"),
-    )
-
-
-def _sync_policy(spec: Mapping[str, Any]) -> SyncPolicy:
-    where = "spec.sync"
-    backoff = at(spec, "retry", "backoff", default={})
-    return SyncPolicy(
-        automated=bool(spec.get("automated", True)),
-        self_heal=bool(spec.get("selfHeal", True)),
-        prune=bool(spec.get("prune", True)),
-        interval=parse_duration(spec.get("interval", "3m"), f"{where}.interval", least=1.0),
-        retry=Retry(
-            limit=int(at(spec, "retry", "limit", default=5)),
-            initial=parse_duration(backoff.get("initial", "5s"), f"{where}.retry.backoff.initial"),
-            factor=float(backoff.get("factor", 2)),
-            max=parse_duration(backoff.get("max", "3m"), f"{where}.retry.backoff.max"),
-        ),
-        ignore=tuple(
-            _ignore_rule(rule, f"{where}.ignoreDifferences[{index}]")
-            for index, rule in enumerate(spec.get("ignoreDifferences") or [])
-        ),
-        windows=tuple(
-            _window(window, f"{where}.windows[{index}]") for index, window in enumerate(spec.get("windows") or [])
-        ),
-        health_timeout=parse_duration(
-            at(spec, "postSync", "healthTimeout", default="10m"), f"{where}.postSync.healthTimeout"
-        ),
-        on_degraded=choice(
-            at(spec, "postSync", "onDegraded", default="Ignore"),
-            ("Rollback", "Hold", "Ignore"),
-            f"{where}.postSync.onDegraded",
-        ),
-        limits=_limits(at(spec, "postSync", "queries") or (), f"{where}.postSync.queries"),
-    )
-
-
-def _limits(queries: Sequence[Mapping[str, Any]], where: str) -> tuple[MetricQuery, ...]:
-    limits = tuple(_limit(query, f"{where}[{index}]") for index, query in enumerate(queries))
-    if len({limit.name for limit in limits}) < len(limits):
-        raise InvalidInput("two queries have one name", location=where)
-    return limits
-
-
-def _limit(query: Mapping[str, Any], where: str) -> MetricQuery:
-    name, text = str(query.get("name", "")), str(query.get("prometheusQuery", ""))
-    if not name or not text:
-        raise InvalidInput("needs name and prometheusQuery", location=where)
-    most = parse_number(query.get("max"), f"{where}.max")
-    return MetricQuery(name, text, most, parse_duration(query.get("for", "0s"), f"{where}.for"))
-
-
-def _risk_policy(spec: Mapping[str, Any]) -> RiskPolicy:
-    where = "spec.risk"
-    approval = choice(spec.get("approval", "Dangerous"), ("Never", "Dangerous", "Moderate"), f"{where}.approval")
-    return RiskPolicy(
-        approval=None if approval == "Never" else Risk(approval),
-        approver_groups=strings(at(spec, "approvers", "groups", default=[]), f"{where}.approvers.groups"),
-        approver_users=strings(at(spec, "approvers", "users", default=[]), f"{where}.approvers.users"),
-        approval_ttl=parse_duration(spec.get("approvalTTL", "24h"), f"{where}.approvalTTL"),
-        max_deletes=int(spec.get("maxDeletes", 10)),
-        rules=tuple(_risk_rule(rule, f"{where}.rules[{index}]") for index, rule in enumerate(spec.get("rules") or [])),
-    )
-
-
-def _openai(spec: Mapping[str, Any] | None) -> OpenAI | None:
-    """Return the endpoint of the reasoner; None where the rules are all."""
-    if not spec:
-        return None
-    where = "spec.reasoner.openAI"
-    endpoint, model = str(spec.get("endpoint", "")), str(spec.get("model", ""))
-    if not endpoint or not model:
-        raise InvalidInput("needs endpoint and model", location=where)
-    timeout = parse_duration(spec.get("timeout", "20s"), f"{where}.timeout", least=1.0)
-    if timeout > _LONGEST_ANSWER:
-        raise InvalidInput(f"is out of range: between 1s and {_LONGEST_ANSWER:.0f}s", location=f"{where}.timeout")
-    return OpenAI(
-        endpoint=endpoint,
-        model=model,
-        key=str(at(spec, "secretRef", "name", default="")),
-        timeout=timeout,
-        calls_per_hour=int(spec.get("callsPerHour", 30)),
-        tokens_per_hour=int(spec.get("tokensPerHour", 100_000)),
-    )
-
-
-def _decryption_keys(source: Mapping[str, Any]) -> str:
-    """Return the name of the Secret of keys; there is one provider only."""
-    decryption = source.get("decryption")
-    if not decryption:
-        return ""
-    choice(at(decryption, "provider"), ("sops",), "spec.source.decryption.provider")
-    name = str(at(decryption, "secretRef", "name", default=""))
-    if not name:
-        raise InvalidInput("names no Secret", location="spec.source.decryption.secretRef.name")
-    return name
+        It is stored in the status, so its input keeps the names that earlier versions used.
+        """
+        source, destination = self.source, self.destination
+        return content_hash(
+            [
+                {
+                    "repo_url": source.repo_url,
+                    "revision": source.revision,
+                    "path": source.path,
+                    "renderer": source.renderer,
+                    "credentials": source.credentials_secret,
+                    "verify": source.verify.mode,
+                    "verify_keys": source.verification_secret,
+                    "decryption_keys": source.decryption_secret,
+                },
+                destination.model_dump(),
+            ]
+        )[:12]
 
 
 def dependencies_of(manifest: Manifest) -> tuple[str, ...]:
-    """Return the applications that one depends on, as ``namespace/name``; its own namespace where none is named."""
+    """Return the Applications that one depends on, as ``namespace/name``; its own namespace where none is named."""
     namespace = metadata_of(manifest).get("namespace", "")
     entries = at(manifest, "spec", "dependsOn") or []
     return tuple(f"{entry.get('namespace') or namespace}/{entry['name']}" for entry in entries)
-
-
-def _health_check(check: Mapping[str, Any]) -> HealthCheck:
-    return HealthCheck(
-        group=str(check.get("group", "")),
-        kind=str(check["kind"]),
-        healthy=str(check["current"]),
-        degraded=str(check.get("failed", "")),
-    )
 
 
 def parse_application(manifest: Manifest) -> Application:
@@ -328,51 +430,23 @@ def parse_application(manifest: Manifest) -> Application:
     Raise InvalidInput naming the field when a value has the wrong form. Whether the URL, revision and path are
     safe to use is for the source to check.
     """
-    meta, spec = metadata_of(manifest), manifest.get("spec")
-    name = str(meta.get("name", ""))
-    if not isinstance(spec, dict):
-        raise InvalidInput("must be a mapping", location="spec", object=f"Application {name}")
-    source, destination = spec.get("source") or {}, spec.get("destination") or {}
-    try:
-        return Application(
-            name=name,
-            namespace=str(meta.get("namespace", "")),
-            uid=str(meta.get("uid", "")),
-            generation=int(meta.get("generation", 0)),
-            source=GitSource(
-                repo_url=str(source.get("repoURL", "")),
-                revision=str(source.get("revision", "main")),
-                path=str(source.get("path", ".")),
-                renderer=choice(source.get("renderer", "Auto"), ("Auto", "Kustomize", "Plain"), "spec.source.renderer"),
-                credentials=str(at(source, "credentials", "secretRef", "name", default="")),
-                verify_keys=str(at(source, "verify", "secretRef", "name", default="")),
-                decryption_keys=_decryption_keys(source),
-                verify=choice(
-                    at(source, "verify", "mode", default="None"), ("None", "SignedCommits"), "spec.source.verify.mode"
-                ),
-            ),
-            destination=Destination(
-                namespace=str(destination.get("namespace") or meta.get("namespace", "")),
-                service_account=str(destination.get("serviceAccountName", "")),
-                allow_cluster_scoped=bool(destination.get("allowClusterScoped", False)),
-                create_namespace=bool(destination.get("createNamespace", False)),
-            ),
-            sync=_sync_policy(spec.get("sync") or {}),
-            risk=_risk_policy(spec.get("risk") or {}),
-            suspend=bool(spec.get("suspend", False)),
-            is_deleted=bool(meta.get("deletionTimestamp")),
-            history_limit=int(at(spec, "history", "limit", default=20)),
-            openai=_openai(at(spec, "reasoner", "openAI")),
-            depends_on=dependencies_of(manifest),
-            health_checks=tuple(_health_check(check) for check in spec.get("healthChecks") or []),
-            requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
-        )
-    except InvalidInput as error:
-        raise InvalidInput(
-            error.message,
-            location=error.location,
-            object=f"Application {meta.get('namespace', '')}/{name}",
-            hint=error.hint,
-        ) from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"cannot be read: {error}", location="spec", object=f"Application {name}") from error
+    meta = metadata_of(manifest)
+    name, namespace = str(meta.get("name", "")), str(meta.get("namespace", ""))
+    spec = parse_spec(ApplicationSpec, manifest.get("spec"), "spec", object=f"Application {namespace}/{name}")
+    return Application(
+        name=name,
+        namespace=namespace,
+        uid=str(meta.get("uid", "")),
+        generation=int(meta.get("generation", 0)),
+        source=spec.source,
+        destination=spec.destination.model_copy(update={"namespace": spec.destination.namespace or namespace}),
+        sync=spec.sync,
+        risk=spec.risk,
+        suspend=spec.suspend,
+        is_deleted=bool(meta.get("deletionTimestamp")),
+        history_limit=spec.history.limit,
+        openai=spec.reasoner.openai,
+        depends_on=tuple(f"{other.namespace or namespace}/{other.name}" for other in spec.depends_on),
+        health_checks=spec.health_checks,
+        requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
+    )

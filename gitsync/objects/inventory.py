@@ -12,7 +12,7 @@ from typing import Any
 from gitsync.objects.ref import ObjectRef
 
 _LISTED = 2000
-"""So many entries stand in the status as people read them."""
+"""Largest number of inventory entries that the status lists; a longer inventory is packed."""
 _LONGEST = 64 << 20
 
 

@@ -1,54 +1,175 @@
-"""Single fields of a spec, read from what people write; what cannot be read is named with its cure."""
+"""Strict models of what users write: base class, field types, and one-line errors that name the field."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_args
+
+import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from gitsync.errors import InvalidInput
 
 _DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
+_DURATION_SCHEMA = {
+    "type": "string",
+    "nullable": True,
+    "minLength": 1,
+    "pattern": "^([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$",
+}
 _LONGEST = 366 * 24 * 3600.0
+_NUMBER_SCHEMA = {"type": "string", "maxLength": 32, "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
+_SHOWN = 80
 
 
-def parse_duration(text: object, where: str, *, least: float = 0.0) -> float:
-    """Return seconds of ``90s``, ``3m`` or ``1h30m``; raise InvalidInput naming the field and the accepted range."""
-    match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
-    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    found = float(hours * 3600 + minutes * 60 + seconds)
-    if match is None or not least <= found <= _LONGEST:
-        raise InvalidInput(
-            f"{text!r} is an invalid duration: between {least:.0f}s and {_LONGEST / 3600:.0f}h",
-            location=where,
-            hint="write it as 30s, 3m or 1h30m",
-        )
-    return found
+class Spec(BaseModel):
+    """Base class of specs: immutable, camelCase outside, types are not converted, unknown fields are rejected."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+
+_Spec = TypeVar("_Spec", bound=Spec)
+
+
+def parse_spec(model: type[_Spec], members: object, location: str = "", *, object: str = "") -> _Spec:
+    """Return the validated spec; raise InvalidInput that names the first invalid field below ``location``."""
+    try:
+        return model.model_validate(members)
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
+        message, hint = _explanation(found, model)
+        where = f"{location}{path}".removeprefix(".")
+        raise InvalidInput(message, location=where, object=object, hint=hint) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """The annotation of a duration in seconds, written as ``90s``, ``3m`` or ``1h30m``; null is rejected."""
+
+    minimum: float = 0.0
+    maximum: float = _LONGEST
+
+    def parse(self, text: object) -> float:
+        """Return the seconds of a duration within the range; the error names the range."""
+        match = _DURATION.fullmatch(text) if isinstance(text, str) and text else None
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+        found = float(hours * 3600 + minutes * 60 + seconds)
+        if match is None or not self.minimum <= found <= self.maximum:
+            accepted = f"between {duration(self.minimum)} and {duration(self.maximum)}"
+            raise _invalid(f"{_shown(text)} is not a duration {accepted}", "write it as 30s, 3m or 1h30m")
+        return found
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self.parse, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return dict(_DURATION_SCHEMA)
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as ``parse_duration`` reads them, to the second."""
+    """Return seconds in the form that ``Seconds`` reads, such as ``1h30m``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
-def parse_number(text: object, where: str) -> float:
-    """Return the number of a text such as ``0.05``; raise InvalidInput naming the field."""
+def parse_number(text: object) -> float:
+    """Return the number of a decimal string such as ``0.05``."""
     if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
-        raise InvalidInput(f"{text!r} is no number in quotes", location=where, hint='write it as "0.05"')
+        raise _invalid(f"{_shown(text)} is not a number in quotes", 'write it as "0.05"')
     return float(text)
 
 
-def choice(value: object, allowed: tuple[str, ...], where: str) -> str:
-    """Return a value that is one of those allowed; raise InvalidInput naming the field."""
-    if value not in allowed:
-        raise InvalidInput(f"{value!r} is not one of {', '.join(allowed)}", location=where)
-    return str(value)
+Duration = Annotated[float, Seconds()]
+"""Seconds, written as ``90s``, ``3m`` or ``1h30m``."""
+
+DecimalText = Annotated[float, BeforeValidator(parse_number), WithJsonSchema(_NUMBER_SCHEMA)]
+"""A number written as a string, since YAML and JSON do not keep the digits of floats."""
+
+Text = Annotated[str, Field(min_length=1)]
+"""A string that is not empty."""
+
+Strings = Annotated[tuple[str, ...], Field(strict=False)]
+"""A list of strings."""
 
 
-def strings(value: object, where: str) -> tuple[str, ...]:
-    """Return the texts of a list; raise InvalidInput naming the field."""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput("must be a list of strings", location=where)
-    return tuple(value)
+def _invalid(message: str, hint: str) -> PydanticCustomError:
+    return PydanticCustomError("invalid", "{message}", {"message": message, "hint": hint})
+
+
+_TYPES: Mapping[str, tuple[str, str]] = {
+    "bool_type": ("a boolean", "write true or false without quotes"),
+    "int_type": ("an integer", "write it without quotes"),
+    "float_type": ("a number", "write it without quotes"),
+    "string_type": ("a string", "write it in quotes"),
+    "tuple_type": ("a list", "write each item after a dash"),
+    "model_type": ("a mapping", "write its fields as key: value"),
+}
+
+
+def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
+    """Return what is wrong with a field, and how to fix it."""
+    kind, value, context = error["type"], _shown(error["input"]), error.get("ctx", {})
+    if kind in _TYPES:
+        expected, hint = _TYPES[kind]
+        return f"{value} is not {expected}", hint
+    if kind == "missing":
+        return "is required", "add it"
+    if kind == "extra_forbidden":
+        return "is not a known field", f"write one of {', '.join(_fields_at(model, error['loc'][:-1]))}"
+    if kind in ("literal_error", "enum"):
+        return f"{value} is not one of {context['expected'].replace(chr(39), '').replace(' or ', ', ')}", ""
+    if kind in ("less_than_equal", "greater_than_equal"):
+        bound = f"at most {context['le']:g}" if "le" in context else f"at least {context['ge']:g}"
+        return f"{value} is out of range", f"write a number of {bound}"
+    if kind == "string_too_short":
+        return "must not be empty", ""
+    return error["msg"][:1].lower() + error["msg"][1:], str(context.get("hint", ""))
+
+
+def _fields_at(model: type[Spec], path: tuple[int | str, ...]) -> list[str]:
+    """Return the names of the fields that a nested spec knows."""
+    for name in (part for part in path if isinstance(part, str)):
+        field = next(field for key, field in model.model_fields.items() if name in (key, field.alias))
+        model = next(_specs(field.annotation))
+    return [str(field.alias) for field in model.model_fields.values()]
+
+
+def _specs(annotation: Any) -> Iterator[type[Spec]]:
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _specs(argument)
+
+
+def _shown(value: object) -> str:
+    """Return a value as users write it; only the type of one that has members."""
+    if isinstance(value, dict | list | tuple | BaseModel):
+        return "a list" if isinstance(value, list | tuple) else "a mapping"
+    text = repr(value) if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -22,7 +22,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit as people see it: full id, author, first line and body of the message, and its time (aware)."""
+    """A commit: full id, author, first line and body of the message, and its time (aware)."""
 
     id: str
     author: str = ""

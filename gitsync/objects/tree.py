@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Entry(Enum):
-    """What stands at a path."""
+    """The kind of entry at a path."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -23,7 +23,7 @@ class Tree(Protocol):
     """
 
     def entry(self, path: str) -> Entry | None:
-        """Return what stands at the path itself (a link is a LINK), or None."""
+        """Return the kind of entry at the path itself (a link is a LINK), or None."""
         ...
 
     def names(self, path: str) -> tuple[str, ...]:

@@ -20,11 +20,11 @@ from gitsync.record.serialization import history_body, history_record
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, REVIEWS
 
 _ANSWERS = 1000
-"""So many answers of reasoners are kept."""
+"""Number of reasoner answers that are kept."""
 
 
 class SqlRecords:
-    """Implement ``gitsync.ports.Records`` and ``Answers``; safe from several threads."""
+    """Implement ``gitsync.ports.Records`` and ``AdviceCache``; safe from several threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -113,14 +113,14 @@ class SqlRecords:
             return unfinished(connection)
 
     def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
-        """Store what a person says of exactly this plan instead of what was said before, and its audit link with it."""
+        """Store the review of exactly this plan, replacing an earlier one, together with its audit link."""
         with self._database.writing() as connection:
             connection.execute(delete(REVIEWS).where(_plan(REVIEWS, application, digest)))
             connection.execute(insert(REVIEWS).values(application=application, digest=digest, **_row(review)))
             append(connection, [link])
 
     def review(self, application: str, digest: str, now: datetime, *, sync: str = "") -> Review | None:
-        """Return what was last said of this plan; an approval only while it may be used, see the port."""
+        """Return the last review of this plan; an approval only while it is valid, see the port."""
         with self._database.reading() as connection:
             row = connection.execute(select(REVIEWS).where(_plan(REVIEWS, application, digest))).first()
             if row is None or (row.approves and (row.until <= _stamp(now) or _is_used(connection, row.sync, sync))):
@@ -134,7 +134,7 @@ class SqlRecords:
             connection.execute(delete(REVIEWS).where(_plan(REVIEWS, application, digest), REVIEWS.c.approves == 1))
 
     def advice(self, digest: str, asked: str) -> Advice | None:
-        """Return the answer about a plan by whoever ``asked`` names, None when there is none."""
+        """Return the advice on a plan by the endpoint whose hash is ``asked``, None when there is none."""
         query = select(ADVICE.c.body).where(ADVICE.c.digest == digest, ADVICE.c.asked == asked)
         with self._database.reading() as connection:
             body = connection.execute(query).scalar()
@@ -188,7 +188,7 @@ def _row(review: Review) -> dict[str, str | int]:
 
 
 def _is_used(connection: Connection, by: str, sync: str) -> bool:
-    """Tell whether an approval was used by another sync than this one, which got something of the plan done."""
+    """Return whether another sync used the approval and wrote something of the plan."""
     if by in ("", sync):
         return False
     done = exists().where(AUDIT.c.sync == by, AUDIT.c.outcome == Outcome.SUCCEEDED.value)

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Retention:
-    """Drop what is older than so many days from the audit, at the start and every hour."""
+    """Drop audit records that are older than ``days``, at the start and every hour."""
 
     def __init__(self, records: Records, clock: Clock, days: int) -> None:
         self._records = records

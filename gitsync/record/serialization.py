@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC
+from functools import cache
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter
 
-from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.record import AuditRecord, SyncRecord
 
 GENESIS = "0" * 64
-"""What stands before the first link of the audit chain."""
+"""The previous hash of the first link of the audit chain."""
 
 _CHAINED = ("id", "previous", "hash")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Outcome):
-        return value.value
-    raise TypeError(type(value).__name__)
-
-
 def dump(members: dict[str, Any]) -> str:
     """Return canonical JSON: sorted keys, times in UTC."""
-    return orjson.dumps(
-        members, default=_plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
-    ).decode()
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
+    return orjson.dumps(members, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS).decode()
 
 
 def history_body(record: SyncRecord) -> str:
@@ -42,18 +32,9 @@ def history_body(record: SyncRecord) -> str:
 
 
 def history_record(id: int, body: str) -> SyncRecord:
-    """Read what ``history_body`` wrote."""
-    members = orjson.loads(body)
-    commit = members.pop("commit")
-    if commit["time"]:
-        commit["time"] = datetime.fromisoformat(commit["time"])
-    steps = tuple(
-        Step(**{**step, "outcome": Outcome(step["outcome"]), "differences": tuple(step["differences"])})
-        for step in members.pop("steps")
-    )
-    members["started"] = _time(members["started"])
-    members["outcome"] = Outcome(members["outcome"])
-    return SyncRecord(**members, commit=Commit(**commit), steps=steps, id=id)
+    """Return the sync record that ``history_body`` wrote; its start is in UTC."""
+    record = _sync_records().validate_json(body)
+    return replace(record, id=id, started=record.started.astimezone(UTC))
 
 
 def audit_body(record: AuditRecord) -> str:
@@ -65,13 +46,21 @@ def audit_body(record: AuditRecord) -> str:
 
 
 def audit_record(id: int, body: str, previous: str, hash: str) -> AuditRecord:
-    """Read what ``audit_body`` wrote."""
-    members = orjson.loads(body)
-    members["timestamp"] = _time(members["timestamp"])
-    members["outcome"] = Outcome(members["outcome"])
-    return replace(AuditRecord(**members), id=id, previous=previous, hash=hash)
+    """Return the audit record that ``audit_body`` wrote."""
+    record = _audit_records().validate_json(body)
+    return replace(record, id=id, previous=previous, hash=hash, timestamp=record.timestamp.astimezone(UTC))
 
 
 def link_hash(previous: str, id: int, body: str) -> str:
     """Return the hash of one link: SHA-256 over the hash before it, its number and its body."""
     return hashlib.sha256(f"{previous}\n{id}\n{body}".encode()).hexdigest()
+
+
+@cache
+def _sync_records() -> TypeAdapter[SyncRecord]:
+    return TypeAdapter(SyncRecord)
+
+
+@cache
+def _audit_records() -> TypeAdapter[AuditRecord]:
+    return TypeAdapter(AuditRecord)

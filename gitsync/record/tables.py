@@ -57,7 +57,7 @@ REVIEWS = Table(
     Column("until", String(40), nullable=False),
     Column("sync", String(64), nullable=False),
 )
-"""What a person last said of a plan; ``sync`` is the one that uses an approval, empty before its first intent."""
+"""The last review of a plan; ``sync`` is the one that uses an approval, empty before its first intent."""
 
 ADVICE = Table(
     "advice",
@@ -68,4 +68,4 @@ ADVICE = Table(
     Column("body", Text, nullable=False),
     Index("advice_of", "digest", "asked", unique=True),
 )
-"""What reasoners answered; ``asked`` tells endpoint and model."""
+"""Answers of reasoners; ``asked`` is a hash of endpoint and model."""

@@ -19,9 +19,9 @@ class Controller(Generic[K]):
     """
     Run ``reconcile(key)`` for keys of the queue in ``workers`` threads.
 
-    A reconcile returns the seconds until it wants to look again, or None. A TransientError tries again with
-    backoff, or when the other side said to; a TerminalError waits for a new input; anything else is our own
-    mistake, is logged with its traceback, and tried again with backoff.
+    A reconcile returns the seconds until the next one, or None. A TransientError is retried with backoff, or after the
+    delay that the server asked for; a TerminalError waits for a new input; any other error is a bug, is logged with
+    its traceback, and retried with backoff.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Logs: one line an event, with its fields; JSON unless somebody looks on."""
+"""Structured logging: JSON, or console output when stderr is a terminal."""
 
 from __future__ import annotations
 

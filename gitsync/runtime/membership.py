@@ -1,5 +1,5 @@
 """
-Members: replicas that divide keys between them, by one lease each that somebody else stores.
+Members: replicas that divide keys between them, by one stored lease each.
 
 Each key belongs to one member of a set, by rendezvous hashing: when a member comes or goes, only its keys move. The
 set that a member goes by is published in its lease, and it works on a key only while
@@ -108,7 +108,7 @@ class Membership:
 
     @contextmanager
     def claim(self, key: str) -> Iterator[bool]:
-        """Enter the work on a key: False inside when it is not ours; while inside, nobody else gets it."""
+        """Hold a key while working on it; yields False if another replica owns it."""
         with self._lock:
             is_ours = self._holds(key)
             if is_ours:

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 Item = dict[str, Any]
 
 _USEFUL = 5.0
-"""A watch that lasted so many seconds, or brought an event, proves that the server works."""
+"""Seconds after which a watch counts as successful and resets the backoff; an event does so at once."""
 
 
 class Expired(TransientError):
@@ -35,7 +35,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK; ``version`` is where the watch stands after it."""
+    """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK; ``version`` is the resourceVersion after it."""
 
     type: str
     key: str
@@ -44,7 +44,7 @@ class Event:
 
 
 class Watch(Protocol):
-    """A watch under way: events until the server ends it, or somebody closes it."""
+    """A running watch: events until the server ends it, or it is closed."""
 
     def __iter__(self) -> Iterator[Event]: ...
 
@@ -161,7 +161,7 @@ class Reflector:
                 self._version = ""  # whatever it was, only a new list is certain
             if self._useful or self._monotonic() - began >= _USEFUL:
                 self._failures = 0
-            else:  # also a watch that ends at once must not be asked for in a hot loop
+            else:  # a watch that ends at once must not be restarted in a hot loop
                 self._failures += 1
                 self._stop.wait(asked if asked is not None else self._backoff.delay(self._failures, self._random()))
 
@@ -181,7 +181,7 @@ class Reflector:
         try:
             self._succeed()
             if self._stop.is_set():
-                return  # whoever stopped us may not have seen this watch yet
+                return  # stop() may not have seen this watch yet
             for event in watch:
                 if self._stop.is_set():
                     return

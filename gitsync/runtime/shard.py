@@ -20,7 +20,7 @@ class Shard(Protocol):
         ...
 
     def claim(self, key: str) -> AbstractContextManager[bool]:
-        """Enter the work on a key: False inside when it is not ours; while inside, nobody else gets it."""
+        """Hold a key while working on it; yields False if another replica owns it."""
         ...
 
 

@@ -61,7 +61,7 @@ class WorkQueue(Generic[K]):
             self._add(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Make the key ready in so many seconds, or earlier if that was said before."""
+        """Make the key ready after ``seconds``, or earlier if it was scheduled earlier."""
         with self._changed:
             due = self._monotonic() + max(seconds, 0.0)
             if due >= self._due.get(key, float("inf")) or key in self._waiting:

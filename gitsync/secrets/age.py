@@ -1,4 +1,4 @@
-"""Age: open what was encrypted to one of a person's keys."""
+"""Decrypt what was encrypted to one of a user's keys."""
 
 from __future__ import annotations
 

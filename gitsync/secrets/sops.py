@@ -31,7 +31,7 @@ Rule = Callable[[Path], bool]
 
 
 def is_encrypted(manifest: Manifest) -> bool:
-    """Tell whether a manifest says that SOPS has encrypted it."""
+    """Return whether a manifest is marked as encrypted by SOPS."""
     metadata = manifest.get(MEMBER)
     return isinstance(metadata, dict) and isinstance(metadata.get("mac"), str)
 
@@ -47,8 +47,8 @@ def decrypt(
     """
     metadata: Mapping[str, Any] = manifest[MEMBER]
 
-    def wrong(what: str, cure: str) -> InvalidInput:
-        return InvalidInput(what, location=where, object=subject, hint=cure)
+    def wrong(what: str, hint: str) -> InvalidInput:
+        return InvalidInput(what, location=where, object=subject, hint=hint)
 
     if any(metadata.get(name) for name in _COMMENT_RULES):
         raise wrong("is encrypted by a rule on comments, which no render keeps", "use encrypted_regex")

@@ -27,7 +27,7 @@ class DecryptionFailed(Exception):
 
 
 def is_sealed(value: object) -> bool:
-    """Tell whether a value is an encrypted one."""
+    """Return whether a value is encrypted."""
     return isinstance(value, str) and value.startswith("ENC[AES256_GCM,")
 
 

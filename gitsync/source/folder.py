@@ -24,7 +24,7 @@ class FolderTree:
         self._limit = max_file_bytes
 
     def entry(self, path: str) -> Entry | None:
-        """Return what stands at a path, or None; sockets, devices and the like count as nothing."""
+        """Return the kind of entry at a path, or None; sockets, devices and the like count as absent."""
         try:
             mode = os.lstat(self._root + path).st_mode
         except (OSError, ValueError):  # a path can hold a NUL

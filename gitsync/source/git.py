@@ -52,7 +52,7 @@ def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None)
     env |= {
         "GIT_ALLOW_PROTOCOL": ":".join(schemes),
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "",  # nobody is asked, and no program either
+        "GIT_ASKPASS": "",  # never prompt, neither the terminal nor a program
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_OPTIONAL_LOCKS": "0",

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 
+from filelock import FileLock
 from git import Repo
 from git.exc import GitError
 from gitdb.exc import BadName, BadObject, ODBError
@@ -18,12 +19,13 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, authenticated_env, environment, run
-from gitsync.source.lock import FolderLock
 from gitsync.source.semver import parse_range
 from gitsync.source.snapshot import AUTHORIZED, CORRUPT, Limits, mark_corrupt
 from gitsync.source.validation import is_commit, shown_url
 
 _NEVER = float("-inf")
+_LOCK_POLL = 0.01
+"""Seconds between attempts to lock a mirror that another thread or process holds."""
 _HEADS, _TAGS = "refs/heads/", "refs/tags/"
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
@@ -37,10 +39,10 @@ class Mirror:
     Keep the tracked refs of one repository and answer what they point to.
 
     A fetch happens only for an object that is not here yet. Methods are safe from several threads and processes;
-    fetches of one mirror follow each other. A mirror that turns out to be damaged is made anew beside it and swapped.
+    fetches of one mirror follow each other. A corrupt mirror is rebuilt beside it and swapped.
 
-    Applications share what was fetched, and the answers to polls only with those of the same credentials: whoever
-    was never let in by the server itself reads nothing here either.
+    Applications share what was fetched, and answers to polls only with those of the same credentials: credentials that
+    the server never accepted read nothing here.
     """
 
     def __init__(self, url: str, folder: Path, schemes: Sequence[str], limits: Limits) -> None:
@@ -49,7 +51,7 @@ class Mirror:
         self._schemes = schemes
         self._limits = limits
         self._env = environment(schemes)
-        self._lock = FolderLock(self.path.with_suffix(".lock"))
+        self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
 
@@ -83,7 +85,7 @@ class Mirror:
         return name.removeprefix(_HEADS) if name.startswith(_HEADS) else ""
 
     def contains(self, commit: str, earlier: str) -> bool:
-        """Tell whether a commit that is here has an earlier one among its ancestors."""
+        """Return whether a fetched commit has an earlier one among its ancestors."""
         try:
             run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
         except GitFailed:  # also when the earlier one is not here: then it is no ancestor, for histories are whole
@@ -244,7 +246,7 @@ class Mirror:
 
 class _Damaged(SourceUnavailable):
     def __init__(self) -> None:
-        super().__init__("the mirror is damaged", hint="it is made anew by itself")
+        super().__init__("the mirror is damaged", hint="it is rebuilt automatically")
 
 
 def _is_damaged(text: str) -> bool:
@@ -254,9 +256,9 @@ def _is_damaged(text: str) -> bool:
 
 
 def _reason(text: str) -> str:
-    """Return the telling line of what git printed."""
+    """Return the lines of git's output that explain a failure."""
     if any(word in text for word in _UNKNOWN):
-        return "the Git server does not let us in: it wants credentials, or others than these"
+        return "the Git server refused authentication: check the credentials Secret"
     lines = [line for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
-    return "the Git server refused or did not answer: " + "; ".join(telling[:2] or ["no reason given"])
+    reasons = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    return "the Git server refused or did not answer: " + "; ".join(reasons[:2] or ["no reason given"])

@@ -54,7 +54,7 @@ class Repositories:
         return self._mirror(source).changed_paths(before, after)
 
     def is_forward(self, source: GitSource, before: str, after: str) -> bool:
-        """Tell whether the revision may have moved so without a rewritten branch; see the port."""
+        """Return whether the revision may have moved so without a rewritten branch; see the port."""
         mirror = self._mirror(source)
         return not mirror.branch(source.revision) or mirror.contains(after, before)
 

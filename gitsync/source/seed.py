@@ -15,7 +15,7 @@ def seed(origin: Path, clone: Path, folders: Mapping[str, Path]) -> None:
     """
     Make ``origin`` (bare, branch main) and ``clone``, with copies of the folders in the first commit.
 
-    What is there already stays as it is, so a second run goes on where the first was.
+    Existing files stay as they are, so a second run continues where the first stopped.
     """
     if not origin.exists():
         Repo.init(origin, bare=True, initial_branch="main").close()

@@ -46,7 +46,7 @@ class Span:
     negated: bool = False
 
     def holds(self, version: Version) -> bool:
-        """Tell whether a version lies inside."""
+        """Return whether a version is in the range."""
         inside = self.low.rank <= version.rank and (self.high is None or version.rank < self.high.rank)
         return inside is not self.negated
 
@@ -108,7 +108,7 @@ def _spans(text: str) -> tuple[Span, ...]:
 
 
 def _span(operator: str | None, *parts: str | None) -> Span:
-    """Return what one comparator lets through; a part left out, or a wildcard, stands for all its values."""
+    """Return the range of one comparator; a missing part, or a wildcard, matches all its values."""
     *numbers, prerelease = parts
     known = []
     for number in numbers:
@@ -144,7 +144,7 @@ def _filled(known: list[int]) -> Numbers:
 
 
 def _above(known: list[int], count: int) -> Version | None:
-    """Return the first version after all that share so many leading numbers; None when all do."""
+    """Return the first version after all that share the leading ``count`` numbers; None when all do."""
     if not count:
         return None
     # its pre-releases belong to the next version already

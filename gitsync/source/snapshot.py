@@ -14,9 +14,9 @@ from gitsync.source.git import GitFailed, environment, run
 
 _ENTRIES = {"100644": Entry.FILE, "100755": Entry.FILE, "100664": Entry.FILE, "120000": Entry.LINK}
 AUTHORIZED = "gitsync-readers"
-"""A file of a mirror: by which credentials the server let us in."""
+"""Marker file: the credentials that the Git server has accepted."""
 CORRUPT = "gitsync-damaged"
-"""A file of a mirror that could not be read: it is to be made anew."""
+"""Marker file: the mirror is corrupt and must be rebuilt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Limits:
 
 
 def mark_corrupt(git_dir: Path) -> None:
-    """Note in a mirror of ours that it is damaged, for whoever fetches next; other repositories are left alone."""
+    """Mark an own mirror as corrupt, for the next fetch; other repositories are left alone."""
     if (git_dir / AUTHORIZED).exists():
         with contextlib.suppress(OSError):
             (git_dir / CORRUPT).touch()
@@ -49,7 +49,7 @@ class GitTree:
     """
     The files of one commit, as ``gitsync.objects.tree.Tree``.
 
-    Listed once when made; contents are read when asked, through one ``git cat-file --batch`` process that lives until
+    Listed once when made; contents are read on demand, through one ``git cat-file --batch`` process that lives until
     ``close``. Links are never followed and submodules never entered. Safe for use from several threads.
     """
 
@@ -85,7 +85,7 @@ class GitTree:
                 self._blobs[path] = _Blob(entry, oid, int(size) if size.isdigit() else 0)
 
     def entry(self, path: str) -> Entry | None:
-        """Return what stands at the path itself, or None."""
+        """Return the kind of entry at the path itself, or None."""
         blob = self._blobs.get(path)
         if blob is not None:
             return blob.entry
@@ -154,7 +154,7 @@ class GitTree:
             batch.wait()
 
     def close(self) -> None:
-        """End the reading process; the tree may still be asked, and starts another."""
+        """End the reading process; a later read starts another."""
         with self._lock:
             self._stop()
 

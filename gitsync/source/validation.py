@@ -21,7 +21,7 @@ _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
 
 
 def is_commit(revision: str) -> bool:
-    """Tell whether a revision is a full commit id, SHA-1 or SHA-256."""
+    """Return whether a revision is a full commit id, SHA-1 or SHA-256."""
     return _COMMIT.fullmatch(revision) is not None
 
 

@@ -98,7 +98,7 @@ def _keyring(trusted: Mapping[str, str]) -> Iterator[dict[str, str]]:
                 ["gpg", "--batch", "--quiet", "--no-autostart", "--import"],
                 env=env, input=armored.encode(), capture_output=True, timeout=30, check=False,
             )  # fmt: skip
-            # whoever put a key into the Secret trusts it; GnuPG's own web of trust has no say here
+            # a key in the Secret is trusted; GnuPG's own web of trust does not apply
             (home / "gpg.conf").write_text("trust-model always\nno-auto-key-retrieve\n")
         yield env
 

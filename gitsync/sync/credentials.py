@@ -21,7 +21,7 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
     Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``. The Secret is
     watched, so an unchanged one costs no request and a rotated one is used at once.
     """
-    name = app.source.credentials
+    name = app.source.credentials_secret
     if not name:
         return Credentials()
     secret = secret_of(app, name, "spec.source.credentials.secretRef.name", cluster, live)
@@ -36,7 +36,7 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
 def decryption_keys(app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
     """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
     where = "spec.source.decryption.secretRef.name"
-    name = app.source.decryption_keys
+    name = app.source.decryption_secret
     if not name:
         raise InvalidInput(
             "a Secret in Git is encrypted by SOPS, but the Application names no keys",

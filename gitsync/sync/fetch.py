@@ -86,7 +86,7 @@ class Fetcher:
 
     def checkout(self, given: ReconcileInput, cache: GitCache) -> Commit:
         """Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one."""
-        trusted = self._trusted_keys(given.app) if given.app.source.verify == "SignedCommits" else None
+        trusted = self._trusted_keys(given.app) if given.app.source.verify.mode == "SignedCommits" else None
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self.snapshot(given.app, cache, cache.commit)
             if trusted is not None:
@@ -138,7 +138,7 @@ class Fetcher:
 
     def _trusted_keys(self, app: Application) -> dict[str, str]:
         where = "spec.source.verify.secretRef.name"
-        secret = secret_of(app, app.source.verify_keys, where, self._cluster, self._live)
+        secret = secret_of(app, app.source.verification_secret, where, self._cluster, self._live)
         return {name: text_of(secret, name) for name in secret.get("data") or {}}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +11,10 @@ from gitsync.objects.application import (
     Application,
     Destination,
     GitSource,
-    RiskPolicy,
-    SyncPolicy,
     parse_application,
 )
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
+from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.analysis.run import AnalysisRun
@@ -87,11 +85,11 @@ class SyncState:
 
     def applied_to(self, app: Application) -> str:
         """Return the commit that was applied completely for this source and destination, empty when none was."""
-        return self.applied if self.applied_for in ("", _target_hash(app)) else ""
+        return self.applied if self.applied_for in ("", app.target_hash) else ""
 
     def with_applied(self, commit: str, app: Application) -> SyncState:
         """Return the state with this commit applied completely."""
-        return replace(self, applied=commit, applied_for=_target_hash(app))
+        return replace(self, applied=commit, applied_for=app.target_hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +115,8 @@ class ReconcileInput:
             namespace=str(meta.get("namespace", "")),
             uid=str(meta.get("uid", "")),
             generation=int(meta.get("generation") or 0),
-            source=GitSource(""),
-            destination=Destination(""),
-            sync=SyncPolicy(),
-            risk=RiskPolicy(),
+            source=GitSource.model_construct(repo_url=""),
+            destination=Destination(),
         )
         return cls(app, now, SyncState.from_status(manifest.get("status")))
 
@@ -148,8 +144,3 @@ class Target:
     hooks: frozenset[ObjectRef] = frozenset()
     fetched: str = ""
     locate: Locator | None = None
-
-
-def _target_hash(app: Application) -> str:
-    """Return a hash of what determines the declared objects beside the commit: source and destination."""
-    return content_hash([asdict(app.source), asdict(app.destination)])[:12]

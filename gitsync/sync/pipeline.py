@@ -266,6 +266,6 @@ def _hooks_of(
 
 def _watched(app: Application) -> frozenset[ObjectRef]:
     """Return the objects whose changes enqueue an Application beside its own objects: Secrets and dependencies."""
-    names = (app.source.credentials, app.source.verify_keys, app.source.decryption_keys)
+    names = (app.source.credentials_secret, app.source.verification_secret, app.source.decryption_secret)
     secrets = frozenset(ObjectRef("", "Secret", app.namespace, name) for name in names if name)
     return secrets | {ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in app.depends_on}

@@ -21,10 +21,10 @@ def next_retry(
     The delay follows the Application's retry policy; beyond its limit the longest delay is used indefinitely, since
     the cluster may change. Transient errors alone are retried after at most 30 seconds, whatever the limit.
     """
-    failures, retry = (before.failures if before.input == key else 0) + 1, policy.retry
-    delay = min(retry.initial * retry.factor ** min(failures - 1, 64), retry.max)
-    if failures > retry.limit:
-        delay = max(retry.max, policy.interval)
+    failures, backoff = (before.failures if before.input == key else 0) + 1, policy.retry.backoff
+    delay = min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max)
+    if failures > policy.retry.limit:
+        delay = max(backoff.max, policy.interval)
     transient = [result.error for result in failed if isinstance(result.error, TransientError)]
     if failed and len(transient) == len(failed):
         asked = max((error.retry_after or 0.0 for error in transient), default=0.0)

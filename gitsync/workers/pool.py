@@ -99,7 +99,7 @@ class RenderPool:
         )
 
     def _take(self, request: dict[str, Any]) -> Process:
-        """Return an idle process, best one that knows what is asked for, or a new one; wait where there is neither."""
+        """Return an idle process, preferably with the folder's last build, or a new one; wait for one at the limit."""
         with self._changed:
             while True:
                 if self._is_closed:

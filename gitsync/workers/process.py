@@ -34,7 +34,7 @@ class WorkerTimeout(Exception):
 
 
 def render_command(memory: int) -> tuple[str, ...]:
-    """Return the command of a render process that may use so many bytes of memory."""
+    """Return the command of a render process with a limit of memory in bytes."""
     return (sys.executable, "-s", "-P", "-m", "gitsync.workers.server", str(memory))
 
 
@@ -71,10 +71,10 @@ class Process:
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """
-        Return the answer to a request; after Died or TookTooLong, the process is of no more use.
+        Return the answer to a request; after WorkerDied or WorkerTimeout the process cannot be used again.
 
-        The process is told which build of the folder it gave last, and sends only what differs from that; a ``build``
-        in the answer is whole again.
+        The request names the last build of the folder that the process returned, and the process sends only the
+        differences; a ``build`` in the answer is complete again.
         """
         self._last_served = request["git_dir"]
         last = self._recent.last(request)
@@ -123,7 +123,7 @@ class Process:
         return f"was ended by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def interrupt(self) -> None:
-        """Kill the process and its children; whoever waits for its answer gets Died."""
+        """Kill the process and its children; a pending request raises WorkerDied."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

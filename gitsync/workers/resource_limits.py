@@ -13,7 +13,7 @@ _PAGE: Final = resource.getpagesize()
 
 
 def confine(memory: int) -> None:
-    """Allow this process so many bytes of memory, few open files, and no writing of files at all."""
+    """Limit this process to a number of bytes of memory and few open files, and forbid writing files."""
     for limit, value in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_AS, memory + _MAPPED),
@@ -27,7 +27,7 @@ def confine(memory: int) -> None:
 
 
 def allow_processor_time(seconds: float) -> None:
-    """Let the system end this process when it computes for longer from now on, should nobody else do so."""
+    """Set the processor time after which the system kills this process, in case its parent does not."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     until = int(usage.ru_utime + usage.ru_stime + seconds) + 2
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]

@@ -26,7 +26,7 @@ from gitsync.workers.resource_limits import allow_processor_time, confine, memor
 from gitsync.workers.tree_cache import TreeCache
 
 _MAX_REQUESTS: Final = 1_000
-"""After so many, a fresh process takes over: no leak lives long."""
+"""Builds after which a new process takes over: limits the effect of leaks."""
 
 
 class RenderServer:
@@ -90,14 +90,14 @@ def serve(requests: BinaryIO, replies: BinaryIO, memory: int) -> None:
         replies.write(renderer.answer(request))
         replies.flush()
         gc.collect()
-        gc.freeze()  # what is kept is not looked through again
+        gc.freeze()  # objects that are kept are not scanned again
 
 
 def main() -> None:
     """Serve on standard input and output, with the limit on memory, in bytes, as the one argument."""
     memory = int(sys.argv[1])
     confine(memory)
-    gc.disable()  # a build makes many objects and hardly a cycle: collecting waits until nobody waits
+    gc.disable()  # a build makes many objects and hardly a cycle: collection waits until the process is idle
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # so that nothing printed by accident gets between the frames
         serve(sys.stdin.buffer, replies, memory)

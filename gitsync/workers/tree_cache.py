@@ -10,7 +10,7 @@ from gitsync.source.snapshot import GitTree, Limits
 
 
 class MeteredTree:
-    """A tree of which one build may read only so many bytes."""
+    """A tree of which one build may read a limited number of bytes."""
 
     def __init__(self, tree: Tree, limit: int) -> None:
         self._tree = tree
@@ -18,7 +18,7 @@ class MeteredTree:
         self._read = 0
 
     def entry(self, path: str) -> Entry | None:
-        """Return what stands at the path itself, or None."""
+        """Return the kind of entry at the path itself, or None."""
         return self._tree.entry(path)
 
     def names(self, path: str) -> tuple[str, ...]:

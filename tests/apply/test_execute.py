@@ -17,7 +17,7 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import RecordUnavailable
 from gitsync.health.assess import assess
-from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
+from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import InventoryEntry
@@ -30,9 +30,7 @@ from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.server import Sandbox
 
-APP = Application(
-    "shop", "gitsync", "uid", 1, GitSource("https://x"), Destination("default"), SyncPolicy(), RiskPolicy()
-)
+APP = Application("shop", "gitsync", "uid", 1, GitSource(repo_url="https://x"), Destination(namespace="default"))
 
 
 class Clock:
@@ -236,8 +234,8 @@ def test_an_immutable_object_is_replaced_only_where_the_plan_says_so(bench: Benc
 
 
 def test_writes_are_made_as_the_applications_service_account(bench: Bench) -> None:
-    destination = Destination("default", service_account="deployer")
-    limited = Application("shop", "gitsync", "uid", 1, GitSource("https://x"), destination, SyncPolicy(), RiskPolicy())
+    destination = Destination(namespace="default", service_account="deployer")
+    limited = Application("shop", "gitsync", "uid", 1, GitSource(repo_url="https://x"), destination)
     done = bench.applier.execute(bench.job(create(config_map("a", x="1")), app=limited))
     assert done.results[0].outcome is Outcome.FAILED
     assert 'User "system:serviceaccount:gitsync:deployer" cannot' in done.results[0].message

@@ -20,7 +20,10 @@ DENIED = [{"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h"}]
 
 def application(**spec):
     return parse_application(
-        {"metadata": {"name": "demo", "namespace": "gitsync"}, "spec": {"source": {}, "destination": {}, **spec}}
+        {
+            "metadata": {"name": "demo", "namespace": "gitsync"},
+            "spec": {"source": {"repoURL": "https://x"}, "destination": {}, **spec},
+        }
     )
 
 

@@ -52,13 +52,21 @@ def test_a_document_without_rules_has_none():
     [
         ({}, "kind must be Policy"),
         ({"kind": "Policy", "metadata": {}, "spec": {}}, "kind must be Policy"),
-        (document(alow={}), r"spec\.alow is unknown"),
-        (document(allow=[]), r"spec\.allow must be a mapping"),
-        (document(allow={"namespace": ["a"]}), r"spec\.allow\.namespace is unknown; write repositories"),
-        (document(allow={"namespaces": "a"}), r"spec\.allow\.namespaces must be a list"),
-        (document(allow={}, limits={"pruneShare": 2}), r"spec\.limits\.pruneShare must be a number"),
-        (document(allow={}, limits={"maxObjects": True}), r"spec\.limits\.maxObjects must be a number"),
-        (document(applications="a"), r"spec\.applications must be a list"),
+        (document(alow={}), r"spec\.alow: is not a known field; write one of applications, allow"),
+        (document(allow=[]), r"spec\.allow: a list is not a mapping"),
+        (
+            document(allow={"namespace": ["a"]}),
+            r"spec\.allow\.namespace: is not a known field; write one of repositories",
+        ),
+        (document(allow={"namespaces": "a"}), r"spec\.allow\.namespaces: 'a' is not a list"),
+        (
+            document(allow={}, limits={"pruneShare": 2}),
+            r"spec\.limits\.pruneShare: 2 is out of range; write a number of at most 1",
+        ),
+        (document(allow={}, limits={"maxObjects": True}), r"spec\.limits\.maxObjects: true is not an integer"),
+        (document(allow={"namespaces": None}), r"spec\.allow\.namespaces: null is not a list"),
+        (document(allow={"namespaces": [1]}), r"spec\.allow\.namespaces\[0\]: 1 is not a string"),
+        (document(applications="a"), r"spec\.applications: 'a' is not a list"),
     ],
 )
 def test_a_document_that_is_misspelt_is_refused_with_its_place(found, says):

@@ -10,8 +10,8 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.windows import is_open, state
 from gitsync.objects.application import Window
 
-WEEKEND = Window("Deny", "0 18 * * 5", 62 * 3600.0, "Europe/Berlin")
-MORNINGS = Window("Allow", "0 9 * * *", 3600.0)
+WEEKEND = Window(kind="Deny", schedule="0 18 * * 5", duration="62h", time_zone="Europe/Berlin")
+MORNINGS = Window(kind="Allow", schedule="0 9 * * *", duration="1h")
 
 
 def at(text):
@@ -52,7 +52,7 @@ def test_deny_wins_and_allow_must_be_open(windows, now, allowed):
 
 
 def test_a_person_passes_a_window_that_says_so():
-    passable = Window("Deny", "0 18 * * 5", 62 * 3600.0, "Europe/Berlin", manual_sync=True)
+    passable = Window(kind="Deny", schedule="0 18 * * 5", duration="62h", time_zone="Europe/Berlin", manual_sync=True)
     assert state((passable,), at("2026-11-21T12:00:00"), manual=True).allowed
     assert not state((passable,), at("2026-11-21T12:00:00")).allowed
     assert not state((WEEKEND,), at("2026-11-21T12:00:00"), manual=True).allowed
@@ -70,4 +70,4 @@ def test_a_person_passes_a_window_that_says_so():
 )
 def test_a_window_without_a_meaning_is_refused(schedule, zone, where):
     with pytest.raises(InvalidInput, match=where):
-        is_open(Window("Deny", schedule, 60.0, zone), at("2026-11-20T12:00:00"))
+        is_open(Window(kind="Deny", schedule=schedule, duration="1m", time_zone=zone), at("2026-11-20T12:00:00"))

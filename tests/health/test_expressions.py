@@ -9,7 +9,12 @@ from gitsync.health.expressions import assess_by
 from gitsync.objects.application import HealthCheck
 from gitsync.objects.health import Health
 
-CHECK = HealthCheck("example.com", "Widget", "object.status.ready == true", "object.status.failures > 3")
+CHECK = HealthCheck(
+    group="example.com",
+    kind="Widget",
+    healthy="object.status.ready == true",
+    degraded="object.status.failures > 3",
+)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +31,7 @@ def test_health_is_what_the_expressions_say(status: dict[str, object], health: H
 
 
 def test_a_value_that_is_not_true_is_not_healthy() -> None:
-    check = HealthCheck("example.com", "Widget", "object.status.ready")
+    check = HealthCheck(group="example.com", kind="Widget", healthy="object.status.ready")
     assert assess_by(check, {"metadata": {}, "status": {"ready": "yes"}}).health is Health.PROGRESSING
 
 
@@ -37,4 +42,4 @@ def test_an_object_on_its_way_out_is_progressing() -> None:
 
 def test_what_is_no_expression_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is not valid CEL"):
-        assess_by(HealthCheck("", "ConfigMap", "object.x =="), {"metadata": {}})
+        assess_by(HealthCheck(kind="ConfigMap", healthy="object.x =="), {"metadata": {}})

@@ -24,15 +24,19 @@ def query(**members: Any) -> dict[str, Any]:
 
 def test_queries_are_limits() -> None:
     app = parsed(queries=[query(), query(name="latency", max="-2", **{"for": "2m"})])
-    assert app.sync.limits == (MetricQuery("error rate", "up", 0.05), MetricQuery("latency", "up", -2.0, 120.0))
+    assert app.sync.limits == (
+        MetricQuery(name="error rate", query="up", max="0.05"),
+        MetricQuery(name="latency", query="up", max="-2", for_seconds="2m"),
+    )
+    assert [(limit.max, limit.for_seconds) for limit in app.sync.limits] == [(0.05, 0.0), (-2.0, 120.0)]
     assert parsed().sync.limits == ()
 
 
 @pytest.mark.parametrize(
     ("members", "where"),
     [
-        ({"name": ""}, "queries[0]"),
-        ({"prometheusQuery": ""}, "queries[0]"),
+        ({"name": ""}, "queries[0].name"),
+        ({"prometheusQuery": ""}, "queries[0].prometheusQuery"),
         ({"max": "NaN"}, "queries[0].max"),
         ({"max": "1e3"}, "queries[0].max"),
         ({"for": "soon"}, "queries[0].for"),
@@ -45,5 +49,64 @@ def test_a_query_that_means_nothing_is_named(members: dict[str, str], where: str
 
 
 def test_two_queries_of_one_name_cannot_be_told_apart() -> None:
-    with pytest.raises(InvalidInput, match="one name"):
+    with pytest.raises(InvalidInput, match=r"^spec\.sync\.postSync\.queries: .*query names must be unique"):
         parsed(queries=[query(), query()])
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({"suspend": "false"}, "spec.suspend"),
+        ({"sync": {"automated": "false"}}, "spec.sync.automated"),
+        ({"sync": {"interval": None}}, "spec.sync.interval"),
+        ({"sync": {"interval": "0s"}}, "spec.sync.interval"),
+        ({"sync": {"retry": {"backoff": {"max": 5}}}}, "spec.sync.retry.backoff.max"),
+        (
+            {"sync": {"windows": [{"kind": "Never", "schedule": "* * * * *", "duration": "1h"}]}},
+            "spec.sync.windows[0].kind",
+        ),
+        ({"destination": {"allowClusterScope": True}}, "spec.destination.allowClusterScope"),
+        ({"source": {"repoURL": "x", "decryption": {"provider": "sops"}}}, "spec.source.decryption.secretRef"),
+        ({"risk": {"rules": [{"match": {}, "class": "High"}]}}, "spec.risk.rules[0].class"),
+        ({"dependsOn": [{}]}, "spec.dependsOn[0].name"),
+        ({"reasoner": {"openAI": {"endpoint": "https://a@b/", "model": "m"}}}, "spec.reasoner.openAI.endpoint"),
+        ({"source": {}}, "spec.source.repoURL"),
+    ],
+)
+def test_an_invalid_value_is_named_by_its_path(spec: dict[str, Any], where: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_application({"metadata": {"name": "shop"}, "spec": {"source": {"repoURL": "https://x"}, **spec}})
+    assert caught.value.location == where
+
+
+def test_a_spec_that_is_missing_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"^spec: Application gitsync/shop: null is not a mapping"):
+        parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}})
+
+
+def test_null_means_absent_as_at_the_api_server() -> None:
+    spec = {"source": {"repoURL": "https://x", "credentials": None, "revision": None}, "sync": None, "risk": None}
+    spec |= {"dependsOn": None, "reasoner": {"openAI": None}, "history": None, "destination": None}
+    bare = {"source": {"repoURL": "https://x"}}
+    assert parse_application({"spec": spec}) == parse_application({"spec": bare})
+
+
+def test_the_target_hash_is_that_of_earlier_versions() -> None:
+    source = {
+        "repoURL": "https://git.example/a.git",
+        "revision": "prod",
+        "path": "overlays/prod",
+        "renderer": "Kustomize",
+        "credentials": {"secretRef": {"name": "c"}},
+        "verify": {"mode": "SignedCommits", "secretRef": {"name": "v"}},
+        "decryption": {"provider": "sops", "secretRef": {"name": "d"}},
+    }
+    destination = {
+        "namespace": "shop",
+        "serviceAccountName": "dep",
+        "allowClusterScoped": True,
+        "createNamespace": True,
+    }
+    full = parse_application({"spec": {"source": source, "destination": destination}})
+    bare = parse_application({"metadata": {"namespace": "n"}, "spec": {"source": {"repoURL": "https://x"}}})
+    assert (full.target_hash, bare.target_hash) == ("ec757d3c908f", "3e4850456560")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -268,3 +270,26 @@ def test_retention_trims_at_the_start_and_ends(records: SqlRecords) -> None:
     retention.start()
     retention.stop()
     assert [link.id for link in records.export()] == [2, 3]
+
+
+def test_a_database_of_the_previous_version_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "records.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.executescript((Path(__file__).parent / "previous_version.sql").read_text(encoding="utf-8"))
+    records = SqlRecords(Database(f"sqlite:///{file}"))
+    second, first = records.history("gitsync/shop")
+    assert (first.id, first.outcome, first.initiator, first.commit.author) == (1, Outcome.PARTIAL, "grace", "Ada")
+    assert first.commit.time == NOW
+    assert [step.outcome for step in first.steps] == [Outcome.SUCCEEDED, Outcome.FAILED]
+    assert first.steps[0].differences == ({"path": ".spec.replicas", "live": 1, "desired": 2.5, "kind": "changed"},)
+    assert (second.commit, second.started) == (Commit("b" * 40), NOW + timedelta(minutes=1))
+    (intent,) = records.unfinished()
+    assert (intent.resource, intent.outcome, intent.timestamp) == ("/ConfigMap/shop/a", Outcome.INTENDED, NOW)
+    assert intent.details == {"differences": [{"path": ".spec.replicas", "live": 1, "desired": None}]}
+    assert records.verify() == ()
+    assert records.advice("d" * 64, "asked") == Advice("tiny adds: fine", Risk.MODERATE, "why")
+    again = records.save(first)
+    assert records.record(again.id) == again  # what was read can be written
+    records.audit([intent])
+    assert records.verify() == ()
+    records.close()

@@ -28,7 +28,7 @@ def repositories(tmp_path: Path) -> Repositories:
 
 
 def source_of(repo: GitRepo, revision: str = "main", path: str = "app") -> GitSource:
-    return GitSource(repo.url, revision, path)
+    return GitSource(repo_url=repo.url, revision=revision, path=path)
 
 
 def test_a_snapshot_holds_files_author_and_message(repo: GitRepo, repositories: Repositories) -> None:
@@ -75,7 +75,7 @@ def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Reposi
 
 def test_a_server_that_is_away_is_transient(tmp_path: Path, repositories: Repositories) -> None:
     with pytest.raises(SourceUnavailable, match="did not answer") as caught:
-        repositories.resolve(GitSource(f"file://{tmp_path}/absent.git"), NOBODY)
+        repositories.resolve(GitSource(repo_url=f"file://{tmp_path}/absent.git"), NOBODY)
     assert "mirrors" not in str(caught.value)
 
 

@@ -28,7 +28,7 @@ def request(tmp_path: Path, data: str = "") -> dict[str, Any]:
 
 def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:
     answer = message(RenderServer(1 << 40).answer({}))
-    assert answer["error"]["what"] == "the renderer has a defect: KeyError: 'git_dir'"
+    assert answer["error"]["message"] == "the renderer has a defect: KeyError: 'git_dir'"
     assert "Traceback" in answer["trace"]
     assert answer["is_last"]
 
@@ -52,7 +52,7 @@ def test_a_word_that_readers_disagree_on_is_refused_in_a_config_map(tmp_path: Pa
         "other": f"{word}t",
     }
     answer = message(RenderServer(1 << 40).answer(request(tmp_path / "bad", f"data:\n  bad: {word}\n")))
-    assert answer["error"]["what"].startswith(f"data.bad is {word}: a string for some")
+    assert answer["error"]["message"].startswith(f"data.bad is {word}: a string for some")
 
 
 def test_requests_are_answered_one_after_the_other_until_they_end(tmp_path: Path) -> None:

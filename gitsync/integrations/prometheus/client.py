@@ -1,4 +1,4 @@
-"""Ask a Prometheus server in the background, so that nobody waits for it."""
+"""Query a Prometheus server in the background, without blocking a reconcile."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _REMEMBERED = 1024
 
 class Prometheus:
     """
-    Implement the port Metrics by the server at ``url``, which the operator chose; an Application cannot.
+    Implement the port MetricsProvider by the server at ``url``, which the operator chose; an Application cannot.
 
-    ``token`` is a file with a bearer token, read anew for each request, since tokens rotate. Applications that ask
+    ``token`` is a file with a bearer token, read again for each request, since tokens rotate. Applications that ask
     the same share an answer.
     """
 
     def __init__(self, url: str, clock: Clock, *, token: Path | None = None, seconds: float = _SECONDS) -> None:
         if not host_of(url) or urlsplit(url).query or urlsplit(url).fragment:
             raise InvalidInput(
-                f"{url!r} is no URL of a Prometheus server",
+                f"{url!r} is not a valid URL of a Prometheus server",
                 location="GITSYNC_PROMETHEUS",
                 hint="write it as https://prometheus.example.com:9090; a token goes into a file",
             )
@@ -42,7 +42,7 @@ class Prometheus:
         self._asked: OrderedDict[str, tuple[float, Future[MetricResult]]] = OrderedDict()
 
     def read(self, query: str, max_age: float) -> MetricResult | None:
-        """Return what the query gives, asked at most so many seconds ago; None while that is on its way."""
+        """Return the result of the query, at most ``max_age`` seconds old; None while the request is pending."""
         now = self._clock.monotonic()
         with self._lock:
             asked, future = self._asked.get(query, (float("-inf"), None))
@@ -55,7 +55,7 @@ class Prometheus:
         return future.result() if future.done() else None
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel pending requests and send no more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, query: str) -> MetricResult:

@@ -16,14 +16,14 @@ _MOST_SERIES = 1000
 
 def read_answer(status: int, body: bytes) -> MetricResult:
     """
-    Return what an answer of ``/api/v1/query`` says; one that is no number says so as the problem.
+    Return what an answer of ``/api/v1/query`` says; one without a number reports it as the problem.
 
     Source: Prometheus documentation, "HTTP API", instant queries and expression query result formats.
     """
     answer = _json(body)
     if not isinstance(answer, dict) or answer.get("status") not in ("success", "error"):
         return MetricResult(
-            problem=f"Prometheus answered {status}" + (", and not what its API says" if status == 200 else "")
+            problem=f"Prometheus answered {status}" + (", not with a response of its API" if status == 200 else "")
         )
     if answer["status"] == "error" or status != 200:
         return MetricResult(problem=one_line(f"Prometheus answered {status}: {answer.get('error', '')}", _TEXT))

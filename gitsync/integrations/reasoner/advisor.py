@@ -1,4 +1,4 @@
-"""Advisor: ask once for each plan, within a budget, without keeping anybody waiting."""
+"""Advisor: request advice once for each plan, within a budget, without blocking a reconcile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Advisor:
     Implement the port Reasoner. ``hosts`` are those that the operator lets Applications ask.
 
     Whatever fails ends in an Advice that raises nothing and says so. ``answers`` keeps what was answered by plan
-    digest, so that nobody is asked again after a restart.
+    digest, so that a restart sends no request again.
     """
 
     def __init__(self, hosts: Collection[str], clock: Clock, answers: AdviceCache, *, threads: int = 4) -> None:
@@ -49,7 +49,7 @@ class Advisor:
             return Advice()
         host = host_of(endpoint.endpoint)
         if host not in self._hosts:
-            return Advice(_fallback_note(f"the operator lets nobody ask {host or 'such an endpoint'}"))
+            return Advice(_fallback_note(f"host {host or 'of the endpoint'} is not in GITSYNC_REASONER_HOSTS"))
         with self._lock:
             future = self._asked.get((plan.digest, endpoint))
             if future is None:
@@ -66,7 +66,7 @@ class Advisor:
         return future.result() if future.done() else None
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel pending requests and send no more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _kept(self, plan: Plan, endpoint: OpenAI) -> Advice | None:
@@ -76,7 +76,7 @@ class Advisor:
             return None
 
     def _keep(self, plan: Plan, endpoint: OpenAI, advice: Advice) -> None:
-        # an answer that cannot be kept still counts; it may have to be asked for again
+        # an answer that cannot be stored still counts; after a restart it is requested again
         with contextlib.suppress(RecordUnavailable):
             self._answers.keep_advice(plan.digest, _endpoint_hash(endpoint), advice)
 
@@ -114,7 +114,7 @@ class Advisor:
 
 
 def _endpoint_hash(endpoint: OpenAI) -> str:
-    """Return whom a question goes to."""
+    """Return a hash of the endpoint and the model."""
     return hashlib.sha256(f"{endpoint.endpoint}\n{endpoint.model}".encode()).hexdigest()
 
 

@@ -12,13 +12,13 @@ _MOST = 256 << 10
 _ANSWER_TOKENS = 700
 
 
-def complete(endpoint: str, model: str, key: str, system: str, user: str, seconds: float) -> bytes:
-    """Return the body of a chat completion; raise NoAnswer, whose text holds nothing of key or answer."""
+def complete(endpoint: str, model: str, key: str, system: str, user: str, timeout: float) -> bytes:
+    """Return the body of a chat completion; raise RequestFailed, whose text holds nothing of key or answer."""
     parts = urlsplit(endpoint)
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/chat/completions"
-    status, body = request("POST", url, _headers(key), _body(model, system, user), timeout=seconds, max_bytes=_MOST)
+    status, body = request("POST", url, _headers(key), _body(model, system, user), timeout=timeout, max_bytes=_MOST)
     if status != 200:
-        raise RequestFailed(f"answered {status}", again=status == 429 or status >= 500)
+        raise RequestFailed(f"answered {status}", retryable=status == 429 or status >= 500)
     return body
 
 

@@ -1,4 +1,4 @@
-"""The answer: read strictly, since whoever can write a manifest may have had a hand in it. Pure."""
+"""The response, read strictly: an author of manifests may have influenced it. Pure."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _MEMBERS = {"explanation", "risk", "reason"}
 
 
 class InvalidResponse(Exception):
-    """The endpoint answered something else than it was asked for; the text says what, without quoting it."""
+    """The response does not have the requested form; the text says how, without quoting it."""
 
 
 def read_answer(body: bytes, model: str) -> tuple[Advice, int]:
-    """Return the advice in a chat completion, and how many tokens it took; raise BadAnswer."""
+    """Return the advice in a chat completion, and how many tokens it took; raise InvalidResponse."""
     completion = _json(body)
     try:
         text = completion["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise InvalidResponse("is no chat completion") from None
+        raise InvalidResponse("is not a chat completion") from None
     answer = _json(text) if isinstance(text, str) else None
     if not isinstance(answer, dict) or answer.keys() != _MEMBERS:
-        raise InvalidResponse("is not of the form that was asked for")
+        raise InvalidResponse("does not have the requested form")
     if not all(isinstance(value, str) for value in answer.values()):
-        raise InvalidResponse("has a member that is no text")
+        raise InvalidResponse("has a member that is not a string")
     if answer["risk"] not in {risk.value for risk in Risk}:
-        raise InvalidResponse("names no class")
+        raise InvalidResponse("names an unknown class")
     explanation, reason = one_line(answer["explanation"], _EXPLANATION), one_line(answer["reason"], _REASON)
     return Advice(f"{model} adds: {explanation}", Risk(answer["risk"]), reason), _tokens(completion, body)
 
@@ -40,7 +40,7 @@ def _json(text: str | bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise InvalidResponse("is no JSON") from None
+        raise InvalidResponse("is not JSON") from None
 
 
 def _tokens(completion: dict[str, Any], body: bytes) -> int:

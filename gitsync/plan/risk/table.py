@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from gitsync.objects.application import RiskRule
+from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.risk import agents, objects
@@ -80,7 +80,7 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: M
     reason = f"{rule.reason}: {found}" if found else rule.reason
     risk, name = rule.risk, rule.name
     for index, user_rule in enumerate(user_rules):
-        if user_rule.risk.level > risk.level and _matches(user_rule, change):
+        if user_rule.risk.level > risk.level and _matches(user_rule.match, change):
             risk, name = user_rule.risk, f"spec.risk.rules[{index}]"
             reason = f"{reason}; raised by {name}"
     if change.reason:
@@ -100,7 +100,7 @@ def plan_risk(changes: Iterable[Change], max_deletes: int) -> Risk:
     return max((change.risk for change in writes), key=lambda risk: risk.level, default=Risk.SAFE)
 
 
-def _matches(rule: RiskRule, change: Change) -> bool:
+def _matches(rule: RiskMatch, change: Change) -> bool:
     if rule.group and not fnmatch.fnmatchcase(change.ref.group, rule.group):
         return False
     if rule.kind and not fnmatch.fnmatchcase(change.ref.kind, rule.kind):

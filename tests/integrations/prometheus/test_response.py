@@ -42,7 +42,7 @@ def test_numbers_are_read_with_their_labels(answer: Answer, samples: tuple[Sampl
         pytest.param(failure(503, "timeout", "query timed out"), "answered 503: query timed out", id="too slow"),
         pytest.param((502, b"<html>"), "Prometheus answered 502", id="a proxy's page"),
         pytest.param((302, b""), "Prometheus answered 302", id="a redirect"),
-        pytest.param((200, b"[]"), "not what its API says", id="another JSON"),
+        pytest.param((200, b"[]"), "not with a response of its API", id="another JSON"),
         pytest.param((200, b'{"status": "success"}'), "gives a None", id="no data member"),
         pytest.param(vector(*[({"i": str(i)}, "1") for i in range(1001)]), "aggregate them", id="too many series"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.objects.application import RiskRule
+from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.ref import ref_of
 from gitsync.plan.risk.table import NOTHING, RULES, classify, plan_risk
@@ -238,18 +238,27 @@ def test_a_widened_wildcard_is_covered_by_a_wildcard():
     assert classify(update(ROLE, everything)).rule == "widens-rbac"
 
 
+def rule_of(risk, **match):
+    return RiskRule(risk=risk, match=RiskMatch(**match))
+
+
 @pytest.mark.parametrize(
     ("rule", "raised"),
     [
-        (RiskRule(Risk.DANGEROUS), True),
-        (RiskRule(Risk.DANGEROUS, kind="ConfigMap", changed=("/data",)), True),
-        (RiskRule(Risk.DANGEROUS, kind="Config*", changed=("/data/key/",), actions=("Update",)), True),
-        (RiskRule(Risk.DANGEROUS, changed=("/data/key/deeper",)), True),
-        (RiskRule(Risk.DANGEROUS, changed=("/data/ke",)), False),
-        (RiskRule(Risk.DANGEROUS, kind="Secret"), False),
-        (RiskRule(Risk.DANGEROUS, group="apps"), False),
-        (RiskRule(Risk.DANGEROUS, actions=("prune",)), False),
-        (RiskRule(Risk.SAFE), False),
+        (rule_of(Risk.DANGEROUS), True),
+        (rule_of(Risk.DANGEROUS, kind="ConfigMap", changed=("/data",)), True),
+        (
+            RiskRule(
+                risk=Risk.DANGEROUS, match=RiskMatch(kind="Config*", changed=("/data/key/",), actions=("Update",))
+            ),
+            True,
+        ),
+        (rule_of(Risk.DANGEROUS, changed=("/data/key/deeper",)), True),
+        (rule_of(Risk.DANGEROUS, changed=("/data/ke",)), False),
+        (rule_of(Risk.DANGEROUS, kind="Secret"), False),
+        (rule_of(Risk.DANGEROUS, group="apps"), False),
+        (rule_of(Risk.DANGEROUS, actions=("prune",)), False),
+        (rule_of(Risk.SAFE), False),
     ],
 )
 def test_a_users_rule_raises_what_it_matches_and_lowers_nothing(rule, raised):
@@ -259,7 +268,7 @@ def test_a_users_rule_raises_what_it_matches_and_lowers_nothing(rule, raised):
 
 
 def test_a_users_rule_on_a_path_matches_creating_the_whole_object():
-    assert classify(create(config()), [RiskRule(Risk.DANGEROUS, changed=("/data",))]).risk is Risk.DANGEROUS
+    assert classify(create(config()), [rule_of(Risk.DANGEROUS, changed=("/data",))]).risk is Risk.DANGEROUS
 
 
 @given(st.lists(st.sampled_from([change for _, change in CASES]), max_size=6), st.sampled_from([c for _, c in CASES]))

@@ -12,8 +12,8 @@ from gitsync.ports import MetricResult, Sample
 from gitsync.sync.analysis.metrics import CONDITION, Measurement, final_condition, measure, to_condition
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
-RATE = MetricQuery("error rate", "sum(rate(errors[5m]))", 0.05)
-LASTING = MetricQuery("error rate", "sum(rate(errors[5m]))", 0.05, for_seconds=120)
+RATE = MetricQuery(name="error rate", query="sum(rate(errors[5m]))", max="0.05")
+LASTING = MetricQuery(name="error rate", query="sum(rate(errors[5m]))", max="0.05", for_seconds="2m")
 
 
 def reading(*values: float) -> MetricResult:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.objects.application import MetricQuery
+from gitsync.objects.application import MetricQuery, PostSync, SyncPolicy
 from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.parsing import duration
 from gitsync.ports import MetricResult, Sample
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
@@ -32,15 +33,23 @@ class Asked:
         return self.reading
 
 
+def post_sync(timeout: float, lasting: str) -> PostSync:
+    query = MetricQuery(name="rate", query="up", max="1", for_seconds=lasting)
+    return PostSync(on_degraded="Rollback", health_timeout=duration(timeout), queries=(query,))
+
+
 def limited(
-    now: datetime = NOW, timeout: float = 600.0, watch: AnalysisRun | None = None, last_good: str = ""
+    now: datetime = NOW,
+    timeout: float = 600.0,
+    watch: AnalysisRun | None = None,
+    last_good: str = "",
+    lasting: str = "0s",
 ) -> Planned:
     report = run(now=now)
     assert report.planned is not None
-    limits = (MetricQuery("rate", "up", 1.0),)
-    sync = replace(report.app.sync, on_degraded="Rollback", health_timeout=timeout, limits=limits)
+    app = replace(report.app, sync=SyncPolicy(post_sync=post_sync(timeout, lasting)))
     state = replace(report.state, analysis=watch, last_good=last_good)
-    return replace(report.planned, given=replace(report.given, app=replace(report.app, sync=sync), state=state))
+    return replace(report.planned, given=replace(report.given, app=app, state=state))
 
 
 @pytest.fixture
@@ -84,9 +93,7 @@ def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
 
 
 def test_one_that_is_just_over_its_limit_at_the_end_is_waited_for(records: SqlRecords) -> None:
-    planned = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW))
-    sync = replace(planned.app.sync, limits=(MetricQuery("rate", "up", 1.0, for_seconds=60.0),))
-    planned = replace(planned, given=replace(planned.given, app=replace(planned.app, sync=sync)))
+    planned = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW), lasting="60s")
     found = PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(planned, {}).state
     assert (found.last_good, found.rollback) == ("", None)
     assert found.analysis is not None

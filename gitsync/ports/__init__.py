@@ -1,0 +1,36 @@
+"""Ports: what the engine needs from outside, in its own words; adapters implement them, and so may tests."""
+
+from gitsync.ports.clock import Clock
+from gitsync.ports.cluster import Cluster, Resource
+from gitsync.ports.live_cache import LiveCache
+from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
+from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
+from gitsync.ports.records import Records
+from gitsync.ports.renderer import Renderer
+from gitsync.ports.source import Credentials, RevertResult, Snapshot, Source
+from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, StateReader
+from gitsync.ports.sync_requests import SyncRequests
+
+__all__ = [
+    "Advice",
+    "AdviceCache",
+    "ApplicationView",
+    "Clock",
+    "Cluster",
+    "Credentials",
+    "LiveCache",
+    "MetricResult",
+    "MetricsProvider",
+    "Reasoner",
+    "Records",
+    "Renderer",
+    "Resource",
+    "ResourceView",
+    "RevertResult",
+    "Sample",
+    "Snapshot",
+    "Source",
+    "StateEvent",
+    "StateReader",
+    "SyncRequests",
+]

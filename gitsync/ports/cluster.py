@@ -1,0 +1,77 @@
+"""The Kubernetes API by requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitsync.merge.schema import Schemas
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind that the cluster serves, at one version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.api_version}"
+
+
+class Cluster(Protocol):
+    """
+    Read and write a cluster by requests.
+
+    Called while an Application is reconciled: for kinds and dry runs when it is planned, for writes when the plan is
+    applied; and by commands that run once.
+
+    Failures are ClusterUnavailable (try again; whether a write took effect is unknown), Conflict (read again) and
+    Rejected (the object is at fault).
+    """
+
+    def resource(self, group: str, version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, None when it is not served; discovery is repeated for an unknown kind."""
+        ...
+
+    def schemas(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
+        """Return the types of these groups and versions."""
+        ...
+
+    def definitions_changed(self) -> None:
+        """Drop the cached kinds and schemas: a definition changed."""
+        ...
+
+    def read(self, ref: ObjectRef, version: str) -> Manifest | None:
+        """Return the object as it is now, None when it is absent."""
+        ...
+
+    def apply(
+        self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
+    ) -> Manifest:
+        """Apply server-side as this field manager, impersonating ``user`` if given; return the object then."""
+        ...
+
+    def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
+        """
+        Ask for the object's deletion if it still has this uid; absent is no error.
+
+        Return what is on its way out, None when the object is gone.
+        """
+        ...
+
+    def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
+        """Write the object, or a subresource; raise Conflict unless its resourceVersion is the newest."""
+        ...

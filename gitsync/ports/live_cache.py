@@ -1,0 +1,58 @@
+"""Live objects from local copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import GroupKind
+from gitsync.ports.cluster import Resource
+
+
+class LiveCache(Protocol):
+    """
+    Live objects from local copies that watches keep current: no request, and absence means absence.
+
+    Called by each reconcile to observe objects, and by the applier after each write, before the watch event arrives.
+    """
+
+    def follow(self, resources: Iterable[Resource], timeout: float) -> None:
+        """
+        Keep copies of these kinds too, and wait for the first complete list of each.
+
+        Raise ClusterUnavailable when one is not complete in time or may be out of date.
+        """
+        ...
+
+    def forget(self, of: GroupKind) -> None:
+        """Stop watching a kind that the cluster no longer serves."""
+        ...
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
+        """
+        Return the object as last seen, None when it is absent; the kind must be followed.
+
+        Raise Refused for one of a namespace that is not watched: whether it exists is unknown.
+        """
+        ...
+
+    def all(self, resource: Resource) -> tuple[Manifest, ...]:
+        """Return every object of a followed kind."""
+        ...
+
+    def dependents(self, uid: str) -> tuple[Manifest, ...]:
+        """Return the followed objects that name this uid as an owner."""
+        ...
+
+    def owners(self, manifest: Manifest) -> tuple[Manifest, ...]:
+        """Return the object and its owners, the nearest first, as far as they are followed."""
+        ...
+
+    def observe_write(self, resource: Resource, manifest: Manifest) -> None:
+        """Store the response of our own write before its watch event arrives."""
+        ...
+
+    def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
+        """Remove an object that our own delete removed, before its watch event arrives."""
+        ...

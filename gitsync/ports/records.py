@@ -1,0 +1,90 @@
+"""History, audit and reviews."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Protocol
+
+from gitsync.objects.change import Review
+from gitsync.objects.record import AuditRecord, SyncRecord
+
+
+class Records(Protocol):
+    """
+    History, audit and reviews. Every method raises RecordUnavailable when the database fails.
+
+    Called by the applier around each write, by a reconcile when a sync ends, by the review service, and by the
+    dashboard and the commands for reading.
+    """
+
+    def audit(self, records: Iterable[AuditRecord]) -> None:
+        """Append links to the audit chain, durably, before returning."""
+        ...
+
+    def save(self, record: SyncRecord) -> SyncRecord:
+        """Keep the record of a sync; return it with its id."""
+        ...
+
+    def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
+        """Return records, newest first, of one application or of all, with ids below ``before`` when it is given."""
+        ...
+
+    def record(self, id: int) -> SyncRecord | None:
+        """Return one record."""
+        ...
+
+    def audit_records(
+        self,
+        application: str = "",
+        *,
+        sync: str = "",
+        action: str = "",
+        outcome: str = "",
+        limit: int = 100,
+        before: int = 0,
+    ) -> tuple[AuditRecord, ...]:
+        """Return audit records, newest first; an empty filter lets all pass."""
+        ...
+
+    def export(self, application: str = "") -> Iterator[AuditRecord]:
+        """Yield the audit chain of one application or of all, oldest first, without holding all of it in memory."""
+        ...
+
+    def unfinished(self) -> tuple[AuditRecord, ...]:
+        """Return intents that no outcome follows: what a crash interrupted."""
+        ...
+
+    def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
+        """Store the review of exactly this plan, replacing an earlier one, together with its audit link."""
+        ...
+
+    def review(self, application: str, digest: str, now: datetime, *, sync: str = "") -> Review | None:
+        """
+        Return the last review of this plan; an approval only while it is valid.
+
+        It expires, and it is for one sync: the first intent that names its approver uses it, in one transaction. A
+        sync that was interrupted before its first write, and ``sync`` itself, may continue with it.
+        """
+        ...
+
+    def end_approval(self, application: str, digest: str) -> None:
+        """Drop the approval of a plan: its sync is over."""
+        ...
+
+    def verify(self) -> tuple[str, ...]:
+        """Return the errors of the audit chain, one line each; empty when it is intact."""
+        ...
+
+    def forget(self, application: str, *, keep: int) -> None:
+        """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
+        ...
+
+    def trim(self, before: datetime, now: datetime) -> int:
+        """
+        Drop the audit records older than a time, and return how many.
+
+        The chain stays verifiable: its newest link then records the last link that was dropped, and its hash. A write
+        without an outcome, and what follows it, stays.
+        """
+        ...

@@ -1,0 +1,94 @@
+"""Git: read commits, push reverts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitsync.objects.application import GitSource
+from gitsync.objects.record import Commit
+from gitsync.objects.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to sign in at a Git server; empty members are not used. Never logged, never in an error."""
+
+    username: str = ""
+    password: str = ""
+    ssh_key: str = ""
+    known_hosts: str = ""
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of one commit. ``warnings`` are things left out on purpose, such as submodules."""
+
+    commit: Commit
+    tree: Tree
+    git_dir: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RevertResult:
+    """A revert that was pushed: the new commit, and the branch it went to."""
+
+    commit: Commit
+    branch: str
+
+
+class Source(Protocol):
+    """
+    Read commits of Git repositories, one shared mirror per URL, and push reverts.
+
+    Called at the start of each reconcile (check, resolve, snapshot), and by the revert and history services.
+    """
+
+    def check(self, source: GitSource) -> None:
+        """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
+        ...
+
+    def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
+        """
+        Return the full id of the commit that the revision names now.
+
+        An answer of the server at most ``max_age`` seconds old may be used, so applications share polls.
+        Raise SourceUnavailable when the server does not answer, InvalidInput when the revision does not exist.
+        """
+        ...
+
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+        """Return the files of a commit, fetched if need be."""
+        ...
+
+    def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
+        """Return the paths that differ between two commits of the mirror; None when that is not known."""
+        ...
+
+    def is_forward(self, source: GitSource, before: str, after: str) -> bool:
+        """
+        Tell whether the revision may have moved from one commit to another without a rewritten branch.
+
+        False only for a branch whose new commit, which is in the mirror, does not contain the one before; tags,
+        ranges and commit ids may move to any commit.
+        """
+        ...
+
+    def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
+        """Return the commit and its first parents, newest first, from the mirror."""
+        ...
+
+    def revert(
+        self, source: GitSource, credentials: Credentials, commits: Sequence[str], *, author: str, branch: str = ""
+    ) -> RevertResult:
+        """
+        Make a commit that undoes these commits and push it to the tracked branch, or to ``branch`` for review.
+
+        Raise Refused when a revert conflicts or the branch moved meanwhile; nothing is pushed then.
+        """
+        ...

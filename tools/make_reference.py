@@ -1,0 +1,124 @@
+"""
+Write the CustomResourceDefinition and the reference pages from the models of the specs.
+
+Usage: ``python -m tools.make_reference``. Run it after a change to the models or to ``tools/application_crd.yaml``,
+and never edit the results; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gitsync.gate.policy_files import PolicySpec
+from gitsync.objects.application import ApplicationSpec
+from gitsync.objects.parsing import Spec, duration
+
+ROOT = Path(__file__).resolve().parent.parent
+_FRAME = ROOT / "tools" / "application_crd.yaml"
+_NOTE = "generated from the models by tools/make_reference.py; do not edit"
+_DROPPED = {"title", "additionalProperties", "$ref", "$defs", "anyOf", "const", "default"}
+_ORDER = {name: index for index, name in enumerate(("description", "type", "nullable", "enum", "default", "required"))}
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def outputs() -> dict[Path, str]:
+    """Return the text of each generated file."""
+    return {
+        ROOT / "gitsync" / "crds" / "application.yaml": _definition(),
+        ROOT / "docs" / "reference" / "application.md": _page(
+            "Application", ApplicationSpec, "[The Application](../application.md) explains what it does."
+        ),
+        ROOT / "docs" / "reference" / "policy.md": _page(
+            "Policy", PolicySpec, "[Risk and policies](../risk.md) explains what it does."
+        ),
+    }
+
+
+def schema_of(model: type[Spec]) -> dict[str, Any]:
+    """Return the structural schema of a spec, as a CustomResourceDefinition holds it."""
+    document = model.model_json_schema()
+    return _structural(document, document.get("$defs", {}))
+
+
+def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without references, unions with null, titles, and defaults that mean absent."""
+    if "anyOf" in schema:  # the other one is null
+        schema = schema["anyOf"][0] | schema
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]] | schema
+    found = {key: value for key, value in schema.items() if key not in _DROPPED}
+    if "const" in schema:
+        found["enum"] = [schema["const"]]
+    if "properties" in schema:
+        found["properties"] = {name: _structural(one, definitions) for name, one in schema["properties"].items()}
+    if "items" in schema:
+        found["items"] = _structural(schema["items"], definitions)
+    if "description" in schema:  # a docstring writes code in two backticks
+        found["description"] = schema["description"].replace("``", "`")
+    if (default := schema.get("default")) not in (None, "", []):
+        found["default"] = duration(default) if "nullable" in found else default
+    return dict(sorted(found.items(), key=lambda item: _ORDER.get(item[0], len(_ORDER))))
+
+
+def _definition() -> str:
+    frame = yaml.safe_load(_FRAME.read_text(encoding="utf-8"))
+    version = frame["spec"]["versions"][0]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema_of(ApplicationSpec)
+    return f"# {_NOTE}\n{yaml.dump(frame, Dumper=_Plain, sort_keys=False, width=120)}"
+
+
+def _page(kind: str, model: type[Spec], introduction: str) -> str:
+    rows = [
+        f"| `{path}` | {_type(schema)} | {_default(schema, required)} | {schema['description']} |".replace("  ", " ")
+        for path, schema, required in _fields(schema_of(model))
+    ]
+    table = "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows])
+    return (
+        f"<!-- {_NOTE} -->\n# {kind}: the fields of `spec`\n\n{introduction} Durations are written `30s`, `3m` or"
+        f" `1h30m`.\n\n{table}\n"
+    )
+
+
+def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Yield each field with its path, its schema and whether it is required."""
+    for name, member in schema.get("properties", {}).items():
+        where = f"{path}.{name}" if path else name
+        yield where, member, name in schema.get("required", ())
+        yield from _fields(member, where)
+        yield from _fields(member.get("items", {}), f"{where}[]")
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "nullable" in schema:
+        return "duration"
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])}s"
+    return str(schema.get("type", "any"))
+
+
+def _default(schema: dict[str, Any], required: bool) -> str:
+    if required:
+        return "required"
+    default = schema.get("default")
+    return "" if default is None else f"`{yaml.safe_dump(default, default_flow_style=True).split(chr(10))[0]}`"
+
+
+def main() -> None:
+    """Write the generated files."""
+    for file, text in outputs().items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
