@@ -51,14 +51,15 @@ class DesiredState:
         Return the objects that a commit declares, as they are applied; the very same ones while nothing changed.
 
         A commit that touches no file of an earlier render costs nothing. Raise InvalidInput with ``file:line``; the
-        same commit is not rendered again to say so again. Where nothing is left of an application that holds objects,
-        it declares none: the gate then has a person say whether all are to be deleted.
+        same commit is not rendered again. Where a commit emptied the path of an application that holds objects, it
+        declares none, and the gate holds the plan for approval; a path that was empty in the applied commit too, or
+        that the application changed, is a mistake and raises InvalidInput.
         """
         run.stage = FailureReason.RENDER
         try:
             rendered = self._rendered(run, cache, commit)
         except EmptyRender as error:
-            if not len(run.inventory):
+            if not len(run.inventory) or run.applied_before in ("", commit.id):
                 raise
             rendered = RenderResult(Build((), frozenset(), (str(error),)))
         run.rendered_count = len(rendered.build.manifests)
