@@ -108,7 +108,7 @@ def test_rotated_credentials_are_used_at_the_next_look_and_not_only_when_a_poll_
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="wrong")
     fetcher, cache = site.make(), site.memory
-    with pytest.raises(SourceUnavailable, match="does not let us in"):
+    with pytest.raises(SourceUnavailable, match="rejected the credentials"):
         fetcher.fetch(site.turn(**CREDENTIALS), cache)
     site.secret("login", username="ada", password="right")
     assert fetcher.fetch(site.turn(**CREDENTIALS), cache).id == commit
