@@ -10,19 +10,24 @@ WORKERS ?= 2
 
 $(READY): requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gitsync needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "Creating the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing the requirements into $(VENV): the first time this downloads about 200 MB and takes a minute or two"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 run: $(READY) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
 ifdef APP
+	@echo "Applying $(APP), then starting the controller and the dashboard"
 	@$(BIN)/gitsync run --application $(APP)
 else
+	@echo "Starting the sandbox cluster, the demo repository, the controller and the dashboard"
 	@$(BIN)/gitsync demo
 endif
 
 test: $(READY) ## all tests
+	@echo "Running all tests in $(WORKERS) processes; WORKERS=N changes that"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(READY) ## format, lint, types, layers
