@@ -1,4 +1,4 @@
-"""What the controller would do with one Application, worked out once, by its own functions and by requests alone."""
+"""Evaluate one Application once, with the controller's own code and without watches."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.policies import read_policies
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
 from gitsync.source.validation import SAFE_SCHEMES
@@ -38,18 +40,18 @@ from gitsync.sync.planner import Planner
 from gitsync.sync.reconcile import Reconcile
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.validation import policy_violations, validate_desired
-from gitsync.wiring import SystemClock, read_policies
 
 _DRY_RUNS = 8
-"""Dry runs beside each other."""
+"""Maximum number of parallel dry runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """
-    An Application, its manifest as it was read, what of it was compared, and the masked plan.
+    An Application, its manifest, the revision that was compared, and the masked plan with the gate's verdict.
 
-    ``traces`` say where the fields that differ come from, ``notes`` what else keeps the controller from acting.
+    ``traces`` name the files and lines of the fields that differ; ``notes`` are further reasons why the controller
+    does not act.
     """
 
     application: Application
@@ -62,44 +64,44 @@ class Evaluation:
 
 
 class Evaluator:
-    """What commands work with: a client of the cluster, and the mirrors in the data folder."""
+    """Compare Git with the cluster, by a client of the cluster and the mirrors in the data folder."""
 
-    def __init__(self, site: Target) -> None:
-        self.client = connect(site.kubeconfig)
+    def __init__(self, target: Target) -> None:
+        self.client = connect(target.cluster)
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
-        schemes = (*SAFE_SCHEMES, "file") if site.file_urls else SAFE_SCHEMES
-        self.source = Repositories(site.data / "mirrors", schemes=schemes)
-        self._site = site
+        schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
+        self.source = Repositories(target.data / "mirrors", schemes=schemes)
+        self._target = target
         self._clock = SystemClock()
 
-    def evaluate(self, namespace: str, name: str, local: Path | None = None) -> Evaluation:
+    def evaluate(self, local: Path | None = None) -> Evaluation:
         """
         Compare what Git, or a local folder, declares now with the cluster; nothing is written.
 
-        Raise what the controller would say of a commit that it cannot use. Objects whose comparison only the API server
-        can be sure of are asked by a dry run.
+        Raise the error that the controller reports for a commit that it cannot use. Objects that only the API server
+        can compare are sent to it as dry runs.
         """
-        manifest = one_application(self.client, namespace, name)
-        run, cache = self._turn(manifest), ReconcileCache()
+        manifest = one_application(self.client, self._target.namespace, self._target.name)
+        run, cache = self._start(manifest), ReconcileCache()
         if local is not None:
             place = open_path(str(local))
             run.app = replace(run.app, source=replace(run.app.source, path=place.path or "."))
-            return self._evaluate(run, cache, FolderSource(self._site.data / "mirrors", place.tree), Commit(""), ())
+            return self._evaluate(run, cache, FolderSource(self._target.data / "mirrors", place.tree), Commit(""), ())
         notes = self._fetched(run, cache)
         assert run.commit is not None
         return self._evaluate(run, cache, self.source, run.commit, notes)
 
     def evaluate_commit(self, manifest: Manifest, commit: str) -> Evaluation:
-        """Compare what a commit declares with the cluster."""
-        run, cache = self._turn(manifest), ReconcileCache()
+        """Compare the objects that a commit declares with the cluster."""
+        run, cache = self._start(manifest), ReconcileCache()
         return self._evaluate(run, cache, self.source, Commit(commit), ())
 
     def credentials(self, app: Application) -> Credentials:
-        """Return how to sign in at the Git server of an Application."""
+        """Return the credentials for the Git server of an Application."""
         return credentials_of(app, self.cluster, self.live)
 
-    def _turn(self, manifest: Manifest) -> Reconcile:
+    def _start(self, manifest: Manifest) -> Reconcile:
         run = Reconcile.start(manifest, self._clock.now())
         run.app = parse_application(manifest)
         return run
@@ -107,25 +109,25 @@ class Evaluator:
     def _fetcher(self, source: Source) -> Fetcher:
         return Fetcher(source, verify_commit, self.cluster, self.live, self._clock)
 
-    def _desire(self, source: Source) -> DesiredState:
+    def _desired_state(self, source: Source) -> DesiredState:
         return DesiredState(source, InProcessRenderer(), self.cluster, self.live, self._fetcher(source), self._keys)
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
-        """Return the keys of the Application's Secret, or of a file where one is given in its place."""
-        if self._site.age_key is None or not app.source.decryption_keys:
+        """Return the age keys of the given file, else of the Application's Secret."""
+        if self._target.age_key is None or not app.source.decryption_keys:
             return decryption_keys(app, cluster, live)
         try:
-            return (self._site.age_key.read_text(encoding="utf-8"),)
+            return (self._target.age_key.read_text(encoding="utf-8"),)
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput("is no file of age keys that can be read", location="--age-key") from error
+            raise InvalidInput("cannot read the age key file", location="--age-key") from error
 
     def _fetched(self, run: Reconcile, cache: ReconcileCache) -> tuple[str, ...]:
-        """Fetch what the Application follows; return what there is to say of it."""
+        """Fetch the revision that the Application follows; return notes about the fetch."""
         fetcher = self._fetcher(self.source)
         try:
             fetcher.fetch(run, cache)
-        except Refused as refusal:  # of a rewritten branch, which a sync takes that a person asks for
-            run.requested_by = "a person"
+        except Refused as refusal:  # a rewritten branch, which a requested sync accepts
+            run.requested_by = "the user"
             fetcher.fetch(run, cache)
             return (str(refusal),)
         return (f"compared with the last known commit: {run.source_error}",) if run.source_error else ()
@@ -134,16 +136,16 @@ class Evaluator:
         self, run: Reconcile, cache: ReconcileCache, source: Source, commit: Commit, notes: tuple[str, ...]
     ) -> Evaluation:
         run.target_commit = commit
-        desire, state = self._desire(source), StateStore(self.cluster, self.live)
-        desired = desire.load(run, cache, commit)
+        loader, state = self._desired_state(source), StateStore(self.cluster, self.live)
+        desired = loader.load(run, cache, commit)
         seen = confirm_missing(observe(desired, run.inventory, self.cluster, self.live), run.inventory, self.cluster)
         run.observation = seen
-        validate_desired(seen, partial(desire.locate, run, cache))
+        validate_desired(seen, partial(loader.locate, run, cache))
         notes += self._load_claims(run, state)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             Planner(self.cluster, state, pool).plan(run, cache)
         assert run.plan is not None
-        policies, rules = read_policies(self._site.policies)
+        policies, rules = read_policies(self._target.policies)
         verdict = decide(
             run.plan,
             run.app,
@@ -165,38 +167,39 @@ class Evaluator:
 
     def _load_claims(self, run: Reconcile, state: StateStore) -> tuple[str, ...]:
         """
-        Tell the state what other Applications declare in Git, where that matters for this one's plan.
+        Load the objects that other Applications declare in Git into the state, where this one's plan depends on them.
 
-        It matters for a declared object that bears another's marks, and for any object that would be deleted.
+        It does for a declared object with the label of another Application, and for an object that would be pruned.
         """
         seen = run.observation
         assert seen is not None
         owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", run.app.key}
-        leaves = any(ref in seen.live and ref not in seen.desired for ref in run.inventory)
-        if not owners and not leaves:
+        prunes = any(ref in seen.live and ref not in seen.desired for ref in run.inventory)
+        if not owners and not prunes:
             return ()
         try:
             others = all_applications(self.client)
         except Rejected:
-            return ("other Applications cannot be read, so nobody knows whether one of them declares the same object",)
+            return ("cannot list other Applications: conflicting ownership is not checked",)
         for manifest in others:
             key = f"{metadata_of(manifest)['namespace']}/{metadata_of(manifest)['name']}"
-            if key != run.app.key and (leaves or key in owners):
+            if key != run.app.key and (prunes or key in owners):
                 state.set_declared(key, self._declared(manifest))
         return ()
 
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:
-        """Return what another Application declares in Git now; where that cannot be told, what it holds."""
+        """Return the objects that another Application declares in Git; its inventory where Git cannot be read."""
         try:
-            run, cache = self._turn(manifest), ReconcileCache()
+            run, cache = self._start(manifest), ReconcileCache()
             commit = self._fetcher(self.source).fetch(run, cache)
-            desired = self._desire(self.source).load(run, cache, commit)
+            desired = self._desired_state(self.source).load(run, cache, commit)
         except GitsyncError:
             return frozenset(Inventory.from_status(at(manifest, "status", default={})))
         created = created_namespace(run.app)
         return frozenset(ref for ref in desired if created.get(ref) != desired[ref])
 
     def _traced(self, run: Reconcile, source: Source, commit: Commit) -> Traces:
+        """Return the setters of the fields that the plan changes."""
         assert run.plan is not None
         wanted = {change.ref: fields for change in run.plan.writes if (fields := _declared_fields(change))}
         if not wanted:
@@ -205,18 +208,18 @@ class Evaluator:
         return InProcessRenderer().trace(snapshot, run.app.source.path, run.app.source.renderer, wanted)
 
     def _blocking_notes(self, run: Reconcile) -> Iterable[str]:
-        """Yield why the controller does nothing of itself, though nothing forbids it."""
+        """Yield the reasons why the controller does not run a plan that the gate allows."""
         app, pin = run.app, run.pin
         if app.suspend:
-            yield f"suspended: nothing is written until somebody resumes it: gitsync resume {app.name}"
+            yield f"suspended: nothing is written until: gitsync resume {app.name}"
         if run.commit is not None and pin is not None and pin.bad_commit == run.commit.id:
             yield pin.message
         if not app.sync.automated:
-            yield f"automation is off: it waits until somebody asks: gitsync sync {app.name}"
+            yield f"automated sync is off: nothing is written until: gitsync sync {app.name}"
         if run.plan is not None and run.plan.writes and not run.is_applied:
-            waits = blocking_dependency(app, run.plan.revision, self._find)
-            if waits:
-                yield waits
+            dependency = blocking_dependency(app, run.plan.revision, self._find)
+            if dependency:
+                yield dependency
 
     def _find(self, key: str) -> Manifest | None:
         namespace, _, name = key.partition("/")
@@ -227,6 +230,6 @@ class Evaluator:
 
 
 def _declared_fields(change: Change) -> list[str]:
-    """Return the fields of a step that Git declares otherwise; the object itself where it is new."""
+    """Return the fields of a step that Git declares with another value; the object itself where it is new."""
     fields = [item.path for item in change.differences if item.kind in DRIFT and item.desired is not ABSENT]
     return fields or ([""] if change.desired is not None and change.live is None else [])

@@ -1,4 +1,4 @@
-"""Field paths as people write them: ``spec.replicas``, ``.spec.containers[name="web"].image``, ``[0]``."""
+"""Field paths as users write them: ``spec.replicas``, ``.spec.containers[name="web"].image``, ``[0]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parse_path(text: str) -> tuple[str, ...]:
     r"""
     Return the parts of a path; an item of a list is ``[key=value]`` or its index.
 
-    A dot inside a name is written ``\.``, or the name as ``["a.b/c"]``. Raise InvalidInput where it is no path.
+    A dot inside a name is written ``\.``, or the name as ``["a.b/c"]``. Raise InvalidInput when the text is not a path.
     """
     parts: list[str] = []
     end = 0
@@ -26,7 +26,9 @@ def parse_path(text: str) -> tuple[str, ...]:
         step = _STEP.match(text, end)
         if step is None:
             raise InvalidInput(
-                f"{text!r} is no field", location=f"character {end + 1}", hint='write spec.containers[name="web"].image'
+                f"{text!r} is not a valid field path",
+                location=f"character {end + 1}",
+                hint='write spec.containers[name="web"].image',
             )
         parts.append(_part(step))
         end = step.end()
