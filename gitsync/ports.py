@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
-from gitsync.objects.change import Change, Plan, Review, Risk, Verdict
+from gitsync.objects.change import Change, FieldDifference, Plan, Review, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Commit, SyncRecord
@@ -362,7 +362,8 @@ class ResourceView:
     """
     One object of an application as it was last seen; nothing secret stands in it.
 
-    ``sync`` is Synced, OutOfSync, Missing or ToPrune; ``change`` is the plan's step for it, masked.
+    ``sync`` is Synced, OutOfSync, Missing or ToPrune; ``change`` is the plan's step for it, masked. ``foreign`` are
+    fields that other managers added and Git does not declare: no drift.
     """
 
     ref: ObjectRef
@@ -371,6 +372,7 @@ class ResourceView:
     health: HealthStatus
     change: Change
     problem: str = ""
+    foreign: tuple[FieldDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

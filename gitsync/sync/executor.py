@@ -26,6 +26,7 @@ from gitsync.sync.operation import operation_from_status, operation_to_status
 from gitsync.sync.reconcile import FailureReason, Reconcile
 from gitsync.sync.retry import record_failure, reset
 from gitsync.sync.state_store import StateStore
+from gitsync.sync.status.build import phase_since
 from gitsync.sync.status.writer import StatusWriter
 
 _RESYNC_PERIOD = 10.0
@@ -157,6 +158,7 @@ class SyncExecutor:
             started=run.now,
             began=self._clock.monotonic(),
             plan=plan,
+            begun_with=plan,
         )
 
     def _inventory_writer(
@@ -176,7 +178,8 @@ class SyncExecutor:
             if wider.entries.keys() != run.inventory.entries.keys() or under_way != run.status_before.get(
                 "operation", {}
             ):
-                status = {**run.status_before, "phase": "Executing", "inventory": (), "packedInventory": ""}
+                since = phase_since(run.status_before, "Executing", run.now)
+                status = {**run.status_before, **since, "inventory": (), "packedInventory": ""}
                 status |= {"operation": under_way, **wider.to_status()}
                 run.manifest = self._statuses.write(run.manifest, {k: v for k, v in status.items() if v})
             run.inventory = wider

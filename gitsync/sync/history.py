@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from gitsync.apply.execute import shown_differences
 from gitsync.apply.types import StepResult
@@ -11,6 +12,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.content import whole_object
 from gitsync.plan.mask import mask_change
 from gitsync.ports import Records
 from gitsync.sync.cache import Operation
@@ -28,10 +30,21 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
             reason=result.change.reason,
             outcome=result.outcome,
             message="" if result.outcome is Outcome.SUCCEEDED else result.message,
-            differences=tuple(shown_differences(result.change)),
+            differences=(*shown_differences(result.change), *_content(result.change)),
         )
         for result in results
     }
+
+
+def _content(change: Change) -> tuple[dict[str, Any], ...]:
+    """Return the whole object as a record keeps it, for a step that creates or deletes it."""
+    found = whole_object(change)
+    if found is None:
+        return ()
+    sides = {
+        name: None if side is ABSENT else side for name, side in (("desired", found.desired), ("live", found.live))
+    }
+    return ({"path": "", "kind": found.kind.value, **sides, "owners": []},)
 
 
 def describe_drift(change: Change) -> str:
@@ -67,6 +80,7 @@ def save_record(
     superseded: bool = False,
 ) -> SyncRecord:
     """Save and return the record of an operation, beginning with why; the oldest beyond the limit are dropped."""
+    plan = operation.begun_with  # the plan of the last pass is what was left of it
     record = records.save(
         SyncRecord(
             application=app.key,
@@ -75,9 +89,9 @@ def save_record(
             started=operation.started,
             duration_ms=duration_ms,
             outcome=Outcome.SUPERSEDED if superseded else _outcome(operation, message),
-            risk=operation.plan.risk.value,
-            digest=operation.plan.digest,
-            explanation=f"{why}. {operation.plan.explanation}" if why else operation.plan.explanation,
+            risk=plan.risk.value,
+            digest=plan.digest,
+            explanation=f"{why}. {plan.explanation}" if why else plan.explanation,
             message=message,
             steps=tuple(operation.steps.values()),
             initiator=operation.initiator,

@@ -295,8 +295,9 @@ class Reconciler:
         elif run.drift_objects:
             run.phase, run.reason = "Drifted", "Drifted"
             count = run.drift_objects
+            more = f" and {count - 1} more" if count > 1 else ""
             differ = f"{count} objects differ" if count > 1 else "1 object differs"
-            run.message = run.message or f"{differ} from Git: {plan.writes[0].ref}"
+            run.message = run.message or f"{differ} from Git: {plan.writes[0].ref}{more}"
         else:
             run.phase, run.reason = "Pending", "OutOfSync"
             run.message = run.message or f"{len(plan.writes)} steps wait for a sync"

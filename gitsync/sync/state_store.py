@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from gitsync.errors import Refused
-from gitsync.objects.change import Action, Change
+from gitsync.merge.schema import Schema
+from gitsync.objects.change import Action, Change, Difference, FieldDifference
 from gitsync.objects.health import Health, HealthStatus
-from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, at, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.mask import mask, mask_change
+from gitsync.plan.drift import undeclared
+from gitsync.plan.field_owners import owners_of
+from gitsync.plan.mask import mask, mask_change, mask_difference
 from gitsync.ports import ApplicationView, Cluster, LiveCache, ResourceView, StateEvent
 from gitsync.sync.reconcile import Reconcile
 
@@ -49,7 +53,7 @@ class StateStore:
             before = self._applications.get(key)
             view = _view_of(run, status, before)
             if before is not None and _same(before, view):
-                self._applications[key] = replace(before, seen=run.now)
+                self._applications[key] = replace(view, sequence=before.sequence)
                 return
             self._applications[key] = replace(view, sequence=self._last + 1)
             for kind, message, ref in _differences(before, view, run):
@@ -223,7 +227,8 @@ def _view_of(run: Reconcile, status: Manifest, before: ApplicationView | None) -
     observation, plan = run.observation, run.plan
     resources: tuple[ResourceView, ...] = before.resources if before else ()
     if plan is not None and observation is not None:
-        resources = tuple(_resource(run, change) for change in plan.changes)
+        known = {resource.ref: resource for resource in resources}
+        resources = tuple(_resource(run, change, known.get(change.ref)) for change in plan.changes)
         plan = replace(plan, changes=tuple(mask_change(change) for change in plan.changes))
     else:
         plan = before.plan if before else None
@@ -238,7 +243,7 @@ def _view_of(run: Reconcile, status: Manifest, before: ApplicationView | None) -
     )
 
 
-def _resource(run: Reconcile, change: Change) -> ResourceView:
+def _resource(run: Reconcile, change: Change, before: ResourceView | None) -> ResourceView:
     assert run.observation is not None
     ref = change.ref
     return ResourceView(
@@ -248,7 +253,25 @@ def _resource(run: Reconcile, change: Change) -> ResourceView:
         health=run.health.get(ref, HealthStatus(Health.UNKNOWN)),
         change=mask_change(change),
         problem=run.problems.get(ref, ""),
+        foreign=_foreign(change, before, run.observation.schema_of),
     )
+
+
+def _foreign(
+    change: Change, before: ResourceView | None, schema_of: Callable[[Manifest], Schema | None]
+) -> tuple[FieldDifference, ...]:
+    """Return the fields that other managers added to an object, masked; those of the last pass if it is the same."""
+    desired, live = change.desired, change.live
+    if desired is None or live is None:
+        return ()
+    if before is not None and before.change.live is not None and before.change.desired is not None:
+        is_same = resource_version_of(before.change.live) == resource_version_of(live) != ""
+        if is_same and (before.change.desired is desired or before.change.desired == mask(desired)):
+            return before.foreign
+    if not any(owner.manager != FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
+        return ()
+    found = undeclared(desired, live, schema_of(desired))
+    return tuple(mask_difference(change.ref, item) for item in found if item.kind is Difference.FOREIGN)
 
 
 def _same(before: ApplicationView, view: ApplicationView) -> bool:
@@ -256,7 +279,14 @@ def _same(before: ApplicationView, view: ApplicationView) -> bool:
 
 
 def _shown(resource: ResourceView) -> tuple[object, ...]:
-    return (resource.ref, resource.sync, resource.health, resource.problem, resource.change.differences)
+    return (
+        resource.ref,
+        resource.sync,
+        resource.health,
+        resource.problem,
+        resource.change.differences,
+        resource.foreign,
+    )
 
 
 def _differences(

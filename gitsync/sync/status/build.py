@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from gitsync.errors import Refused, TransientError, one_line
@@ -23,9 +25,10 @@ def build_status(run: Reconcile) -> dict[str, Any]:
         key: value
         for key, value in {
             "observedGeneration": run.app.generation,
-            "phase": run.phase,
+            **phase_since(before, run.phase, run.now),
             "sync": run.sync,
             "health": run.overall_health.value,
+            "healthSince": _since(before, "health", run.overall_health.value, now),
             "requestedSync": run.requested,
             "revision": _revision(run),
             "resources": _counts(run) or before.get("resources"),
@@ -43,6 +46,17 @@ def build_status(run: Reconcile) -> dict[str, Any]:
         }.items()
         if value not in (None, "", [], {})
     }
+
+
+def phase_since(before: Mapping[str, Any], phase: str, now: datetime) -> dict[str, str]:
+    """Return the members of a status that say the phase, and since when the application is in it."""
+    return {"phase": phase, "phaseSince": _since(before, "phase", phase, now.strftime("%Y-%m-%dT%H:%M:%SZ"))}
+
+
+def _since(before: Mapping[str, Any], member: str, value: str, now: str) -> str:
+    """Return since when a member of the status has its value."""
+    is_same = before.get(member) == value and before.get(f"{member}Since")
+    return str(before[f"{member}Since"]) if is_same else now
 
 
 def _revision(run: Reconcile) -> dict[str, str]:
