@@ -39,7 +39,7 @@ def signed_in(opened: Site, token: str) -> dict[str, str]:
 
 
 def approve(opened: Site, headers: dict[str, str], **fields: str) -> Answer:
-    return opened.post(f"{SHOP}/approve", {"digest": DIGEST, **fields}, **headers)
+    return opened.post(f"{SHOP}/review", {"decision": "approve", "digest": DIGEST, **fields}, **headers)
 
 
 def call(opened: Site, word: dict[str, Any], **headers: str) -> Answer:
@@ -121,9 +121,10 @@ def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path)
     for path in (f"{SHOP}/plan", "/approvals"):
         page = opened.get(path, **headers).text
         assert "platform, eve may review this plan; you are mallory, of sales" in page
-        assert "/approve" not in page
-    for action in ("approve", "reject"):
-        answer = opened.post(f"{SHOP}/{action}", {"digest": DIGEST, "by": "eve", "reason": "x"}, **headers)
+        assert "/review" not in page
+    for decision in ("approve", "reject"):
+        fields = {"decision": decision, "digest": DIGEST, "by": "eve", "reason": "x"}
+        answer = opened.post(f"{SHOP}/review", fields, **headers)
         assert (answer.status, "mallory is not of platform, eve" in answer.text) == (403, True)
     assert opened.engine.records.audit_records() == ()
 

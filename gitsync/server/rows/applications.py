@@ -1,4 +1,4 @@
-"""What lists of applications show, worked out from views: rows, counts, order, filters. Pure."""
+"""Rows of lists of applications: their content, counts, order and filters. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import age, visible
+from gitsync.server.rows.verdict import BUSY, verdict_of
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
-_BAD_PHASES = ("Failed", "AwaitingApproval", "Drifted")
-_BUSY_PHASES = ("Executing", "Planning", "Observing", "Deleting")
 PAGE = 50
 
 
@@ -25,12 +23,15 @@ class AppRow:
     """
     One application as lists show it; ``rank`` is lower the more it needs a person.
 
-    ``commit`` is what Git has, with its message and author; ``applied`` is what the cluster was brought to last.
+    ``state``, ``reason`` and ``since`` are its verdict. ``commit`` is the newest in Git, with its message and author;
+    ``applied`` is what the cluster was brought to last.
     """
 
     key: str
     namespace: str
     name: str
+    state: str
+    is_suspended: bool
     sync: str
     health: str
     phase: str
@@ -40,6 +41,7 @@ class AppRow:
     author: str
     applied: str
     since: str
+    since_time: str
     resources: str
     rank: int
     sequence: int
@@ -54,64 +56,39 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
     """Return the row of an application."""
     status = view.status
     namespace, _, name = view.key.partition("/")
-    sync, health, phase = status.get("sync", "Unknown"), status.get("health", "Unknown"), status.get("phase", "Pending")
-    ready = condition(status, "Ready")
+    verdict = verdict_of(view)
     counts = status.get("resources") or {}
     total, synced = counts.get("total", 0), counts.get("synced", 0)
     return AppRow(
         key=view.key,
         namespace=namespace,
         name=name,
-        sync=sync,
-        health=health,
-        phase=phase,
-        reason=visible(reason(status)),
+        state=verdict.state,
+        is_suspended=verdict.is_suspended,
+        sync=status.get("sync", "Unknown"),
+        health=status.get("health", "Unknown"),
+        phase=status.get("phase", "Pending"),
+        reason=verdict.reason,
         commit=str(at(status, "revision", "fetched", default=""))[:7],
         message=visible(at(status, "revision", "message", default="")).partition("\n")[0],
         author=visible(at(status, "revision", "author", default="")),
         applied=str(at(status, "revision", "applied", default=""))[:7],
-        since=age(ready.get("lastTransitionTime"), now),
+        since=age(verdict.since, now),
+        since_time=verdict.since,
         resources=f"{synced}/{total}" if total else "",
-        rank=_rank(sync, health, phase),
+        rank=verdict.rank,
         sequence=view.sequence,
     )
 
 
-def _rank(sync: str, health: str, phase: str) -> int:
-    if phase == "Failed" or health == "Degraded":
-        return 0
-    if phase in _BAD_PHASES or health in ("Missing", "Unknown") or sync == "Unknown":
-        return 1
-    if phase in _BUSY_PHASES or health == "Progressing" or sync == "OutOfSync":
-        return 2
-    return 3
-
-
-def condition(status: dict[str, Any], type: str) -> dict[str, Any]:
-    """Return a condition of a status, empty when there is none of that type."""
-    return next((item for item in status.get("conditions") or () if item.get("type") == type), {})
-
-
-def reason(status: dict[str, Any]) -> str:
-    """Return the one line that tells most: what failed first, else what is wrong with an object, else Ready's."""
-    for type in ("SourceReady", "Rendered"):
-        found = condition(status, type)
-        if found.get("status") == "False":
-            return str(found.get("message", ""))
-    problems = status.get("problems") or ()
-    if problems:
-        return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}"
-    return str(condition(status, "Ready").get("message", ""))
-
-
 def needs_attention(row: AppRow) -> bool:
-    """Tell whether a person should look."""
+    """Tell whether a person has to act."""
     return row.rank <= 1
 
 
 def is_busy(row: AppRow) -> bool:
     """Tell whether work is under way."""
-    return row.phase in _BUSY_PHASES or row.health == "Progressing"
+    return row.phase in BUSY or row.health == "Progressing"
 
 
 def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tuple[str, int]]:
@@ -122,14 +99,15 @@ def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tu
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list is narrowed to, as its URL says."""
+    """The filter of a list, as its URL has it."""
 
     q: str = ""
     sync: str = ""
     health: str = ""
     ns: str = ""
     sort: str = "worst"
-    after: str = ""
+    start: int = 0
+    suspended: str = ""
 
     def matches(self, row: AppRow) -> bool:
         """Tell whether a row is wanted."""
@@ -138,15 +116,10 @@ class Filter:
             and self.sync in ("", row.sync)
             and self.health in ("", row.health)
             and self.ns in ("", row.namespace)
+            and (not self.suspended or row.is_suspended)
         )
 
     def ordered(self, rows: Iterable[AppRow]) -> list[AppRow]:
         """Return the wanted rows in the wanted order."""
         wanted = [row for row in rows if self.matches(row)]
         return sorted(wanted, key=lambda row: (row.key,) if self.sort == "name" else (row.rank, row.key))
-
-    def page(self, rows: Sequence[AppRow]) -> tuple[Sequence[AppRow], str]:
-        """Return the rows after the cursor, a page of them, and the cursor of the next page (empty at the end)."""
-        start = next((index + 1 for index, row in enumerate(rows) if row.key == self.after), 0)
-        shown = rows[start : start + PAGE]
-        return shown, shown[-1].key if shown and start + PAGE < len(rows) else ""

@@ -1,18 +1,19 @@
-"""The five phases of a sync as a strip: which one an application is in, and what that one says. Pure."""
+"""The five phases of a sync: which one an application is in, and a summary of each. Pure."""
 
 from __future__ import annotations
 
 from gitsync.objects.change import HoldReason
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.rows.applications import condition
+from gitsync.server.rows.verdict import condition
+from gitsync.server.rows.words import words
 
 PHASES = ("Observe", "Reason", "Classify", "Execute", "Record")
-_HELD = {"AwaitingApproval": "waits for a person", "Rejected": "rejected"}
+_HELD = {"AwaitingApproval": "waits for approval", "Rejected": "rejected"}
 
 
 def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
-    """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and what it says."""
+    """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and its summary."""
     status = view.status
     phase = status.get("phase", "Pending")
     failed = next(
@@ -24,34 +25,34 @@ def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
         None,
     )
     if failed is not None:
-        return _phase_row(view, 0, "failed", str(failed.get("reason", "")))
+        return _phase_row(view, 0, "failed", words(str(failed.get("reason", ""))))
     if phase in _HELD:
         return _phase_row(view, 3, "waiting", _HELD[phase])
     if condition(status, "Ready").get("reason") == HoldReason.WINDOW.value:
-        return _phase_row(view, 3, "waiting", "waits for a window")
+        return _phase_row(view, 3, "waiting", "waits for a sync window")
     if phase in ("Executing", "Deleting"):
         return _phase_row(view, 3, "now", str(condition(status, "Reconciling").get("message", "")))
     if phase == "Failed":
-        return _phase_row(view, 3, "failed", str(condition(status, "Ready").get("reason", "")))
+        return _phase_row(view, 3, "failed", words(str(condition(status, "Ready").get("reason", ""))))
     if phase == "Drifted":
-        return _phase_row(view, 3, "waiting", "drift is reported, not healed")
+        return _phase_row(view, 3, "waiting", "self-heal is off")
     if phase in ("Synced", "Suspended"):
         return _phase_row(view, len(PHASES), "done", "")
     return _phase_row(view, 1, "now", "")
 
 
 def _phase_row(view: ApplicationView, position: int, state: str, word: str) -> list[tuple[str, str, str]]:
-    said = _phase_summaries(view)
+    summaries = _phase_summaries(view)
     strip = []
     for index, name in enumerate(PHASES):
         mark = "done" if index < position else state if index == position else "later"
-        text = word if index == position else said[index] if index < position else ""
+        text = word if index == position else summaries[index] if index < position else ""
         strip.append((name, mark, visible(text)))
     return strip
 
 
 def _phase_summaries(view: ApplicationView) -> tuple[str, ...]:
-    """Return what each phase that is over has to say."""
+    """Return the summary of each completed phase."""
     plan, total = view.plan, len(view.resources)
     writes = plan.writes if plan is not None else ()
     history = view.status.get("history") or [{}]
@@ -59,7 +60,7 @@ def _phase_summaries(view: ApplicationView) -> tuple[str, ...]:
     return (
         f"{total} {'object' if total == 1 else 'objects'}",
         f"{len(writes)} {'step' if len(writes) == 1 else 'steps'}" if writes else "nothing to do",
-        plan.risk.value if plan is not None and writes else "Safe",
+        words(plan.risk.value) if plan is not None and writes else "Safe",
         f"{len(writes)} to do" if writes else "up to date",
-        f"last: {outcome}" if outcome else "nothing yet",
+        f"last: {words(outcome)}" if outcome else "no sync yet",
     )
