@@ -44,6 +44,7 @@ class Settings(BaseSettings):
     web_token: SecretStr = Field(SecretStr(""), description="token that the dashboard asks for; needed off loopback")
     web_proxy: str = Field("", description="addresses or networks, divided by commas, of the proxy in front")
     web_proxy_users: bool = Field(False, description="let that proxy say who asks: X-Forwarded-User and -Groups")
+    web_url: str = Field("", description="public URL of the dashboard; with it, other host names are refused")
     web_read_only: bool = Field(False, description="a dashboard without buttons")
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are refused")
 
