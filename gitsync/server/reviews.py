@@ -12,6 +12,7 @@ from fastapi import HTTPException
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.objects.application import Application
 from gitsync.objects.change import HoldReason, Plan, Review
+from gitsync.objects.manifest import at
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
@@ -72,8 +73,9 @@ class ReviewHandler:
         """Let the plan run once, and return until when; raise HTTPException when it is not the one that was shown."""
         app, plan = self._shown(view, digest)
         until = self._reviews.approve(app, plan, by, reason, overrule=overrule)
-        if view.verdict is not None and HoldReason.WINDOW in view.verdict.holds:
-            self._engine.requests.poll_now([view.key])  # an approval opens no window
+        is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
+        if is_closed or _syncs_by_itself(app, plan, view):
+            self._engine.requests.poll_now([view.key])  # an approval opens no window, and is not what starts a sync
         else:
             self._engine.requests.request_sync(view.key, by.name)
         return until
@@ -92,6 +94,12 @@ class ReviewHandler:
         if view.plan.digest != digest:
             raise HTTPException(409, "The plan changed since the page was shown. Nothing was decided: review it again.")
         return view.application, view.plan
+
+
+def _syncs_by_itself(app: Application, plan: Plan, view: ApplicationView) -> bool:
+    """Whether the controller syncs an approved plan without a request: automation is on, and the plan is no drift."""
+    is_drift = plan.revision == at(view.status, "revision", "applied", default="")
+    return app.sync.automated and (app.sync.self_heal or not is_drift)
 
 
 def reviewer(person: User, typed: str) -> User:

@@ -156,13 +156,20 @@ def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Open
     page.get_by_label("Your name").press("Enter")
     page.get_by_label("Comment").fill("NO: this deletes customer data")
     page.get_by_label("Comment").press("Enter")
-    page.get_by_label("Approve all").check()
+    page.get_by_role("radio", name="Approve all").check()
     page.get_by_label("Your name").press("Enter")
-    page.get_by_label("Approve all").press("Enter")
+    page.get_by_role("radio", name="Approve all").press("Enter")
     page.wait_for_timeout(300)
     expect(page).to_have_url(re.compile("/plan$"))
     assert site.world.controller.records.audit_records(action="approve") == ()
-    page.get_by_label("Reject").check()
+    still = open_page(f"{APP}/plan", java_script_enabled=False)
+    still.page.get_by_label("Your name").fill("Grace")
+    still.page.get_by_role("radio", name="Approve all").check()
+    still.page.get_by_label("Your name").press("Enter")
+    expect(still.page.locator("main")).to_contain_text("no decision was made")
+    assert site.world.controller.records.audit_records(action="approve") == ()
+    still.errors.clear()  # the answer is 422
+    page.get_by_role("radio", name="Reject").check()
 
     site.world.repo.commit("Add a note", {"shop/note.yaml": config_map("note", text="hello")})
     until(lambda: "Add a note" in site.web.ask("/approvals").text)
@@ -175,11 +182,11 @@ def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Open
     expect(page.locator("input:checked")).to_have_count(0)
     assert "409" in watched.errors.pop()
 
-    page.get_by_label("Reject").check()
+    page.get_by_role("radio", name="Reject").check()
     page.get_by_role("button", name="Submit review").click()
     expect(page.locator(".ask").first).to_contain_text("by Grace: NO: this deletes customer data")
     page.get_by_label("Your name").fill("Linus")
-    page.get_by_label("Approve anyway").check()
+    page.get_by_role("radio", name="Approve anyway").check()
     page.get_by_label("Overrule Grace").check()
     page.get_by_role("button", name="Submit review").click()
     until(lambda: site.world.get("PersistentVolumeClaim", "cellar") is None)
@@ -199,7 +206,7 @@ def test_a_plan_that_waits_excludes_nobody_and_fits(open_page: Opens, site: Site
         page = open_page(url, color_scheme=scheme, bypass_csp=True, viewport={"width": 320, "height": 700}).page
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, url
     back = site.world.repo.commit("Keep the attic", {path: json.dumps({**volume, "spec": spec})})
     site.world.synced(back)
 

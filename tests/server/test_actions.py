@@ -59,11 +59,15 @@ def test_a_review_without_a_decision_is_rejected(site: Open, decision: dict[str,
     assert opened.engine.requests.done == []
 
 
-def test_nothing_is_preselected_and_the_first_submit_button_is_inert(site: Open) -> None:
+def test_nothing_is_preselected_and_the_button_that_enter_presses_decides_nothing(site: Open) -> None:
     form = site([HELD]).get(f"{SHOP}/plan").text.partition('class="decide"')[2].partition("</form>")[0]
     assert "checked" not in form
     assert form.count('type="radio" name="decision"') == 2
-    assert form.index("<button disabled hidden>") < form.index("<button>Submit review")
+    assert form.index('<button name="implicit"') < form.index("<button>Submit review")
+    opened = site([HELD])
+    answer = review(opened, "approve", by="Ada", reason="NO", implicit="yes")
+    assert (answer.status, "NO</textarea>" in answer.text) == (422, True)
+    assert opened.engine.records.audit_records() == ()
 
 
 def test_a_stale_review_shows_what_changed_and_keeps_the_text(site: Open) -> None:
@@ -96,7 +100,7 @@ def test_an_approval_is_stored_audited_and_carried_out(site: Open) -> None:
     )
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.action, link.approver, link.reasoning, link.digest) == ("approve", "Grace", "looked", DIGEST)
-    assert opened.engine.requests.done == [("sync", KEY, "Grace")]
+    assert opened.engine.requests.done == [("look", KEY)]  # the commit starts the sync, not the approver
 
 
 def test_an_approval_of_a_plan_that_moved_is_refused_and_says_so(site: Open) -> None:

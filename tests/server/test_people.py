@@ -74,11 +74,11 @@ def test_adding_somebody_again_gives_a_new_token_and_leaves_the_others(file: Pat
     [
         ("users: 3\n", "has no list of users"),
         ("[]\n", "cannot|has no list|mapping"),
-        (f"users: [{{name: a, tokenHash: {'0' * 63}}}]\n", "tokenHash is no hash"),
-        (f"users: [{{name: '', tokenHash: {'0' * 64!r}}}]\n", "is no name"),
-        (f"users: [{{name: a, groups: platform, tokenHash: {'0' * 64!r}}}]\n", "is no name"),
+        (f"users: [{{name: a, tokenHash: {'0' * 63}}}]\n", "tokenHash is not a valid hash"),
+        (f"users: [{{name: '', tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
+        (f"users: [{{name: a, groups: platform, tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
         (f"users: [{{name: a, group: [b], tokenHash: {'0' * 64!r}}}]\n", "group is unknown"),
-        (f"users: [{{name: a, tokenHash: {'0' * 64!r}}}, {{name: a, tokenHash: {'1' * 64!r}}}]\n", "twice"),
+        (f"users: [{{name: a, tokenHash: {'0' * 64!r}}}, {{name: a, tokenHash: {'1' * 64!r}}}]\n", "duplicate user"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(file: Path, text: str, says: str) -> None:
@@ -111,7 +111,7 @@ def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path
     assert review.by == User("ada", ("platform",), is_authenticated=True)
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.approver, link.details) == ("ada", {"groups": ["platform"], "signedIn": True})
-    assert opened.engine.requests.done == [("sync", KEY, "ada")]
+    assert opened.engine.requests.done == [("look", KEY)]
 
 
 def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path) -> None:
@@ -187,7 +187,9 @@ def test_what_a_proxy_says_unclearly_is_nobody(site: Open) -> None:
     assert opened.get("/apps", X_Forwarded_User="ada").status == 200
 
 
-@pytest.mark.parametrize(("addresses", "says"), [("", "anybody could say"), ("proxy.example", "is no address")])
+@pytest.mark.parametrize(
+    ("addresses", "says"), [("", "any client could impersonate"), ("proxy.example", "is not a valid address")]
+)
 def test_a_proxy_without_an_address_is_refused(addresses: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         Proxy.parse(addresses, True)

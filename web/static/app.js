@@ -136,6 +136,11 @@
     } else if (event.submitter) event.submitter.setAttribute("aria-busy", "true");
   });
 
+  // Enter must not submit a review, whatever is filled in; without this script the server refuses it.
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.closest("form.decide") && event.target.tagName === "INPUT") event.preventDefault();
+  });
+
   // Keys
   const move = (step) => {
     const all = [...document.querySelectorAll("tbody tr, details.object, article, .tree li")].filter((row) => row.offsetParent);

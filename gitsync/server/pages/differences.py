@@ -25,7 +25,14 @@ from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
 from gitsync.server.rows.contents import Content, content_of, manifest_text
 from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row, places
-from gitsync.server.rows.objects import ResourceRow, by_severity, foreign_counts, ignored_counts, resource_row
+from gitsync.server.rows.objects import (
+    ResourceRow,
+    by_severity,
+    foreign_counts,
+    foreign_fields,
+    ignored_counts,
+    resource_row,
+)
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -58,7 +65,7 @@ def diff(request: Request, pages: PagesOf, view: ViewOf, mode: str = "split", st
     items = unpaired(view)
     differing = sorted((item for item in items if item.sync != "Synced"), key=by_severity)
     matching = [item for item in items if item.sync == "Synced"]
-    noted = sorted((item for item in matching if item.change.differences or item.foreign), key=by_severity)
+    noted = sorted((item for item in matching if item.change.differences or foreign_fields(item)), key=by_severity)
     shown, following = page_of([*differing, *noted], start, _OBJECTS)
     return show_application(
         pages,
@@ -129,7 +136,7 @@ def object_differences(
                 field_row(found, places_of(item.ref, found.path), item.change.live) for found in drifted(item)[:FIELDS]
             ],
             more=max(len(drifted(item)) - FIELDS, 0),
-            foreign=[field_row(found) for found in item.foreign[:FIELDS]],
+            foreign=[field_row(found) for found in foreign_fields(item)[:FIELDS]],
             quiet=[*ignored_counts(item), *_defaulted(item)],
             drift=changed_in_cluster(view, item),
             content=content_of(item.change, len(items)),
@@ -145,10 +152,10 @@ def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk |
     is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
     by_others = any(owner.manager != FIELD_MANAGER for found in drifted(item) for owner in found.owners)
     is_drift = item.change.action in (Action.UPDATE, Action.CREATE) and (by_others or is_applied)
-    change = item.change if is_drift else None
+    change, foreign = item.change if is_drift else None, foreign_fields(item)
     if change is None:
-        return drift_risk(_unchanged(item), item.foreign) if item.foreign else None
-    return drift_risk(change, item.foreign)
+        return drift_risk(_unchanged(item), foreign) if foreign else None
+    return drift_risk(change, foreign)
 
 
 def drifted(item: ResourceView) -> list[FieldDifference]:

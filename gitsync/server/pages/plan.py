@@ -80,10 +80,19 @@ def review(
     by: Typed = "",
     reason: Typed = "",
     overrule: Typed = "",
+    implicit: Typed = "",
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
     try:
-        _decide(reviews, view, digest, _decision(decision), reviewer(user, by), line(reason), bool(overrule))
+        _decide(
+            reviews,
+            view,
+            digest,
+            _decision("" if implicit else decision),
+            reviewer(user, by),
+            line(reason),
+            bool(overrule),
+        )
     except (HTTPException, GitsyncError) as error:
         status, problem = _status_of(error)
         shown = reviews.shown(view.key, digest)

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gitsync.objects.change import DRIFT, Difference
+from gitsync.objects.change import DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
 
+_BOOKKEEPING = tuple(
+    f'.metadata.annotations["{prefix}'
+    for prefix in ("deployment.kubernetes.io/revision", "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.")
+)
 _BADNESS = {Health.DEGRADED: 4, Health.MISSING: 3, Health.PROGRESSING: 2, Health.UNKNOWN: 1}
 
 
@@ -63,7 +67,14 @@ def by_severity(view: ResourceView) -> tuple[int, str, str, str]:
 def ignored_counts(view: ResourceView) -> list[tuple[str, int]]:
     """Return how many differences of each kind are not drift, such as ignored ones."""
     found = Counter(item.kind for item in view.change.differences if item.kind not in DRIFT)
-    return [(kind.value, found[kind]) for kind in Difference if found[kind]]
+    kept = len(view.foreign) - len(foreign_fields(view))
+    bookkeeping = [("kept by Kubernetes controllers", kept)] if kept else []
+    return [(kind.value, found[kind]) for kind in Difference if found[kind]] + bookkeeping
+
+
+def foreign_fields(view: ResourceView) -> list[FieldDifference]:
+    """Return the fields that others added, without the annotations in which Kubernetes controllers keep their state."""
+    return [item for item in view.foreign if not item.path.startswith(_BOOKKEEPING)]
 
 
 def foreign_counts(views: Iterable[ResourceView]) -> list[tuple[str, int]]:
@@ -71,6 +82,6 @@ def foreign_counts(views: Iterable[ResourceView]) -> list[tuple[str, int]]:
     found = Counter(
         manager
         for view in views
-        for manager in {owner.manager for difference in view.foreign for owner in difference.owners}
+        for manager in {owner.manager for difference in foreign_fields(view) for owner in difference.owners}
     )
     return [(visible(manager), count) for manager, count in sorted(found.items())]
