@@ -11,6 +11,7 @@ from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
@@ -131,7 +132,8 @@ def _paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> 
     if not (_GENERATED.search(follows.name) and _GENERATED.search(step.ref.name)):
         return step
     found = compare_objects(step.desired, predecessor, schema_of(step.desired)).differences
-    return replace(step, follows=follows, differences=found)
+    mark = "/metadata/annotations/" + TRACKING_ID.replace("/", "~1")  # it names the object, so it always differs
+    return replace(step, follows=follows, differences=tuple(item for item in found if item.pointer != mark))
 
 
 def _ownership_conflicts(
