@@ -72,7 +72,7 @@ def test_the_command_line_finds_the_dashboard_and_people_sign_in(gitsync: Gitsyn
         asked = ("approve", "support-dev", "--data", data)
         assert "sign in" in gitsync(*asked).err
         until(lambda: gitsync("status", "--data", data).code == 0, 40, lambda: gitsync("status", "--data", data))
-        assert "Nothing waits for approval" in gitsync(*asked, "--token-file", token).err
+        assert "waits for approval any more" in gitsync(*asked, "--token-file", token).err
         spoofed = Request(f"{url}/apps", headers={"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "ada"})
         with pytest.raises(HTTPError) as refused:
             urlopen(spoofed, timeout=5)
