@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.flow.world import NAMESPACE, World, config_map, until
-from tests.prometheus.server import Served, prometheus, vector
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.integrations.prometheus.fake_server import Served, prometheus, vector
+from tests.waiting import until
 
 QUERY = "sum(rate(errors_total[1m]))"
 BAD = vector(({"pod": "web-7"}, "0.31"), ({"pod": "web-8"}, "0.01"))

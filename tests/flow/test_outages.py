@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gitsync.sandbox.faults import Fault, FaultKind
-from tests.cluster.rights import kubeconfig_of
-from tests.flow.proxy import Proxy
-from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
+from tests.cluster.service_accounts import kubeconfig_of
+from tests.flow.environment import NAMESPACE, World, is_synced
+from tests.flow.factories import config_map
+from tests.flow.tcp_proxy import Proxy
+from tests.waiting import until
 
 MAPS = "configmaps"
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
-from tests.flow.world import NAMESPACE, World, deployment, until
-from tests.reviews import approval, keep, rejection
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import deployment
+from tests.review_factories import approval, keep, rejection
+from tests.waiting import until
 
 KEY = f"{NAMESPACE}/shop"
 CLOSED = {"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h", "manualSync": True}

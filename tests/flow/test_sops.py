@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.flow.world import NAMESPACE, World, config_map, until
-from tests.secrets.sealing import Sealer, new_key
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.secrets.sops_encryption import Sealer, new_key
+from tests.waiting import until
 
 CANARY = "c4n4ry-sealed-in-git"
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": CANARY}}

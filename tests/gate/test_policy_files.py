@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import parse_rules
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for
-from tests.gate.test_policy import application, is_namespaced
+from tests.gate.factories import application, is_namespaced
 
 
 def document(**spec):

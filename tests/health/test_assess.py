@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.health.assess import assess
 from gitsync.objects.health import Health, worst
-from tests.health.given import live, said
+from tests.health.factories import live, said
 
 WIDGET = "x.dev/v1/Widget"
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

@@ -16,7 +16,7 @@ from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest
-from tests.conformance import conformance_dir
+from tests.conformance_data import conformance_dir
 
 
 def schema_of(manifest: Manifest) -> Schema:

@@ -11,7 +11,7 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.change import Action, Difference, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.plan.build import uncertain
-from tests.plan.given import (
+from tests.plan.factories import (
     application,
     applied,
     config,

@@ -11,7 +11,7 @@ from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, 
 from gitsync.plan.content import whole_object
 from gitsync.plan.mask import MASK
 from gitsync.plan.risk.drift import drift_risk
-from tests.plan.given import application, applied, config, deployment, live_of, plan_of, ref
+from tests.plan.factories import application, applied, config, deployment, live_of, plan_of, ref
 
 APP = application()
 OLD, NEW = "prompt-k2h8cf4bdm", "prompt-cd4998t5gh"

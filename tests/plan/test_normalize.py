@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import annotations_of, labels_of
 from gitsync.plan.normalize import declared, desired_objects, without_nulls
 from gitsync.plan.tracking import is_owned, owner_of
-from tests.plan.given import application, config, desired_of, is_namespaced
+from tests.plan.factories import application, config, desired_of, is_namespaced
 
 APP = application()
 

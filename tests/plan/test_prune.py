@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.plan.prune import prune_changes
-from tests.plan.given import application, applied, config, desired_of, inventory_of, live_of, ref
+from tests.plan.factories import application, applied, config, desired_of, inventory_of, live_of, ref
 
 APP = application()
 KEPT = {"gitsync.dev/prune": "false"}

@@ -10,9 +10,9 @@ import pytest
 
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
-from tests.served import Answer
+from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
-from tests.server.material import NOW, application, moved, resource
+from tests.server.fakes import NOW, application, moved, resource
 
 SHOP = "/apps/gitsync/shop"
 KEY = "gitsync/shop"

@@ -12,7 +12,7 @@ from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
 from tests.server.conftest import Open
-from tests.server.material import NOW, application, changed, resource
+from tests.server.fakes import NOW, application, changed, resource
 
 SHOP = "/apps/gitsync/shop"
 

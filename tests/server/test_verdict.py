@@ -16,7 +16,7 @@ from gitsync.server.rows.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.rows.verdict import BUSY, verdict_of
 from gitsync.server.rows.words import WORDS, words
 from tests.server.conftest import Open
-from tests.server.material import application, resource
+from tests.server.fakes import application, resource
 
 SINCE = {"phaseSince": "2026-03-01T11:59:53Z", "healthSince": "2026-03-01T11:50:00Z"}
 SHOP = "/apps/gitsync/shop"

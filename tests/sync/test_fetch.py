@@ -20,9 +20,9 @@ from gitsync.source.repositories import Repositories
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.reconcile import Reconcile
-from tests.flow.world import until
-from tests.githttp import GitServer
-from tests.gitrepo import GitRepo
+from tests.git_http_server import GitServer
+from tests.git_repository import GitRepo
+from tests.waiting import until
 
 
 class Still:
