@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     )
     web_proxy: str = Field("", description="addresses or networks, comma-separated, of the proxy in front")
     web_proxy_users: bool = Field(False, description="trust that proxy's X-Forwarded-User and X-Forwarded-Groups")
+    web_url: str = Field("", description="public URL of the dashboard; with it, requests for other hosts are rejected")
     web_read_only: bool = Field(False, description="a dashboard without buttons")
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
 

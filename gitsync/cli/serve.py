@@ -66,6 +66,7 @@ def access_of(settings: Settings) -> Access:
         read_only=settings.web_read_only,
         users=Users(settings.users) if settings.users is not None else None,
         proxy=Proxy.parse(settings.web_proxy, settings.web_proxy_users),
+        public_url=settings.web_url,
     )
 
 

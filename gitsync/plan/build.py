@@ -12,8 +12,9 @@ from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
 from gitsync.plan.drift import compare_objects, find_drift
 from gitsync.plan.explain import explain
@@ -25,6 +26,8 @@ from gitsync.plan.risk.table import NOTHING, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
+_GENERATED = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
+"""The suffix that Kustomize gives to names; its alphabet has no other characters."""
 
 SchemaOf = Callable[[Manifest], Schema | None]
 """The schema of a manifest's kind and version, None when it is not known."""
@@ -74,6 +77,7 @@ def build_plan(
             fresh += _steps(app, ref, desired, seen, inventory, schema_of)
     fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
     before = _predecessors(fresh)
+    fresh = [_paired(step, before.get(_family(step.ref)), schema_of) for step in fresh]
     steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
@@ -119,6 +123,18 @@ def _family(ref: ObjectRef) -> ObjectRef:
 def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
     """Return the pruned objects by family: an object that a generator creates under a new name replaces one of them."""
     return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
+
+
+def _paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> Change:
+    """Return the step that creates a generated object with its differences from the one it follows."""
+    if step.action is not Action.CREATE or step.desired is None or predecessor is None:
+        return step
+    follows = ref_of(predecessor)
+    if not (_GENERATED.search(follows.name) and _GENERATED.search(step.ref.name)):
+        return step
+    found = compare_objects(step.desired, predecessor, schema_of(step.desired)).differences
+    mark = "/metadata/annotations/" + TRACKING_ID.replace("/", "~1")  # it names the object, so it always differs
+    return replace(step, follows=follows, differences=tuple(item for item in found if item.pointer != mark))
 
 
 def _ownership_conflicts(
@@ -235,7 +251,8 @@ def _update(
     assert step.desired is not None
     answer = seen.dry_runs.get(step.ref)
     if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
-        return replace(step, action=Action.REPLACE, reason=f"{fields} cannot be changed in place")
+        found = find_drift(step.desired, live, schema).differences
+        return replace(step, action=Action.REPLACE, differences=found, reason=f"{fields} cannot be changed in place")
     if isinstance(answer, dict):
         drift = compare_objects(answer, live, schema)
     else:

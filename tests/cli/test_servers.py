@@ -11,15 +11,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from gitsync.sandbox.server import Sandbox
-<<<<<<<< HEAD:tests/cli/test_serve.py
-from tests.cli.conftest import Gitsync, process
+from tests.cli.conftest import Gitsync, line, process, running
 from tests.flow.environment import Repository
 from tests.flow.factories import config_map
 from tests.waiting import until
-========
-from tests.cli.conftest import Gitsync, line, process, running
-from tests.flow.world import Repository, config_map, until
->>>>>>>> cli:tests/cli/test_servers.py
 
 
 def children(pid: int) -> set[int]:
@@ -54,7 +49,7 @@ def test_the_command_line_finds_the_dashboard_and_users_sign_in(gitsync: Gitsync
         assert "sign in" in gitsync(*asked).err
         status = ("status", "--kubeconfig", config)
         until(lambda: gitsync(*status).code == 0, 40, lambda: gitsync(*status))
-        assert "Nothing waits for approval" in gitsync(*asked, "--token-file", token).err
+        assert "waits for approval any more" in gitsync(*asked, "--token-file", token).err
         spoofed = Request(f"{url}/apps", headers={"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "ada"})
         with pytest.raises(HTTPError) as refused:
             urlopen(spoofed, timeout=5)
