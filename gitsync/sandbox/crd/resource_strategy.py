@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
+from gitsync.merge.builtin import openapi_schemas
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.crd.cel_rules import validate_rules
 from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
 from gitsync.sandbox.crd.validator import validate_lists, validate_value
 from gitsync.sandbox.registry.status import ApiError, Cause
+from gitsync.sandbox.schema.decode import Codec
+from gitsync.sandbox.schema.scalars import DecodeError
 from gitsync.sandbox.validation.metadata import validate_metadata
 from gitsync.sandbox.validation.names import dns_subdomain
 
 _META_MEMBERS = ("apiVersion", "kind", "metadata")
-_TEXT_MAPS = ("labels", "annotations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class CustomResource:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""
         out: Manifest = dict(with_defaults(self.root, obj))
         try:
-            out["metadata"] = _metadata(obj)
-        except TypeError as error:
+            out["metadata"] = _codec().metadata(obj.get("metadata"))
+        except DecodeError as error:
             text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
             raise ApiError(400, "BadRequest", text) from None
         return out
@@ -81,31 +84,9 @@ def _keep_metadata(new: Manifest, old: Manifest) -> dict[str, Any]:
     return metadata
 
 
-def _metadata(obj: Manifest) -> dict[str, Any]:
-    """Return the metadata without nulls and empty maps; raise TypeError with the server's words."""
-    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if value is not None}
-    for name in _TEXT_MAPS:
-        values = metadata.get(name)
-        if values is None:
-            continue
-        if not isinstance(values, dict):
-            raise _wrong_type(values, name, "map[string]string")
-        for value in values.values():
-            if not isinstance(value, str) and value is not None:
-                raise _wrong_type(value, name, "string")
-        if None in values.values():
-            metadata[name] = {key: "" if value is None else value for key, value in values.items()}
-        if not values:
-            del metadata[name]
-    for name in ("finalizers", "ownerReferences"):
-        if name in metadata and not metadata[name]:
-            del metadata[name]
-    return metadata
-
-
-def _wrong_type(value: Any, member: str, wanted: str) -> TypeError:
-    found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
-    return TypeError(f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{member} of type {wanted}")
+@functools.cache
+def _codec() -> Codec:
+    return Codec(openapi_schemas("v1"))
 
 
 def version_of(crd: Manifest, version: str) -> dict[str, Any]:

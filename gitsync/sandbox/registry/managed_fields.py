@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gitsync.errors import InvalidInput
 from gitsync.merge.apply import Conflicts, FieldConflict, Manager
 from gitsync.merge.field_manager import Write, apply_object, update_object
@@ -71,6 +73,14 @@ def applied(
     if isinstance(result, Conflicts):
         raise _refusal(result)
     return result
+
+
+def conversion_failed(resource: Resource, meta: dict[str, Any], error: ApiError) -> ApiError:
+    """Return the 500 for an applied object whose values have the types of the schema and cannot be decoded."""
+    of = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+    _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
+    text = f"failed to convert new object ({meta.get('namespace') or ''}/{meta['name']}; {of}) to proper version: "
+    return ApiError(500, "", f"{text}unable to convert unstructured object to {of}: {why or error.message}")
 
 
 def _part(body: Manifest, resource: Resource, subresource: str) -> Manifest:

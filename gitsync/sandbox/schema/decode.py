@@ -32,8 +32,6 @@ from gitsync.sandbox.schema.scalars import (
     without_zero,
 )
 
-_CLIENT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-
 
 class Codec:
     """
@@ -50,27 +48,16 @@ class Codec:
         self.members = FieldIndex(schemas)
 
     def decode(self, name: str, obj: dict[str, Any]) -> dict[str, Any]:
-        """Return the canonical copy; of the metadata, only what a client may write is read."""
-        body = {key: value for key, value in obj.items() if key != "metadata"}
+        """Return the canonical copy of an object; raise DecodeError at the first value of a wrong type."""
         try:
-            decoded: dict[str, Any] = self._struct(name)(body)
-            decoded["metadata"] = self._metadata(obj.get("metadata") or {})
+            decoded: dict[str, Any] = self._struct(name)(obj)
         except Mismatch as error:
             raise DecodeError(error.text) from None
         return decoded
 
-    def _metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Return the metadata without nulls, its client members in canonical form."""
-        out = {key: value for key, value in metadata.items() if value is not None}
-        given = {key: out.pop(key) for key in _CLIENT_METADATA if key in out}
-        if not given:
-            return out
-        try:
-            out.update(self._struct(OBJECT_META)(given))
-            return out
-        except Mismatch as error:
-            error.path.append("metadata")
-            raise
+    def metadata(self, value: Any) -> dict[str, Any]:
+        """Return the canonical copy of the metadata of a custom resource; raise DecodeError as ``decode`` does."""
+        return self.decode(OBJECT_META, {} if value is None else value)
 
     def name_of(self, group: str, version: str, kind: str) -> str:
         """Return the name of a kind's schema; raise KeyError when there is none."""

@@ -47,7 +47,9 @@ class ClusterClient:
 def real_cluster(kubeconfig: Path) -> ClusterClient:
     """Return a client of the current context's cluster; only token credentials are supported."""
     config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
-    by_name = {section: {entry["name"]: entry for entry in config[section]} for section in ("contexts", "clusters", "users")}
+    by_name = {
+        section: {entry["name"]: entry for entry in config[section]} for section in ("contexts", "clusters", "users")
+    }
     context = by_name["contexts"][config["current-context"]]["context"]
     cluster, user = by_name["clusters"][context["cluster"]]["cluster"], by_name["users"][context["user"]]["user"]
     authority = base64.b64decode(cluster.get("certificate-authority-data", "")).decode()

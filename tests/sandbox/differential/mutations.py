@@ -73,7 +73,9 @@ def mutate(obj: dict[str, Any], schemas: Mapping[str, Any], schema: Any, rng: ra
     path = rng.choice([path for path in paths(obj) if path[0] not in ("apiVersion", "kind")])
     if path in (("metadata",), ("metadata", "name"), ("metadata", "namespace")):
         path = ("metadata", "labels")
-        return Mutation(path, rng.choice([{"a": "b"}, {"Bad/Key/x": "v"}, {"a": "b c"}, {"a": 1}, "x", [], {"a": None}]))
+        return Mutation(
+            path, rng.choice([{"a": "b"}, {"Bad/Key/x": "v"}, {"a": "b c"}, {"a": 1}, "x", [], {"a": None}])
+        )
     value = value_at(obj, path)
     choice = rng.random()
     if isinstance(value, list) and value and choice < 0.3:
@@ -83,9 +85,7 @@ def mutate(obj: dict[str, Any], schemas: Mapping[str, Any], schema: Any, rng: ra
     return Mutation(path, rng.choice(_ODD.get(type(value), _ODD[str])))
 
 
-def _additional(
-    obj: Any, path: Path, schemas: Mapping[str, Any], schema: Any, rng: random.Random
-) -> Mutation:
+def _additional(obj: Any, path: Path, schemas: Mapping[str, Any], schema: Any, rng: random.Random) -> Mutation:
     """Return a member of the schema that the object at the path does not have, with a random value of its type."""
     at = _schema_at(schemas, schema, path)
     present = value_at(obj, path)

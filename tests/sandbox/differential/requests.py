@@ -250,6 +250,8 @@ class Scenario:
         if way == 1:
             return self._request("scale-update", "PUT", path, "dryRun=All", scale)
         if way == 2:
-            return self._request("scale-merge", "PATCH", path, "dryRun=All", {"spec": {"replicas": replicas}}, media=MERGE)
+            return self._request(
+                "scale-merge", "PATCH", path, "dryRun=All", {"spec": {"replicas": replicas}}, media=MERGE
+            )
         manager = self.rng.choice(("diff-a", "diff-b", "diff-b&force=true"))
         return self._request("scale-apply", "PATCH", path, f"fieldManager={manager}&dryRun=All", scale, media=APPLY)
