@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.crd import resource_strategy
+from gitsync.sandbox.crd import strategy
 from tests.sandbox.crd.definitions import definition, spec_schema, widget
 
 LIMITS = {"rule": "self.min <= self.max", "message": "min must not exceed max"}
@@ -17,7 +17,7 @@ KIND = {
 
 
 def causes_of(schema: dict[str, Any], spec: Any, old: Any = None) -> list[tuple[str, str, str]]:
-    of = resource_strategy(definition(schema), "v1")
+    of = strategy(definition(schema), "v1")
     before = None if old is None else widget(spec=old)
     found = of.validate(widget(spec=spec), before, "")
     return [(cause.reason.removeprefix("FieldValue"), cause.field, cause.message) for cause in found]

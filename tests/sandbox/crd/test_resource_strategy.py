@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.sandbox.crd import resource_strategy
+from gitsync.sandbox.crd import strategy
 from gitsync.sandbox.registry.status import ApiError
 from tests.sandbox.crd.definitions import definition, spec_schema, widget
 from tests.sandbox.kinds.recordings import Allocator
@@ -11,7 +11,7 @@ NESTED = {"type": "object", "properties": {"on": {"type": "boolean", "default": 
 
 
 def test_defaults_fill_objects_that_are_there() -> None:
-    of = resource_strategy(definition(spec_schema(mode={"type": "string", "default": "Fast"}, nested=NESTED)), "v1")
+    of = strategy(definition(spec_schema(mode={"type": "string", "default": "Fast"}, nested=NESTED)), "v1")
     given = widget(spec={"nested": {}})
     assert of.default(given)["spec"] == {"nested": {"on": True}, "mode": "Fast"}
     assert given["spec"] == {"nested": {}}
@@ -22,7 +22,7 @@ def test_a_null_that_may_not_be_becomes_the_default_or_goes() -> None:
     schema = spec_schema(
         a={"type": "string", "default": "x"}, b={"type": "string"}, c={"type": "string", "nullable": True}
     )
-    of = resource_strategy(definition(schema), "v1")
+    of = strategy(definition(schema), "v1")
     assert of.default(widget(spec={"a": None, "b": None, "c": None}))["spec"] == {"a": "x", "c": None}
 
 
@@ -32,14 +32,14 @@ def test_what_the_schema_does_not_know_is_told_and_pruned() -> None:
         free={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         items={"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
     )
-    of = resource_strategy(definition(schema), "v1")
+    of = strategy(definition(schema), "v1")
     obj = widget(spec={"known": "x", "odd": 1, "free": {"any": 1}, "items": [{"a": "b", "z": 1}]}, extra=1)
     assert of.unknown_fields(obj) == ["spec.odd", "spec.items[0].z", "extra"]
     assert of.prune(obj) == widget(spec={"known": "x", "free": {"any": 1}, "items": [{"a": "b"}]})
 
 
 def test_the_status_is_written_apart_where_there_is_a_subresource() -> None:
-    of = resource_strategy(definition(subresources={"status": {}}), "v1")
+    of = strategy(definition(subresources={"status": {}}), "v1")
     old = widget(spec={"a": 1}, status={"phase": "Old"})
     new = widget(spec={"a": 2}, status={"phase": "New"})
     new["metadata"] = {**new["metadata"], "labels": {"a": "b"}}
@@ -51,7 +51,7 @@ def test_the_status_is_written_apart_where_there_is_a_subresource() -> None:
 
 
 def test_without_a_subresource_the_status_is_a_member_like_any_other() -> None:
-    of = resource_strategy(definition(), "v1")
+    of = strategy(definition(), "v1")
     assert not of.has_status
     obj = widget(status={"phase": "Kept"})
     assert of.prepare(obj, None, "", Allocator()) == obj
@@ -63,12 +63,12 @@ def test_labels_must_be_text() -> None:
     with pytest.raises(
         ApiError, match=r'^\(400, .*Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number'
     ):
-        resource_strategy(definition(), "v1").default(obj)
+        strategy(definition(), "v1").default(obj)
 
 
 def test_the_name_must_be_a_subdomain_when_it_is_new() -> None:
     obj = widget()
     obj["metadata"] = {**obj["metadata"], "name": "Big"}
-    of = resource_strategy(definition(), "v1")
+    of = strategy(definition(), "v1")
     assert [cause.field for cause in of.validate(obj, None, "")] == ["metadata.name"]
     assert of.validate(obj, obj, "") == []

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from gitsync.sandbox.crd import resource_strategy
+from gitsync.sandbox.crd import strategy
 from tests.sandbox.crd.definitions import definition, spec_schema, widget
 
 
 def causes_of(schema: dict[str, Any], spec: Any) -> list[tuple[str, str, str]]:
-    found = resource_strategy(definition(schema), "v1").validate(widget(spec=spec), None, "")
+    found = strategy(definition(schema), "v1").validate(widget(spec=spec), None, "")
     return [(cause.reason.removeprefix("FieldValue"), cause.field, cause.message) for cause in found]
 
 
