@@ -150,6 +150,11 @@ class Strategy(Protocol):
         """Whether the pipeline counts generations."""
         ...
 
+    @property
+    def needs_resource_version(self) -> bool:
+        """Whether an update must name the resourceVersion that it replaces (AllowUnconditionalUpdate is false)."""
+        ...
+
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with canonical values and defaults; idempotent; ``obj`` is not changed."""
         ...

@@ -31,6 +31,7 @@ class CustomResource:
     namespaced: bool
     has_status: bool
     has_generation: bool = True
+    needs_resource_version: bool = True
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""

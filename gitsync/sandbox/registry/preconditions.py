@@ -10,9 +10,6 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
 from gitsync.sandbox.registry.resources import Resource
 
-_NEEDS_RESOURCE_VERSION = frozenset({("coordination.k8s.io", "Lease"), ("apiregistration.k8s.io", "APIService")})
-"""Built-in kinds whose update must name the version it replaces, as that of every custom resource must."""
-
 
 def check_kind(resource: Resource, body: Manifest) -> None:
     """Refuse a body of another kind than the resource's; built-in ones may leave it out."""
@@ -24,11 +21,6 @@ def check_kind(resource: Resource, body: Manifest) -> None:
     if resource.custom and (not kind or not api_version):
         missing = "Kind" if not kind else "apiVersion"
         raise errors.bad_request(f"Object '{missing}' is missing in the body")
-
-
-def is_unconditional(resource: Resource) -> bool:
-    """Tell whether an update may leave out the version it replaces."""
-    return not resource.custom and (resource.group, resource.kind) not in _NEEDS_RESOURCE_VERSION
 
 
 def check_resource_version(resource: Resource, name: str, given: Any, live: Manifest, unconditional: bool) -> None:

@@ -36,7 +36,6 @@ from gitsync.sandbox.registry.preconditions import (
     check_kind,
     check_resource_version,
     is_finished,
-    is_unconditional,
     mismatch,
     quoted,
 )
@@ -89,6 +88,15 @@ class WritePipeline:
         check_namespace(resource, namespace, obj["metadata"])
         return self._create(resource, obj, ctx, applied=False)
 
+    def unstored(self, resource: Resource, body: Manifest, ctx: Context, *, managed: bool) -> Manifest:
+        """Return an object that is only answered, a review, in canonical form and with its managedFields."""
+        check_kind(resource, body)
+        obj = self._decode(resource, dict(body), ctx)
+        obj.pop("status", None)
+        if managed:
+            obj = managed_fields.created(obj, self._schema(resource), ctx, self._clock.timestamp())
+        return arranged(resource, obj, obj["metadata"])
+
     def update(
         self, resource: Resource, namespace: str, name: str, body: Manifest, ctx: Context, subresource: str = ""
     ) -> Manifest:
@@ -112,7 +120,9 @@ class WritePipeline:
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}",
             )
-        return self._update(resource, live, obj, ctx, subresource, unconditional=is_unconditional(resource))
+        return self._update(
+            resource, live, obj, ctx, subresource, unconditional=not self._strategy(resource).needs_resource_version
+        )
 
     def patch(
         self,
@@ -323,6 +333,21 @@ class WritePipeline:
         """Store an object with other replicas, owned through the subresource ``scale``."""
         obj = self._strategy(resource).default(scaled)
         obj = managed_fields.scaled(live, obj, self._schema(resource), ctx)
+        return self._finish(resource, live, obj, ctx, "")
+
+    def apply_scale(
+        self,
+        resource: Resource,
+        live: Manifest,
+        scale: Manifest,
+        path: str,
+        ctx: Context,
+        check: Callable[[Manifest], int],
+    ) -> Manifest:
+        """Store an object whose replicas, at a dotted path, were applied through the subresource ``scale``."""
+        now = self._clock.timestamp()
+        obj = managed_fields.scale_applied(live, scale, self._schema(resource), path, ctx, now)
+        check(obj)
         return self._finish(resource, live, obj, ctx, "")
 
     # steps

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
-from gitsync.sandbox.schema.go_types import DROPS_DEFAULT, KEEPS_ZERO, NULL_WHEN_ABSENT, go_type_of, is_raw
+from gitsync.sandbox.schema.go_types import DROPS_DEFAULT, KEEPS_EMPTY, KEEPS_ZERO, NULL_WHEN_ABSENT, go_type_of, is_raw
 from gitsync.sandbox.schema.scalars import (
     ABSENT,
     DecodeError,
@@ -138,7 +138,7 @@ class Codec:
         kind = schema.get("type")
         decoder = self._value(schema, pair)
         if kind == "array" or (kind == "object" and "additionalProperties" in schema):
-            return (decoder if pair in NULL_WHEN_ABSENT else without_empty(decoder)), None
+            return (decoder if pair in NULL_WHEN_ABSENT or pair in KEEPS_EMPTY else without_empty(decoder)), None
         if kind == "string" and schema.get("format") == "byte":
             return (decoder if keep else without_empty(decoder)), None
         if has_default and pair not in DROPS_DEFAULT:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.metadata import validate_metadata
+from gitsync.sandbox.validation.metadata import DEFAULT_CHECKS, validate_metadata, validate_metadata_update
 from gitsync.sandbox.validation.names import dns_subdomain
 
 
@@ -17,7 +17,8 @@ class Untyped:
 
     namespaced: bool
     has_status: bool
-    has_generation: bool = True
+    has_generation: bool = False
+    needs_resource_version: bool = False
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object without the nulls of its metadata."""
@@ -40,4 +41,6 @@ class Untyped:
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         """Return what is wrong with the metadata."""
-        return validate_metadata(new, self.namespaced, dns_subdomain if old is None else None)
+        if old is not None:
+            return validate_metadata_update(new, self.namespaced, DEFAULT_CHECKS)
+        return validate_metadata(new, self.namespaced, dns_subdomain)

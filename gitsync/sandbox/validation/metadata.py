@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
@@ -45,6 +46,31 @@ def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None 
     for finalizer in metadata.get("finalizers") or ():
         causes += [invalid("metadata.finalizers", finalizer, text) for text in qualified_name(finalizer)]
     return causes
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChecks:
+    """
+    How often the update validation of a kind checks the metadata again, after the generic validation did.
+
+    Every check reports its own causes. ``update`` counts calls of ValidateObjectMetaUpdate, ``whole`` calls of
+    ValidateObjectMeta; ``names`` tells whether they are those of pkg/apis/core/validation, which know finalizers.
+    """
+
+    update: int = 1
+    whole: int = 1
+    names: bool = True
+
+
+DEFAULT_CHECKS = MetadataChecks()
+
+
+def validate_metadata_update(obj: Manifest, namespaced: bool, checks: MetadataChecks) -> list[Cause]:
+    """Return what is wrong with the metadata of a changed object: once for each check of the API server."""
+    whole = validate_metadata(obj, namespaced)
+    part = [cause for cause in whole if cause.field != "metadata.finalizers"]
+    known = validate_known_finalizers(obj) if checks.names else []
+    return whole + part + (part + known) * checks.update + (whole + known) * checks.whole
 
 
 def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> list[Cause]:

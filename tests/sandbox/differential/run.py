@@ -83,7 +83,8 @@ class Comparison:
                 found = tuple(differences(request, ours, real))
                 if found:
                     yield Difference(request, ours, real, found, tuple(before))
-                    self._both("DELETE", scenario.object, None)
+                    if not scenario.seed.dry:
+                        self._both("DELETE", scenario.object, None)
                     break
                 before.append(request)
 
