@@ -151,6 +151,11 @@ class Strategy(Protocol):
         ...
 
     @property
+    def generation_metadata(self) -> tuple[str, ...]:
+        """Members of the metadata whose change counts as a new generation."""
+        ...
+
+    @property
     def needs_resource_version(self) -> bool:
         """Whether an update must name the resourceVersion that it replaces (AllowUnconditionalUpdate is false)."""
         ...

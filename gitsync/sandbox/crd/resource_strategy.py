@@ -15,9 +15,17 @@ from gitsync.sandbox.crd.validator import validate_lists, validate_value
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.schema.scalars import DecodeError
-from gitsync.sandbox.validation.metadata import validate_metadata
+from gitsync.sandbox.validation.causes import invalid
+from gitsync.sandbox.validation.metadata import MetadataChecks, validate_metadata, validate_metadata_update
 from gitsync.sandbox.validation.names import dns_subdomain
 
+_METADATA = MetadataChecks(whole=0, names=False)
+_BLOCKING = frozenset(f"FieldValue{name}" for name in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
+"""Causes after which rules in CEL are not evaluated."""
+_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 _META_MEMBERS = ("apiVersion", "kind", "metadata")
 
 
@@ -32,6 +40,7 @@ class CustomResource:
     has_status: bool
     has_generation: bool = True
     needs_resource_version: bool = True
+    generation_metadata: tuple[str, ...] = ()
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""
@@ -62,12 +71,17 @@ class CustomResource:
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         """Return what is wrong by the metadata's rules, the schema, and then the rules written in CEL."""
-        causes = validate_metadata(new, self.namespaced, dns_subdomain if old is None else None)
+        if old is None:
+            causes = validate_metadata(new, self.namespaced, dns_subdomain)
+        else:
+            causes = validate_metadata_update(new, self.namespaced, _METADATA)
         causes += validate_value(self.root, new, "")
         causes += validate_lists(self.root, new, "")
-        if causes or not self.root.has_rules:
+        if not self.root.has_rules:
             return causes
-        return validate_rules(self.root, new, old, "")
+        if any(cause.reason in _BLOCKING for cause in causes):
+            return [*causes, invalid("<nil>", None, _NOT_CHECKED)]
+        return causes + validate_rules(self.root, new, old, "")
 
 
 def _with_status(obj: Manifest, source: Manifest) -> Manifest:

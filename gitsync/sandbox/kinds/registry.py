@@ -65,6 +65,9 @@ _RULES: RuleTable = {
     ("", "ConfigMap"): KindRules(validate=config.validate_config_map),
     ("", "Secret"): KindRules(small.default_secret, validate=config.validate_secret),
     ("", "Event"): KindRules(validate=cluster.validate_event, metadata=_GENERIC),
+    ("storage.k8s.io", "VolumeAttributesClass"): KindRules(
+        prepare=prepare.prepare_attributes_class, validate=storage.validate_attributes_class
+    ),
     ("storage.k8s.io", "CSIStorageCapacity"): KindRules(needs_resource_version=True),
     ("storage.k8s.io", "CSINode"): KindRules(needs_resource_version=True),
     ("storage.k8s.io", "VolumeAttachment"): KindRules(needs_resource_version=True),
@@ -89,6 +92,7 @@ _RULES: RuleTable = {
         validate_status=workloads.validate_replica_status,
         status_keeps=("labels",),
         generation=True,
+        generation_metadata=("annotations",),  # the controller copies them to its ReplicaSets
         metadata=_UPDATE,
     ),
     ("apps", "ReplicaSet"): KindRules(
@@ -123,7 +127,11 @@ _RULES: RuleTable = {
         metadata=_UPDATE,
     ),
     ("discovery.k8s.io", "EndpointSlice"): KindRules(
-        small.default_endpoint_slice, validate=services.validate_endpoint_slice, generation=True, metadata=_WHOLE
+        small.default_endpoint_slice,
+        validate=services.validate_endpoint_slice,
+        generation=True,
+        generation_metadata=("labels",),
+        metadata=_WHOLE,
     ),
     ("networking.k8s.io", "NetworkPolicy"): KindRules(
         small.default_network_policy, validate=networking.validate_network_policy, generation=True, metadata=_UPDATE

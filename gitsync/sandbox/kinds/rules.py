@@ -39,7 +39,8 @@ class KindRules:
     ``validate`` sees the object and, on an update, the stored one; ``validate_status`` the same for a write of
     its status. ``first_status`` is the status of a new object, where it is not the empty one; ``status_keeps``
     the metadata that a write of the status leaves alone. ``name`` checks metadata.name;
-    with ``needs_resource_version`` an update must name the version that it replaces.
+    with ``needs_resource_version`` an update must name the version that it replaces;
+    ``generation_metadata`` are members of the metadata whose change is a new generation.
     """
 
     default: Default = _noop_keep
@@ -52,6 +53,7 @@ class KindRules:
     generation: bool = False
     metadata: MetadataChecks = DEFAULT_CHECKS
     needs_resource_version: bool = False
+    generation_metadata: tuple[str, ...] = ()
 
 
 Kind: TypeAlias = tuple[str, str]

@@ -35,6 +35,11 @@ class BuiltIn:
     has_generation: bool
 
     @property
+    def generation_metadata(self) -> tuple[str, ...]:
+        """Members of the metadata whose change counts as a new generation."""
+        return self.rules.generation_metadata
+
+    @property
     def needs_resource_version(self) -> bool:
         """Whether an update must name the resourceVersion that it replaces."""
         return self.rules.needs_resource_version

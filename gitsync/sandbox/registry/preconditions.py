@@ -8,6 +8,7 @@ import orjson
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
+from gitsync.sandbox.controllers.client import Strategy
 from gitsync.sandbox.registry.resources import Resource
 
 
@@ -37,9 +38,12 @@ def check_resource_version(resource: Resource, name: str, given: Any, live: Mani
         raise errors.conflict(resource.plural, resource.group, name, errors.MODIFIED)
 
 
-def changed(old: Manifest, new: Manifest, has_status: bool) -> bool:
+def changed(old: Manifest, new: Manifest, strategy: Strategy) -> bool:
     """Tell whether something changed that generation counts: all but metadata, and status when it is apart."""
-    apart = {"metadata", "status"} if has_status else {"metadata"}
+    apart = {"metadata", "status"} if strategy.has_status else {"metadata"}
+    for member in strategy.generation_metadata:
+        if (old["metadata"].get(member) or {}) != (new["metadata"].get(member) or {}):
+            return True
     keys = (old.keys() | new.keys()) - apart
     return any(old.get(key) != new.get(key) for key in keys)
 

@@ -311,7 +311,7 @@ class WritePipeline:
         meta = dict(obj["metadata"])
         if not meta.get("managedFields"):
             meta.pop("managedFields", None)
-        if strategy.has_generation and not subresource and changed(live, obj, strategy.has_status):
+        if strategy.has_generation and not subresource and changed(live, obj, strategy):
             meta["generation"] = old_meta.get("generation", 0) + 1
         obj = arranged(resource, obj, meta)
         causes = strategy.validate(obj, live, subresource)

@@ -13,7 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
-from gitsync.sandbox.schema.go_types import DROPS_DEFAULT, KEEPS_EMPTY, KEEPS_ZERO, NULL_WHEN_ABSENT, go_type_of, is_raw
+from gitsync.sandbox.schema.go_types import (
+    DROPS_DEFAULT,
+    KEEPS_EMPTY,
+    KEEPS_ZERO,
+    NULL_WHEN_ABSENT,
+    ZERO_QUANTITY,
+    go_type_of,
+    is_raw,
+)
 from gitsync.sandbox.schema.scalars import (
     ABSENT,
     DecodeError,
@@ -132,6 +140,8 @@ class Codec:
         reference = reference_of(schema)
         if reference:
             decoder = self._value(schema, pair)
+            if pair in ZERO_QUANTITY:
+                return decoder, lambda _: "0"
             if has_default and schema["default"] == {} and not scalar_for(reference) is not None:
                 return decoder, lambda _: decoder({})
             return decoder, None

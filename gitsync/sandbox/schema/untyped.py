@@ -19,6 +19,7 @@ class Untyped:
     has_status: bool
     has_generation: bool = False
     needs_resource_version: bool = False
+    generation_metadata: tuple[str, ...] = ()
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object without the nulls of its metadata."""

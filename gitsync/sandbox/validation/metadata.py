@@ -40,8 +40,8 @@ def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None 
         causes.append(forbidden("metadata.namespace", "not allowed on this type"))
     causes += validate_labels(metadata.get("labels"), "metadata.labels")
     causes += validate_annotations(metadata.get("annotations"), "metadata.annotations")
-    for index, owner in enumerate(metadata.get("ownerReferences") or ()):
-        causes += _owner(owner, f"metadata.ownerReferences[{index}]")
+    for owner in metadata.get("ownerReferences") or ():
+        causes += _owner(owner, "metadata.ownerReferences")
     causes += _controllers(metadata.get("ownerReferences") or ())
     for finalizer in metadata.get("finalizers") or ():
         causes += [invalid("metadata.finalizers", finalizer, text) for text in qualified_name(finalizer)]
@@ -87,18 +87,19 @@ def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> l
 
 def _owner(owner: Mapping[str, Any], field: str) -> list[Cause]:
     causes = []
-    if not owner.get("apiVersion"):
-        causes.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
+    version = owner.get("apiVersion") or ""
+    if not version or version.count("/") > 1 or version.endswith("/"):
+        causes.append(invalid(f"{field}.apiVersion", version, "version must not be empty"))
     for member in ("kind", "name", "uid"):
         if not owner.get(member):
             causes.append(invalid(f"{field}.{member}", "", "must not be empty"))
     if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-        causes.append(invalid(field, "/v1, Kind=Event", "/v1, Kind=Event is disallowed from being an owner"))
+        causes.append(invalid(field, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
     return causes
 
 
 def _controllers(owners: Any) -> list[Cause]:
-    named = [owner.get("name", "") for owner in owners if owner.get("controller")]
+    named = [f"{owner.get('kind', '')}/{owner.get('name', '')}" for owner in owners if owner.get("controller")]
     if len(named) < 2:
         return []
     text = (

@@ -22,14 +22,30 @@ JSON_PATCH = "application/json-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 _LIST_QUERIES = (
-    "limit=1", "limit=-1", "limit=x", "labelSelector=a%20in%20(b)", "labelSelector=bad((", "fieldSelector=foo%3Dbar",
-    "fieldSelector=metadata.name%3D{name}", "continue=garbage", "resourceVersion=abc", "resourceVersion=0",
-    "resourceVersion=1&resourceVersionMatch=Exact", "resourceVersionMatch=NotOlderThan", "resourceVersionMatch=Bad",
-    "resourceVersion=0&resourceVersionMatch=Exact", "sendInitialEvents=true", "timeoutSeconds=x",
-    "watch=1&resourceVersion=abc&timeoutSeconds=1", "watch=1&sendInitialEvents=true&timeoutSeconds=1",
-    "watch=1&fieldSelector=foo%3Dbar&timeoutSeconds=1", "watch=1&limit=x&timeoutSeconds=1", "watch=1&resourceVersionMatch=Exact&timeoutSeconds=1",
-    "watch=1&resourceVersion=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1", "watch=1&sendInitialEvents=x&timeoutSeconds=1",
-)  # fmt: skip
+    "limit=1",
+    "limit=-1",
+    "limit=x",
+    "labelSelector=a%20in%20(b)",
+    "labelSelector=bad((",
+    "fieldSelector=foo%3Dbar",
+    "fieldSelector=metadata.name%3D{name}",
+    "continue=garbage",
+    "resourceVersion=abc",
+    "resourceVersion=0",
+    "resourceVersion=1&resourceVersionMatch=Exact",
+    "resourceVersionMatch=NotOlderThan",
+    "resourceVersionMatch=Bad",
+    "resourceVersion=0&resourceVersionMatch=Exact",
+    "sendInitialEvents=true",
+    "timeoutSeconds=x",
+    "watch=1&resourceVersion=abc&timeoutSeconds=1",
+    "watch=1&sendInitialEvents=true&timeoutSeconds=1",
+    "watch=1&fieldSelector=foo%3Dbar&timeoutSeconds=1",
+    "watch=1&limit=x&timeoutSeconds=1",
+    "watch=1&resourceVersionMatch=Exact&timeoutSeconds=1",
+    "watch=1&resourceVersion=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+    "watch=1&sendInitialEvents=x&timeoutSeconds=1",
+)
 _DELETE_BODIES: tuple[Any, ...] = (
     None,
     {"propagationPolicy": "Bad"},
