@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,10 +112,11 @@ class Request:
     of: Seed | None = field(default=None, compare=False)
 
 
-def read_seeds() -> list[Seed]:
+@functools.cache
+def read_seeds() -> tuple[Seed, ...]:
     """Return the seeds of the data file."""
     text = Path(__file__).with_name("seeds.yaml").read_text(encoding="utf-8")
-    return [Seed(**entry) for entry in yaml.safe_load(text)]
+    return tuple(Seed(**entry) for entry in yaml.safe_load(text))
 
 
 class Scenario:
@@ -127,8 +130,8 @@ class Scenario:
             self.collection = f"{seed.path}/{seed.resource}"
         self.object = f"{self.collection}/{self.name}"
         metadata = {"name": self.name, "labels": {"differential": "yes"}, "annotations": {"note": "n"}}
-        text = yaml.safe_dump({"apiVersion": seed.api_version, **copy.deepcopy(seed.body), "metadata": metadata})
-        self.body = yaml.safe_load(text.replace("{ns}", namespace))
+        text = json.dumps({"apiVersion": seed.api_version, **seed.body, "metadata": metadata})
+        self.body = json.loads(text.replace("{ns}", namespace))
         self.schemas, self.schema = seed.schemas()
 
     def requests(self) -> Iterator[Request]:

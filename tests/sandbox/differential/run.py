@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -89,10 +90,15 @@ class Comparison:
                 before.append(request)
 
 
+@functools.cache
+def _explained() -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("known.yaml").read_text(encoding="utf-8"))
+    return entries
+
+
 def known(difference: Difference) -> str:
     """Return the reason of an explained difference, empty for an unexplained one."""
-    text = Path(__file__).with_name("known.yaml").read_text(encoding="utf-8")
-    for entry in yaml.safe_load(text):
+    for entry in _explained():
         if re.search(entry["match"], f"{difference.key}\n" + "\n".join(difference.found)):
             return str(entry["reason"])
     return ""
