@@ -206,3 +206,9 @@ def test_a_volume_attributes_class_is_protected_and_needs_parameters(api: Client
     assert api.ask("POST", path, body).json["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]
     body["parameters"] = {}
     assert causes(api.ask("POST", path, body)) == [("parameters", "Required")]
+
+
+def test_a_kind_without_a_schema_has_its_metadata_checked(api: Client) -> None:
+    body = {"metadata": {"name": "d", "labels": {"a": 1}}, "spec": {}}
+    answer = api.ask("POST", "/apis/resource.k8s.io/v1/deviceclasses", body)
+    assert (answer.status, answer.json["reason"]) == (400, "BadRequest")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
-from gitsync.merge.builtin import openapi_schemas
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.crd.cel_rules import validate_rules
 from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
 from gitsync.sandbox.crd.validator import validate_lists, validate_value
 from gitsync.sandbox.registry.status import ApiError, Cause
-from gitsync.sandbox.schema.decode import Codec
+from gitsync.sandbox.schema.decode import metadata_codec
 from gitsync.sandbox.schema.scalars import DecodeError
 from gitsync.sandbox.validation.causes import invalid
 from gitsync.sandbox.validation.metadata import MetadataChecks, validate_metadata, validate_metadata_update
@@ -46,7 +44,7 @@ class CustomResource:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""
         out: Manifest = dict(with_defaults(self.root, obj))
         try:
-            out["metadata"] = _codec().metadata(obj.get("metadata"))
+            out["metadata"] = metadata_codec().metadata(obj.get("metadata"))
         except DecodeError as error:
             text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
             raise ApiError(400, "BadRequest", text) from None
@@ -97,11 +95,6 @@ def _keep_metadata(new: Manifest, old: Manifest) -> dict[str, Any]:
     if new["metadata"].get("managedFields"):
         metadata["managedFields"] = new["metadata"]["managedFields"]
     return metadata
-
-
-@functools.cache
-def _codec() -> Codec:
-    return Codec(openapi_schemas("v1"))
 
 
 def version_of(crd: Manifest, version: str) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Endpoints:
         if accept == Accepted() and "pretty" not in request.query:
             return Response(200, listing.item_json(stored, resource, bare=False))
         obj = convert(stored.obj, resource)
-        return self._object(request, resource, obj, 200)
+        return self._object(request, resource, obj, 200, accept)
 
     def _list(self, request: Request, where: Route, resource: Resource) -> Reply:
         accept = self._accept(request)
@@ -326,13 +326,12 @@ class Endpoints:
         if obj.get("kind") == "Status":
             response = responses.object_response(obj, accept, status, request.flag("pretty"))
         else:
-            response = self._object(request, resource, obj, status)
+            response = self._object(request, resource, obj, status, accept)
         if ctx.warnings:
             response.headers["Warning"] = warning_header(ctx.warnings)
         return response
 
-    def _object(self, request: Request, resource: Resource, obj: Manifest, status: int) -> Response:
-        accept = self._accept(request)
+    def _object(self, request: Request, resource: Resource, obj: Manifest, status: int, accept: Accepted) -> Response:
         include = request.query.get("includeObject", "Metadata")
         value = responses.shaped(obj, accept, lambda: self._printer(resource), include)
         return responses.object_response(value, accept, status, request.flag("pretty"))

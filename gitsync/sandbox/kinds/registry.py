@@ -227,7 +227,7 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
     has_status = any(sub.name == "status" for sub in resource.subresources)
     codec = _codec(resource.api_version)
     if codec is None:
-        return Untyped(namespaced=resource.namespaced, has_status=has_status)
+        return Untyped(kind=kind, version=version, namespaced=resource.namespaced, has_status=has_status)
     rules = _RULES.get((resource.api_version, kind)) or _RULES.get((group, kind), _NO_RULES)
     return BuiltIn(
         kind=kind,

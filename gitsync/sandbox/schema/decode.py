@@ -8,10 +8,12 @@ writes are there. A value of the wrong type raises DecodeError.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping
 from typing import Any
 
+from gitsync.merge.builtin import openapi_schemas
 from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
 from gitsync.sandbox.schema.go_types import (
     DROPS_DEFAULT,
@@ -208,6 +210,12 @@ class Codec:
             return {key: value_of(empty if item is None else item) for key, item in value.items()}
 
         return mapping
+
+
+@functools.cache
+def metadata_codec() -> Codec:
+    """Return the codec whose ``metadata`` reads the metadata of objects without a built-in schema."""
+    return Codec(openapi_schemas("v1"))
 
 
 def _zero_of(schema: Mapping[str, Any]) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import WriteContext
-from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.registry.status import ApiError, Cause
+from gitsync.sandbox.schema.decode import metadata_codec
+from gitsync.sandbox.schema.scalars import DecodeError
 from gitsync.sandbox.validation.metadata import DEFAULT_CHECKS, validate_metadata, validate_metadata_update
 from gitsync.sandbox.validation.names import dns_subdomain
 
@@ -15,6 +17,8 @@ from gitsync.sandbox.validation.names import dns_subdomain
 class Untyped:
     """Strategy that knows no members, so it refuses none and fills in none."""
 
+    kind: str
+    version: str
     namespaced: bool
     has_status: bool
     has_generation: bool = False
@@ -22,9 +26,12 @@ class Untyped:
     generation_metadata: tuple[str, ...] = ()
 
     def default(self, obj: Manifest) -> Manifest:
-        """Return the object without the nulls of its metadata."""
-        metadata = {key: value for key, value in metadata_of(obj).items() if value is not None}
-        return {**obj, "metadata": metadata}
+        """Return the object with its metadata in canonical form; 400 when that is not of the right types."""
+        try:
+            return {**obj, "metadata": metadata_codec().metadata(obj.get("metadata"))}
+        except DecodeError as error:
+            text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
+            raise ApiError(400, "BadRequest", text) from None
 
     def unknown_fields(self, obj: Manifest) -> list[str]:
         """Return nothing."""

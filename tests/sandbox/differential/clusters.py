@@ -31,7 +31,10 @@ class ClusterClient:
             content = json.dumps(request.body).encode()
             if request.media:
                 headers["Content-Type"] = request.media
-        response = self._http.request(request.method, request.path, content=content, headers=headers)
+        try:
+            response = self._http.request(request.method, request.path, content=content, headers=headers)
+        except httpx.RemoteProtocolError:  # the server closed an idle connection at the same moment
+            response = self._http.request(request.method, request.path, content=content, headers=headers)
         warnings = tuple(response.headers.get_list("warning"))
         try:
             body: Any = response.json()
