@@ -212,3 +212,10 @@ def test_a_kind_without_a_schema_has_its_metadata_checked(api: Client) -> None:
     body = {"metadata": {"name": "d", "labels": {"a": 1}}, "spec": {}}
     answer = api.ask("POST", "/apis/resource.k8s.io/v1/deviceclasses", body)
     assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+
+
+def test_the_role_column_quotes_the_field_as_a_real_server_does(api: Client) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    answer = api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?limit=1", Accept=table)
+    role = next(column for column in answer.json["columnDefinitions"] if column["name"] == "Role")
+    assert role["description"].endswith("the Authorizer must return an error.")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gitsync.merge.builtin import ResourceType, Subresource, builtin
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.sandbox.controllers.client import Strategy
+
+if TYPE_CHECKING:  # the package of the controllers imports this module
+    from gitsync.sandbox.controllers.client import Strategy
 
 
 @dataclass(frozen=True, slots=True)

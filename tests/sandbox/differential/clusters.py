@@ -33,8 +33,8 @@ class ClusterClient:
                 headers["Content-Type"] = request.media
         try:
             response = self._http.request(request.method, request.path, content=content, headers=headers)
-        except httpx.RemoteProtocolError:  # the server closed an idle connection at the same moment
-            response = self._http.request(request.method, request.path, content=content, headers=headers)
+        except httpx.RemoteProtocolError:
+            return Answer(0, "the server closed the connection without an answer")
         warnings = tuple(response.headers.get_list("warning"))
         try:
             body: Any = response.json()
