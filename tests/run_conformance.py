@@ -10,6 +10,7 @@ from typing import Any
 
 SUITES = {
     "kustomize": "tests.render.kustomize_cases",
+    "kustomize-5.8": "tests.render.kustomize_cases",
     "health": "tests.health.health_cases",
     "kstatus": "tests.health.kstatus_cases",
     "diff": "tests.plan.diff_cases",
@@ -20,7 +21,14 @@ SUITES = {
 """The runner of each suite: a module with ``run(folder)``, which returns an outcome for each case."""
 
 FURTHER = {
-    "kustomize": ("kustomize-bytes", lambda runner, folder, outcomes: [(one.name, one.identical) for one in outcomes]),
+    "kustomize": (
+        "kustomize-bytes",
+        lambda runner, folder, outcomes: [(item.name, item.identical) for item in outcomes],
+    ),
+    "kustomize-5.8": (
+        "kustomize-5.8-bytes",
+        lambda runner, folder, outcomes: [(item.name, item.identical) for item in outcomes],
+    ),
     "health": ("health-messages", lambda runner, folder, outcomes: map(_verdict, runner.run_messages(folder))),
     "diff": ("diff-paths", lambda runner, folder, outcomes: map(_verdict, runner.run_paths(folder))),
 }

@@ -52,7 +52,4 @@ GIT_CHANGED: Final = "gitsync.dev/git-changed"
 PINNED_FROM: Final = "gitsync.dev/pinned-from"
 """Annotation on an Application that a person pinned to a commit: the revision it followed before."""
 
-REGEX_SELECTS: Final = "gitsync.dev/regex-selects"
-"""Annotation on a kustomization file: with ``true``, its replacements select by regular expressions."""
-
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -19,15 +19,15 @@ from gitsync.render.kustomize.accumulate import Accumulator, accumulate
 from gitsync.render.kustomize.build_context import BuildContext
 from gitsync.render.kustomize.build_metadata import MANAGED_BY, annotate
 from gitsync.render.kustomize.files import Files, ParseCache
-from gitsync.render.kustomize.internal_annotations import INTERNAL
-from gitsync.render.kustomize.kustomization import FILE_NAMES
-from gitsync.render.kustomize.loader import Loader
+from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization
+from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.order import in_order
 from gitsync.render.kustomize.references import fix_references
 from gitsync.render.kustomize.stages import METADATA_LABELS
 from gitsync.render.kustomize.variables import resolve_variables
 from gitsync.render.plain import plain_resources
 from gitsync.render.provenance.recorder import BUILD_STEP, History, Recorder, SourceFile, StepSource
+from gitsync.render.resources.internal_annotations import INTERNAL
 from gitsync.render.resources.resource import Id, Origin, Resource
 from gitsync.render.yaml.scalar_types import is_plain, plain
 
@@ -40,7 +40,7 @@ class Build(NamedTuple):
     """
     What a folder renders to.
 
-    ``files_read`` holds every path the result depends on, also those that were looked for and are absent; one
+    ``files_read`` holds every path the result depends on, also those that were absent; one
     that ends in ``/`` stands for everything below it. A change to none of them cannot change the result.
     """
 
@@ -66,10 +66,10 @@ def build(
     """
     Render a folder: as Kustomize does where it has a kustomization file, else as plain manifests.
 
-    Raise InvalidInput, with ``file:line`` and a cure, for whatever is wrong with the input. Given a list of ``faults``,
-    what is wrong is added to that instead, as far as it keeps nothing else from being looked at; the result is then
-    what is left without it. With a ``cache``, what the last build of the folder made is taken over as far as it
-    would be made again: such a manifest is the very same object.
+    Raise InvalidInput, with ``file:line`` and what to do, for any error in the input. Given a list of ``faults``,
+    errors that do not prevent further checks are appended to it instead, and the result is what is left without them.
+    With a ``cache``, unchanged results of the last build of the folder are reused: such a manifest is the identical
+    object.
     """
     files = Files(tree, cache)
     recorder = Recorder() if provenance else None
@@ -77,51 +77,58 @@ def build(
     if entry is not Entry.FOLDER:
         kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
         raise kind(f"the path {path or '.'} {what}", hint="correct the path of the application")
-    looks_at_steps = recorder is not None or faults is not None
-    steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not looks_at_steps else None)
+    is_observed = recorder is not None or faults is not None  # then each step has to run
+    steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not is_observed else None)
     loader = Loader(files, folder, is_restricted=load_restrictions)
+    errors = ErrorCollector(faults)
     kustomization = loader.kustomization() if renderer != "Plain" else None
-    if kustomization is None:
-        if renderer == "Kustomize":
-            raise InvalidInput(
-                f"the folder has none of {', '.join(FILE_NAMES)}", location=path or ".", hint="add a kustomization.yaml"
-            )
-        resources = plain_resources(files, loader, folder, ErrorCollector(faults))
-        if recorder:
-            for resource in resources:
-                file, document = resource.origin
-                recorder.start(resource, "manifest", SourceFile(file, files.read(file), document))
-        return _result(files, resources, steps, recorder=recorder)
-    session = BuildContext(kustomization, recorder, ErrorCollector(faults), steps)
-    session.use_schema(loader, kustomization)
+    if kustomization is not None:
+        return _build_kustomization(loader, kustomization, BuildContext(kustomization, recorder, errors, steps))
+    if renderer == "Kustomize":
+        reject_chart(files, folder)
+        raise InvalidInput(
+            f"the folder has none of {', '.join(FILE_NAMES)}", location=path or ".", hint="add a kustomization.yaml"
+        )
+    resources = plain_resources(files, loader, folder, errors)
+    if recorder:
+        for resource in resources:
+            file, document = resource.origin
+            recorder.start(resource, "manifest", SourceFile(file, files.read(file), document))
+    return _result(files, resources, steps, recorder=recorder)
+
+
+def _build_kustomization(loader: Loader, kustomization: Kustomization, context: BuildContext) -> Build:
+    """Build a kustomization and everything it names, then run the last steps over all resources."""
+    files, steps, recorder = loader.files, context.steps, context.recorder
+    context.use_schema(loader, kustomization)
     made = Accumulator()
     try:
-        accumulate(session, loader, kustomization, made)
-    except EmptyRender as error:  # a base is empty, which is a mistake and no word about all objects
+        accumulate(context, loader, kustomization, made)
+    except EmptyRender as error:  # an empty base is a mistake, not a request to delete all objects
         raise InvalidInput(error.message, location=error.location, hint=error.hint) from error
     resources = made.resources
-    if faults:
+    if context.errors.found:
         return _result(files, resources, steps, recorder=recorder)
     finish = _Finish(resources, recorder)
-    finish("name hash", lambda: transformers.add_hashes(resources, session.scopes, steps))
-    finish("name reference", lambda: fix_references(resources, made.config.name_reference, session.scopes, steps))
+    finish("name hash", lambda: transformers.add_hashes(resources, context.scopes, steps))
+    finish("name reference", lambda: fix_references(resources, made.config.name_reference, context.scopes, steps))
     unused: list[str] = []
     specs = made.config.var_reference
     finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, specs, steps)))
-    ids = session.scopes.ids_of(resources)
+    ids = context.scopes.ids_of(resources)
     _refuse_nameless(ids, resources)
-    _refuse_twins(ids, resources)
+    _refuse_duplicates(ids, resources)
     sort = kustomization.fields.get("sortOptions")
     resources = in_order(ids, resources, sort, kustomization.where("sortOptions"))
-    resources = [one for one in resources if not _is_local(one)]
-    if "managedByLabel" in session.build_metadata:
+    resources = [resource for resource in resources if not _is_local(resource)]
+    if "managedByLabel" in context.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
-    return _result(files, resources, steps, session.build_metadata, (*session.warnings, *unused), recorder)
+    return _result(files, resources, steps, context.build_metadata, (*context.warnings, *unused), recorder)
 
 
 class _Finish:
-    """Run the last steps, which no file configures, and have them recorded."""
+    """Run and record the last steps, which no file configures."""
 
     def __init__(self, resources: Sequence[Resource], recorder: Recorder | None) -> None:
         self._resources = resources
@@ -147,6 +154,8 @@ def _result(
 
     steps.run("finish", resources, finish)
     steps.keep()
+    if recorder:
+        recorder.after("buildMetadata", StepSource(BUILD_STEP), resources)
     return Build(
         tuple(resource.manifest for resource in resources),
         files.looked_at,
@@ -157,27 +166,27 @@ def _result(
 
 
 def _refuse_nameless(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
-    for one, resource in zip(ids, resources, strict=True):
-        if not one.name or not one.gvk.kind:
+    for id_, resource in zip(ids, resources, strict=True):
+        if not id_.name or not id_.gvk.kind:
             raise InvalidInput(
                 "after all patches the object has no kind or no name",
                 location=resource.origin.file,
-                object=f"{one.gvk.kind} {one.name}".strip(),
+                object=f"{id_.gvk.kind} {id_.name}".strip(),
                 hint="correct the patch that removes it",
             )
 
 
-def _refuse_twins(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
+def _refuse_duplicates(ids: Sequence[Id], resources: Sequence[Resource]) -> None:
     if len(set(ids)) == len(ids):
         return
     seen: dict[Id, Resource] = {}
-    for one, resource in zip(ids, resources, strict=True):
-        other = seen.setdefault(one, resource)
+    for id_, resource in zip(ids, resources, strict=True):
+        other = seen.setdefault(id_, resource)
         if other is not resource:
             raise InvalidInput(
                 f"two objects have become the same: one from {other.origin.file}, one from {resource.origin.file}",
                 location=resource.origin.file,
-                object=str(one),
+                object=str(id_),
                 hint="correct the patch or transformer that renames one of them",
             )
 

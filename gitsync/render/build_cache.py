@@ -1,9 +1,9 @@
 """
-Memo: what the steps of the last build made of each resource, for the next build of the same folder.
+Build cache: the result of each step of the last build, per resource, for the next build of the same folder.
 
-A step is a function of one resource and of a key that holds all it was told. A resource that is still what it was, at
-a step that is still told the same, therefore becomes what it became the last time. Whatever changes a resource outside
-of such a step makes it one that is not known, and the rest of its way is gone anew.
+A step is a function of one resource and of a key that holds its whole configuration, so an unchanged resource at an
+unchanged step has the result of last time. A change made outside such a step invalidates the cached entry; later steps
+run again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Table: TypeAlias = dict[ResourceVersion, Any]
 
 class BuildCache:
     """
-    What builds of one folder remember: what the last one that succeeded made or took over, and nothing older.
+    The results of the last successful build of one folder, and nothing older.
 
     One build at a time may use it.
     """
@@ -30,7 +30,7 @@ class BuildCache:
 
 
 class CachedSteps:
-    """The steps of one build, which take over what a memo, where there is one, has of the last build."""
+    """The steps of one build, which reuse the results of the last build where there is a cache."""
 
     def __init__(self, memo: BuildCache | None) -> None:
         self._memo = memo
@@ -38,26 +38,26 @@ class CachedSteps:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether anything is taken over, or kept."""
+        """Whether results are reused and kept."""
         return self._memo is not None
 
     def forget(self) -> None:
-        """Go on without the memo: something is in force that no key tells."""
+        """Stop using the cache: a result now depends on something that no key holds."""
         self._memo = None
 
     def keep(self) -> None:
-        """Leave to the next build what this one used."""
+        """Keep the results of this build for the next one."""
         if self._memo is not None:
             self._memo.tables = self._now
 
     def tables(self, key: Hashable) -> tuple[Table, Table]:
-        """Return what the last build had under a key, and what this one has."""
+        """Return the results of the last build and of this one under a key."""
         last = self._memo.tables.get(key, {}) if self._memo is not None else {}
         return last, self._now.setdefault(key, {})
 
     def run(self, key: Hashable, resources: Iterable[Resource], act: Act) -> None:
         """
-        Do to resources what ``act`` does, or did to each before.
+        Apply ``act`` to resources, or reuse its result for those that it was applied to before.
 
         ``act`` treats each resource by itself, and depends on nothing that may differ under the same key.
         """
@@ -82,7 +82,7 @@ class CachedSteps:
 
 
 def hashable(value: Any) -> Hashable:
-    """Return what a configuration says, in a form that is equal only for equal values of equal types and order."""
+    """Return a configuration in a hashable form, equal only for equal values of equal types and order."""
     if isinstance(value, dict):
         return dict, *((hashable(key), hashable(item)) for key, item in value.items())
     if isinstance(value, list | tuple):

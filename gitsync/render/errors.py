@@ -1,4 +1,4 @@
-"""Faults: a build ends at the first thing that is wrong, or notes it and goes on where all of it is wanted."""
+"""Error collection: stop at the first error, or collect all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gitsync.errors import InvalidInput
 
 
 class MultipleErrors(InvalidInput):
-    """Several things are wrong in one file; the line is that of the first, ``all`` holds each."""
+    """Several errors of one file; the location is that of the first, ``all`` holds each."""
 
     def __init__(self, faults: Sequence[InvalidInput]) -> None:
         first = faults[0]
@@ -18,16 +18,16 @@ class MultipleErrors(InvalidInput):
 
 
 def raise_all(faults: Sequence[InvalidInput]) -> None:
-    """Raise what was found, if anything."""
+    """Raise the errors as one, if there are any."""
     if faults:
         raise faults[0] if len(faults) == 1 else MultipleErrors(faults)
 
 
 class ErrorCollector:
     """
-    Surround a part of a build that can be refused without the parts beside it.
+    Context manager around a part of a build that can fail without the parts beside it.
 
-    Given a list, what is refused is added to it; without one, it is raised as ever.
+    Given a list, an InvalidInput is appended to it and suppressed; without one, it propagates.
     """
 
     def __init__(self, found: list[InvalidInput] | None = None) -> None:
@@ -39,7 +39,7 @@ class ErrorCollector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """End the part, and say whether to go on."""
+        """End the part; return whether the error is suppressed."""
         if self.found is None or not isinstance(error, InvalidInput):
             return False
         self.found += error.all if isinstance(error, MultipleErrors) else (error,)

@@ -9,30 +9,38 @@ from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.files import Files, join
-from gitsync.render.kustomize.loader import Loader
+from gitsync.render.kustomize.kustomization import API_GROUP, FILE_NAMES
+from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.resources.resource import Id, Resource
 from gitsync.render.resources.scopes import Scopes
+from gitsync.render.yaml.reader import read_all
+from gitsync.render.yaml.scalar_types import text_of
 
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
-def plain_resources(files: Files, loader: Loader, folder: str, noting: ErrorCollector) -> list[Resource]:
-    """Return the objects of all manifests in and below a folder, in the order of their paths."""
+def plain_resources(files: Files, loader: Loader, folder: str, errors: ErrorCollector) -> list[Resource]:
+    """
+    Return the objects of all manifests in and below a folder, in the order of their paths.
+
+    Reject a Helm chart or a kustomization below it: its files are not what its author means to apply.
+    """
     scopes = Scopes()
     found: dict[Id, Resource] = {}
     for path in _manifests(files, folder):
-        with noting:
+        with errors:
+            _reject_kustomization(files, path)
             for resource in loader.resources(path):
-                one = scopes.id_of(resource)
-                other = found.setdefault(one, resource)
+                id_ = scopes.id_of(resource)
+                other = found.setdefault(id_, resource)
                 if other is not resource:
                     raise InvalidInput(
                         f"the object is already in {other.origin.file}",
                         location=path,
-                        object=str(one),
+                        object=str(id_),
                         hint="remove one of them",
                     )
-    if not found and not noting.found:
+    if not found and not errors.found:
         raise EmptyRender(
             "the folder has neither a kustomization file nor manifests",
             location=folder or ".",
@@ -42,16 +50,36 @@ def plain_resources(files: Files, loader: Loader, folder: str, noting: ErrorColl
 
 
 def _manifests(files: Files, folder: str) -> Iterator[str]:
+    """Yield the real paths of the manifests in and below a folder; a link to a folder is not followed."""
     waiting = [folder]
     while waiting:
-        here = waiting.pop()
+        parent = waiting.pop()
+        reject_chart(files, parent)
         inner: list[str] = []
-        for name in files.names(here):
+        for name in files.names(parent):
             if name.startswith("."):
                 continue
-            path, entry = files.resolve(here, name)
-            if entry is Entry.FILE and name.lower().endswith(_ENDINGS):
+            path, entry = files.resolve(parent, name)
+            if entry is Entry.FILE and (name.lower().endswith(_ENDINGS) or name in FILE_NAMES):
                 yield path
-            elif entry is Entry.FOLDER and path == join(here, name):  # a link to a folder could lead in a circle
+            elif entry is Entry.FOLDER and path == join(parent, name):  # a link to a folder could lead in a circle
                 inner.append(path)
         waiting += reversed(inner)
+
+
+def _reject_kustomization(files: Files, path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    if name in FILE_NAMES and any(_is_kustomization(document) for document in read_all(files.read(path), path)[:1]):
+        raise InvalidInput(
+            "a kustomization file is not a Kubernetes object, and plain manifests do not use it",
+            location=path,
+            hint=f"set the path of the application to {folder or '.'} and the renderer to Auto or Kustomize, "
+            "or list the folder in a kustomization.yaml above it",
+        )
+
+
+def _is_kustomization(document: object) -> bool:
+    """Return whether a document configures Kustomize; objects of other tools may have the same kind."""
+    if not isinstance(document, dict):
+        return False
+    return "kind" not in document or text_of(document.get("apiVersion")).startswith(f"{API_GROUP}/")

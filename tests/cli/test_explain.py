@@ -90,3 +90,13 @@ def test_a_shown_path_can_be_read_again(path: str) -> None:
 def test_a_broken_path_is_refused() -> None:
     with pytest.raises(InvalidInput, match="character 5"):
         parse_path("spec[")
+
+
+def test_values_are_shown_as_yaml(gitsync: Gitsync, tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nimmutable: true\nx: null\ny: {}\nz: 'true'\n"
+    folder = write(tmp_path, {"a.yaml": text})
+    shown = {
+        name: gitsync("explain", folder, "ConfigMap/a", name).out.splitlines()[0] for name in ("immutable", *"xyz")
+    }
+
+    assert shown == {"immutable": ".immutable: true", "x": ".x: null", "y": ".y: {}", "z": ".z: true"}

@@ -59,8 +59,47 @@ def test_a_plain_folder_depends_on_every_name_below_it():
     assert "app/" in rendered({"app/b.yaml": config_map("b")}, "app").files_read
 
 
-def test_plain_ignores_a_kustomization_file_and_refuses_what_is_not_an_object():
-    assert "kind" in refusal({"kustomization.yaml": "resources: []\n"}, renderer="Plain")
+def test_plain_rejects_a_file_that_is_not_an_object():
+    assert "the object has no kind" in refusal({"values.yaml": "resources: []\n"}, renderer="Plain")
+
+
+@pytest.mark.parametrize("name", ["kustomization.yaml", "kustomization.yml", "Kustomization"])
+@pytest.mark.parametrize("head", ["", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"])
+@pytest.mark.parametrize("renderer", ["Auto", "Plain"])
+def test_a_kustomization_below_plain_manifests_is_rejected_by_name(name, head, renderer):
+    files = {"app/cm.yaml": config_map("a"), f"app/over/{name}": f"{head}resources: [../cm.yaml]\n"}
+    line = refusal(files, "app", renderer=renderer)
+
+    assert line.startswith(f"app/over/{name}: a kustomization file is not a Kubernetes object")
+    assert "path of the application to app/over" in line
+
+
+def test_an_object_of_flux_may_stand_in_a_file_named_as_a_kustomization():
+    flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps}\n"
+
+    assert only({"app/flux/kustomization.yaml": flux}, "app")["metadata"]["name"] == "apps"
+
+
+@pytest.mark.parametrize(
+    ("path", "renderer"),
+    [
+        pytest.param("chart", "Auto", id="the folder itself"),
+        pytest.param("chart", "Plain", id="as plain manifests"),
+        pytest.param("chart", "Kustomize", id="as a kustomization"),
+        pytest.param("", "Plain", id="below plain manifests"),
+        pytest.param("over", "Auto", id="as a base"),
+    ],
+)
+def test_a_helm_chart_is_rejected_with_what_to_do(path, renderer):
+    files = {
+        "chart/Chart.yaml": "apiVersion: v2\nname: web\n",
+        "chart/templates/d.yaml": "kind: {{ .Values.kind }}\n",
+        "over/kustomization.yaml": "resources: [../chart]\n",
+    }
+    line = refusal(files, path, renderer=renderer)
+
+    assert "chart/Chart.yaml: the folder chart is a Helm chart" in line
+    assert "helm template" in line
 
 
 def test_a_plain_folder_without_manifests_is_refused():

@@ -68,3 +68,16 @@ def test_an_object_whose_annotations_are_replaced_has_no_hash_and_no_former_name
 
     assert config["metadata"]["name"] == name
     assert pod["spec"]["volumes"][0]["configMap"]["name"] == (name if name.endswith("6") else "g")
+
+
+@pytest.mark.parametrize("behavior", ["merge", "replace"])
+def test_a_generated_object_keeps_the_transformers_of_the_one_it_changes(behavior):
+    head = "buildMetadata: [transformerAnnotations]\nconfigMapGenerator:\n- {name: g"
+    files = {
+        "base/kustomization.yaml": f"namePrefix: b-\n{head}}}\n",
+        "over/kustomization.yaml": f"resources: [../base]\nnameSuffix: -o\n{head}, behavior: {behavior}}}\n",
+    }
+    annotations = rendered(files, "over").manifests[0]["metadata"]["annotations"]
+    steps = yaml.safe_load(annotations["alpha.config.kubernetes.io/transformations"])
+
+    assert [step["configuredBy"]["kind"] for step in steps] == ["PrefixTransformer", "SuffixTransformer"]

@@ -100,7 +100,7 @@ def test_a_list_is_taken_apart_and_an_empty_one_gives_nothing():
     files = {
         "kustomization.yaml": "resources: [l.yaml, m.yaml]\n",
         "l.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
-        "m.yaml": "apiVersion: v1\nkind: ConfigMapList\nitems: []\n",
+        "m.yaml": "apiVersion: v1\nkind: ConfigMapList\nitems: []\n---\napiVersion: v1\nkind: List\n",
     }
 
     assert only(files)["metadata"]["name"] == "a"
@@ -157,3 +157,55 @@ def test_a_component_changes_what_is_already_there():
     }
 
     assert [one["metadata"]["name"] for one in rendered(files, "app").manifests] == ["c-a-s"]
+
+
+@pytest.mark.parametrize("name", ["kustomization.yaml", "kustomization.yml", "Kustomization"])
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        pytest.param("../shared/kustomization.yaml", "leaves its folder", id="beside the folder"),
+        pytest.param("../../kustomization.yaml", "outside the repository", id="above the repository"),
+        pytest.param("/etc/kustomization.yaml", "outside the repository", id="absolute"),
+        pytest.param("gone.yaml", "a symlink to a missing file", id="dangling"),
+        pytest.param("../shared", "a symlink to a folder", id="a folder"),
+    ],
+)
+def test_a_kustomization_file_that_may_not_be_read_is_never_taken_for_an_absent_one(name, target, says):
+    """Else the folder would be applied as plain manifests."""
+    tree = MemoryTree(
+        {
+            f"app/{name}": target,
+            "app/cm.yaml": config_map("a").encode(),
+            "shared/kustomization.yaml": b"resources: [x.yaml]\n",
+            "root/kustomization.yaml": b"resources: [../app]\n",
+        }
+    )
+
+    for path, renderer in (("app", "Auto"), ("app", "Kustomize"), ("root", "Auto")):
+        with pytest.raises(InvalidInput, match=says) as caught:
+            build(tree, path, renderer=renderer)
+        assert caught.value.location == f"app/{name}"
+
+
+def test_a_kustomization_file_may_be_a_link_inside_its_folder():
+    tree = MemoryTree(
+        {
+            "app/kustomization.yaml": "files/k.yaml",
+            "app/files/k.yaml": b"resources: [cm.yaml]\nnamePrefix: p-\n",
+            "app/cm.yaml": config_map("a").encode(),
+        }
+    )
+
+    assert build(tree, "app").manifests[0]["metadata"]["name"] == "p-a"
+
+
+def test_without_load_restrictions_a_kustomization_file_may_be_a_link_to_another_folder():
+    tree = MemoryTree(
+        {
+            "app/kustomization.yaml": "../shared/kustomization.yaml",
+            "shared/kustomization.yaml": b"resources: [cm.yaml]\nnamePrefix: p-\n",
+            "app/cm.yaml": config_map("a").encode(),
+        }
+    )
+
+    assert build(tree, "app", load_restrictions=False).manifests[0]["metadata"]["name"] == "p-a"

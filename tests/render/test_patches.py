@@ -141,9 +141,18 @@ def test_a_json_patch_that_begins_with_a_bracket_must_be_json(text):
     assert refusal(files).startswith("p.json:1: a patch that begins with [ must be JSON")
 
 
+@pytest.mark.parametrize("text", ["", "# a comment", "{}", "[]", "null"])
+@pytest.mark.parametrize("target", ["", ", target: {kind: ConfigMap}"])
+def test_a_patch_file_without_an_object_changes_nothing(text, target):
+    files = {"r.yaml": config_map("a"), "p.yaml": f"{text}\n"}
+    kustomization = f"resources: [r.yaml]\npatches: [{{path: p.yaml{target}}}]\n"
+
+    assert only({**files, "kustomization.yaml": kustomization})["metadata"] == {"name": "a"}
+
+
 @pytest.mark.parametrize("text", ["[]", "# a comment"])
-def test_a_patch_that_is_empty_is_refused(text):
-    patch = f"patches:\n- target: {{kind: ConfigMap}}\n  patch: '{text}'\n"
+def test_a_legacy_patch_that_is_empty_is_refused(text):
+    patch = f"patchesJson6902:\n- target: {{kind: ConfigMap, version: v1, name: a}}\n  patch: '{text}'\n"
 
     line = refusal({"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{patch}"})
 

@@ -217,14 +217,14 @@ def test_bad_bytes_are_refused_with_their_line(data: bytes, message: str) -> Non
         ('a: "x\nb: 1\n', "f:1: a quoted text is not closed"),
         ("a: 1\nb: [1, 2\n", "f:3: a list in .* is not closed"),
         ("a: {b: 1\nc: 2\n", "f:2: a mapping in .* is not closed"),
-        ("a: b: c\n", "f:1: a ': ' stands where no mapping can begin"),
-        ("a: - b\n", "f:1: a '- ' stands where no list can begin"),
+        ("a: b: c\n", "f:1: a ': ' where no mapping can begin"),
+        ("a: - b\n", "f:1: a '- ' where no list can begin"),
         ("a: @x\n", "f:1: a value cannot begin with the character @"),
         ("a:\n  b: 1\n c: 2\n", "f:3: the indentation does not match"),
         ("a: 1\nb\n", "f:3: a line has no ':' after its key"),
         ('a: "\\q"\n', "f:1: a backslash in double quotes begins no known escape"),
         ("a: !x!y z\n", "f:1: the tag has no known prefix"),
-        ("a: *b\n", r"f:1: .* is an alias, and no anchor of that name stands before it"),
+        ("a: *b\n", r"f:1: .* is an alias, and no anchor of that name precedes it"),
         ("%YAML 1.1\n---\na: 1\n", "f:2: no document can begin here"),
     ],
 )
@@ -280,7 +280,7 @@ def test_aliases_are_copies() -> None:
 def test_an_anchor_holds_for_its_document_and_until_the_next_of_its_name() -> None:
     assert read_all("a: &x 1\nb: &x 2\nc: *x\n") == [{"a": 1, "b": 2, "c": 2}]
     assert read_all("a: &x [&x 2, *x]\nb: *x\n") == [{"a": [2, 2], "b": 2}]
-    with pytest.raises(InvalidInput, match="no anchor of that name stands before it"):
+    with pytest.raises(InvalidInput, match="no anchor of that name precedes it"):
         read_all("a: &x 1\n---\nb: *x\n")
 
 
@@ -300,9 +300,15 @@ third: {"<<": 1}
     assert document["third"] == {"<<": 1}
 
 
-@pytest.mark.parametrize("merge", ["<<: x", "<<: ~", "<<: [[]]", "<<: {b: 1}\n  <<: {c: 1}"])
+def test_the_tag_of_a_merge_key_may_be_written():
+    (document,) = read_all("a: &a {p: 1}\nb:\n  !!merge <<: *a\n  q: 2\n")
+
+    assert document["b"] == {"p": 1, "q": 2}
+
+
+@pytest.mark.parametrize("merge", ["!!merge x: y", "<<: x", "<<: ~", "<<: [[]]", "<<: {b: 1}\n  <<: {c: 1}"])
 def test_a_merge_key_without_mappings_is_refused(merge: str) -> None:
-    with pytest.raises(InvalidInput, match="<<"):
+    with pytest.raises(InvalidInput, match=r"<<|merge"):
         read_all(f"a:\n  {merge}\n")
 
 

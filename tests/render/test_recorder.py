@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.render.trees import DEPLOYMENT, config_map, rendered
 
 FILES = {
@@ -88,3 +90,93 @@ def test_the_data_of_a_generator_comes_from_its_literals_and_files():
     assert str(prompt) == "base/prompt.md:1: ConfigMapGenerator"
     assert made["SecretGenerator"].of("data.two")[0].where == "over/kustomization.yaml:6"
     assert made["SecretGenerator"].of("type")[0].where == "over/kustomization.yaml:3"
+
+
+HEAD = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "field", "places"),
+    [
+        pytest.param("path: p.yaml", "spec.replicas", ["r.yaml:6", "p.yaml:5"], id="a file"),
+        pytest.param(
+            'target: {kind: Deployment}, patch: \'[{"op": "replace", "path": "/spec/replicas", "value": 1}]\'',
+            "spec.replicas",
+            ["r.yaml:6", "kustomization.yaml:3"],
+            id="a JSON patch",
+        ),
+        pytest.param("path: p.yaml", "spec.template.spec.containers.0.name", ["r.yaml:10", "p.yaml:9"], id="an item"),
+        pytest.param("path: p.yaml", "spec.template.spec.containers.0.image", ["r.yaml:11"], id="what it does not set"),
+    ],
+)
+def test_a_patch_that_repeats_a_value_is_the_last_to_set_it(patch, field, places):
+    repeated = f"{HEAD}spec:\n  replicas: 1\n  template:\n    spec:\n      containers:\n      - name: web\n"
+    files = {
+        "r.yaml": DEPLOYMENT,
+        "p.yaml": repeated,
+        "kustomization.yaml": f"resources: [r.yaml]\npatches:\n- {{{patch}}}\n",
+    }
+    (history,) = rendered(files, provenance=True).provenance
+
+    assert [setter.where for setter in history.of(field)] == places
+
+
+def test_a_generator_that_repeats_a_value_is_the_last_to_set_it():
+    head = "configMapGenerator:\n- {name: g"
+    files = {
+        "base/kustomization.yaml": f"{head}, literals: [a=b]}}\n",
+        "kustomization.yaml": f"resources: [base]\n{head}, behavior: merge, literals: [a=b]}}\n",
+    }
+    (history,) = rendered(files, provenance=True).provenance
+
+    assert [setter.where for setter in history.of("data.a")] == ["base/kustomization.yaml:2", "kustomization.yaml:3"]
+
+
+def test_items_with_equal_keys_are_told_apart_by_their_index():
+    service = (
+        "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n  ports:\n"
+        "  - {port: 53, protocol: UDP}\n  - {port: 53, protocol: TCP}\n  - {port: 80}\n"
+    )
+    (history,) = rendered({"s.yaml": service}, provenance=True).provenance
+
+    assert {path[2:]: value for path, value in history.leaves.items() if path[0] == "spec"} == {
+        ("0", "port"): 53,
+        ("0", "protocol"): "UDP",
+        ("1", "port"): 53,
+        ("1", "protocol"): "TCP",
+        ("[port=80]", "port"): 80,
+    }
+    assert [setter.where for setter in history.of("spec.ports.1.protocol")] == ["s.yaml:7"]
+
+
+def test_an_item_that_is_renamed_keeps_its_origin():
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  imagePullSecrets:\n"
+        "  - name: other\n  - name: key\n    note: x\n"
+    )
+    files = {
+        "r.yaml": f"{pod}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: key}}\n",
+        "kustomization.yaml": "resources: [r.yaml]\nnamePrefix: p-\n",
+    }
+    history = next(
+        item
+        for item in rendered(files, provenance=True).provenance
+        if ("spec", "imagePullSecrets", "[name=other]", "name") in item.leaves
+    )
+
+    assert [str(setter) for setter in history.of("spec.imagePullSecrets.[name=p-key].name")] == [
+        "r.yaml:7: resource",
+        "build: name reference",
+    ]
+    assert [str(setter) for setter in history.of("spec.imagePullSecrets.[name=p-key].note")] == ["r.yaml:8: resource"]
+
+
+def test_annotations_that_are_not_in_the_result_are_not_in_the_history():
+    files = {
+        "r.yaml": config_map("a").replace("name: a", "name: a\n  annotations: {}"),
+        "kustomization.yaml": "resources: [r.yaml]\n",
+    }
+    built = rendered(files, provenance=True)
+
+    assert "annotations" not in built.manifests[0]["metadata"]
+    assert not any("annotations" in path for path in built.provenance[0].leaves)

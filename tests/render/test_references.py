@@ -121,3 +121,14 @@ def test_null_and_empty_values_on_the_way_to_a_reference_are_fine():
     )
 
     assert rendered({"kustomization.yaml": "resources: [r.yaml]\n", "r.yaml": manifest}).manifests
+
+
+@pytest.mark.parametrize("namespace", ["5", "true", "[a]", "{a: b}", "", "null"])
+def test_a_subject_whose_namespace_is_not_a_text_is_refused(namespace):
+    binding = (
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\n"
+        f"subjects:\n- kind: ServiceAccount\n  name: a\n  namespace: {namespace}\n"
+    )
+    line = refusal({"kustomization.yaml": "resources: [r.yaml]\n", "r.yaml": binding})
+
+    assert line.startswith("r.yaml: RoleBinding b: the namespace of a subject is not a text")

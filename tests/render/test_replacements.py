@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.render.trees import config_map, refusal, rendered
+from tests.render.trees import config_map, only, refusal, rendered
 
 TARGET = """\
 apiVersion: x.io/v1
@@ -69,7 +69,7 @@ def spec_of(source: str, target: str, more: str = "") -> dict:
             "fieldPath: data.host",
             "fieldPaths: [spec.inside.server.host]",
             "inside",
-            "# a comment\nserver: {host: h:80, port: 1}\n",
+            "# a comment\nserver: {host: 'h:80', port: 1}",
             id="inside a text that is YAML",
         ),
     ],
@@ -78,24 +78,80 @@ def test_a_value_is_copied(source, target, field, value):
     assert spec_of(source, f"select: {{kind: Agent}}, {target}")[field] == value
 
 
-@pytest.mark.parametrize(("asked", "text"), [("", "a.b.c"), ("false", "a.b.c"), ("true", "s")])
-def test_a_select_is_exact_unless_an_annotation_asks_for_expressions(asked, text):
-    annotation = f"metadata: {{annotations: {{gitsync.dev/regex-selects: '{asked}'}}}}\n"
+@pytest.mark.parametrize(
+    ("select", "text"),
+    [
+        pytest.param("kind: A.*", "s", id="a kind"),
+        pytest.param("kind: Agen", "a.b.c", id="the whole kind"),
+        pytest.param("kind: Agent, name: '[st]'", "s", id="a name"),
+        pytest.param("kind: Agent, version: v2|v1", "s", id="a version"),
+        pytest.param("kind: Agent, group: x.io", "s", id="a group, where a dot is any character"),
+        pytest.param("kind: Agent, namespace: default", "a.b.c", id="a namespace that is not written"),
+    ],
+)
+def test_a_select_is_a_regular_expression_for_the_whole_value(select, text):
+    assert spec_of("", f"select: {{{select}}}, fieldPaths: [spec.text]")["text"] == text
 
-    assert spec_of("", "select: {kind: A.*}, fieldPaths: [spec.text]", annotation)["text"] == text
+
+def test_a_source_is_not_a_regular_expression():
+    line = "replacements: [{source: {kind: Config.*}, targets: [{select: {kind: Agent}}]}]\n"
+
+    assert "no resource matches" in refusal({"t.yaml": TARGET, "kustomization.yaml": f"resources: [t.yaml]\n{line}"})
 
 
-def test_an_overlay_asks_for_expressions_for_itself_alone():
-    target = "{select: {kind: A.*}, fieldPaths: [spec.text]}"
-    line = f"replacements: [{{source: {{kind: ConfigMap, name: s}}, targets: [{target}]}}]"
+@pytest.mark.parametrize("value", ["v1", "'9'", "''"])
+def test_a_source_value_is_written_in_the_replacement(value):
+    line = f"- {{sourceValue: {value}, targets: [{{select: {{kind: Agent}}, fieldPaths: [spec.text]}}]}}\n"
+    files = {"t.yaml": TARGET, "kustomization.yaml": f"resources: [t.yaml]\nreplacements:\n{line}"}
+
+    assert rendered(files).manifests[0]["spec"]["text"] == value.strip("'")
+
+
+INSIDE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: t}}
+data:
+  f: |
+{text}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "create", "changed"),
+    [
+        pytest.param("a: 1 # why\nb: x\n", "a", False, "a: 7 # why\nb: x", id="a number stays one"),
+        pytest.param("a: 'x'\n", "a", False, "a: '7'", id="a text stays one"),
+        pytest.param("a: x\n", "a", False, 'a: "7"', id="also without quotes"),
+        pytest.param(
+            "l:\n- n: w\n  v: 1\n- n: x\n  v: 1\n", "l.[n=x].v", False, "l:\n- n: w\n  v: 1\n- n: x\n  v: 7", id="item"
+        ),
+        pytest.param("l: [1, 2]\n", "l.*", False, "l: [7, 7]", id="every item"),
+        pytest.param("b: 1\na:\n  d: 1\n", "a.c", True, "b: 1\na:\n  d: 1\n  c: 7", id="a new field"),
+        pytest.param('{"b": 1, "a": "<"}', "b", False, '{"a":"\\u003c","b":7}', id="JSON on one line"),
+        pytest.param('{\n  "b": "1"\n}\n', "b", False, '{\n  "b": "7"\n}', id="JSON on several lines"),
+        pytest.param('{"a": {}}', "a.c", True, '{"a":{"c":7}}', id="a new field in JSON"),
+    ],
+)
+def test_a_value_inside_a_text_is_set_as_kustomize_sets_it(text, path, create, changed):
+    """The expected texts are those of Kustomize 5.8.1."""
+    options = ", options: {create: true}" if create else ""
+    target = INSIDE.format(text="".join(f"    {line}\n" for line in text.splitlines()))
+    line = f"- {{sourceValue: '7', targets: [{{select: {{name: t}}, fieldPaths: ['data.f.{path}']{options}}}]}}\n"
+    files = {"t.yaml": target, "kustomization.yaml": f"resources: [t.yaml]\nreplacements:\n{line}"}
+
+    assert only(files)["data"]["f"] == changed
+
+
+@pytest.mark.parametrize("text", ["a: 1", "a: true", "plain", "- 1", "a: [1", "b: 1\n    ---\n    a: x"])
+def test_a_text_that_cannot_take_a_value_is_refused(text):
+    line = "- {sourceValue: x, targets: [{select: {name: t}, fieldPaths: [data.f.a]}]}\n"
     files = {
-        "base/kustomization.yaml": f"resources: [s.yaml, t.yaml]\n{line}\n",
-        "base/s.yaml": config_map("s", host="h:80", n="7"),
-        "base/t.yaml": TARGET,
-        "kustomization.yaml": "metadata: {annotations: {gitsync.dev/regex-selects: 'true'}}\nresources: [base]\n",
+        "t.yaml": INSIDE.format(text=f"    {text}"),
+        "kustomization.yaml": f"resources: [t.yaml]\nreplacements:\n{line}",
     }
 
-    assert rendered(files).manifests[1]["spec"]["text"] == "a.b.c"
+    assert "unable to find the field data.f.a" in refusal(files)
 
 
 def test_a_reject_takes_from_what_is_selected():
@@ -105,7 +161,7 @@ def test_a_reject_takes_from_what_is_selected():
 @pytest.mark.parametrize(
     ("replacement", "says"),
     [
-        ("{source: {kind: ConfigMap, name: s}}", "needs a source and targets"),
+        ("{source: {kind: ConfigMap, name: s}}", "needs a source or a sourceValue, and targets"),
         ("{source: {kind: ConfigMap}, targets: [{select: {kind: Agent}}]}", "2 resources match the source"),
         ("{source: {kind: Secret}, targets: [{select: {kind: Agent}}]}", "no resource matches the source"),
         (

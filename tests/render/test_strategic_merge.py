@@ -8,6 +8,7 @@ import yaml
 from gitsync.errors import InvalidInput
 from gitsync.render.patch.merge_keys import BUILT_IN, OpenApiSchema
 from gitsync.render.patch.strategic_merge import merge
+from tests.render.trees import patched
 
 HEAD = {"apiVersion": "apps/v1", "kind": "Deployment"}
 
@@ -184,3 +185,47 @@ def test_a_list_of_plain_values_takes_neither_nulls_nor_mappings():
     assert finalizers("y", None) == ["y", "x"]
     with pytest.raises(InvalidInput, match="plain values"):
         finalizers({"a": "b"})
+
+
+BLANK = """\
+apiVersion: {api_version}
+kind: {kind}
+metadata:
+  name: a
+  annotations:
+spec:
+  blank:
+  written: null
+  tilde: ~
+  inner:
+    blank:
+    x: 1
+  items:
+  - blank:
+    x: 1
+"""
+
+
+@pytest.mark.parametrize(("api_version", "kind"), [("apps/v1", "Deployment"), ("x.io/v1", "Agent")])
+@pytest.mark.parametrize("form", ["{}", "# a tab in a comment\t\n{}\n...\n"], ids=["fast reader", "full parser"])
+def test_a_member_that_the_object_leaves_blank_is_dropped(form, api_version, kind):
+    """A member that is written as null stays, and so does a blank one in a list without keys."""
+    head = f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+    patch = "".join(f"    {line}\n" for line in f"{head}spec: {{y: 2}}".splitlines())
+    manifest = patched(form.format(BLANK.format(api_version=api_version, kind=kind)), f"patches:\n- patch: |-\n{patch}")
+
+    assert manifest["metadata"] == {"name": "a"}
+    assert manifest["spec"] == {
+        "written": None,
+        "tilde": None,
+        "inner": {"x": 1},
+        "items": [{"blank": None, "x": 1}],
+        "y": 2,
+    }
+
+
+def test_without_a_patch_blank_members_stay_and_keys_are_plain_texts():
+    manifest = patched(BLANK.format(api_version="x.io/v1", kind="Agent"), "namePrefix: p-\n")
+
+    assert manifest["spec"]["blank"] is None
+    assert {type(key) for key in (*manifest["metadata"], *manifest["spec"], *manifest["spec"]["inner"])} == {str}

@@ -56,6 +56,13 @@ def test_containers_are_found_in_any_kind():
     ]
 
 
+def test_the_image_of_a_volume_is_changed():
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {volumes: [{name: v, image: {reference: data:1}}]}\n"
+    changed = patched(pod, "images: [{name: data, newTag: '2'}]\n")
+
+    assert changed["spec"]["volumes"] == [{"name": "v", "image": {"reference": "data:2"}}]
+
+
 def test_a_regular_expression_that_explodes_elsewhere_is_answered_at_once():
     assert image_of("images: [{name: '(a+)+b', newTag: '2'}]\n", "a" * 40 + "!")
 

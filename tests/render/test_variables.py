@@ -82,3 +82,17 @@ def test_a_var_that_is_null_is_a_text():
     assert [one["spec"]["containers"][0]["command"] for one in made if one["kind"] == "Pod"] == [
         ["null", "xnull", "$(W)"]
     ]
+
+
+def test_a_var_reaches_the_nfs_server_of_a_cron_job_where_kustomize_expects_it():
+    """Kustomize leaves out the spec of the pod, so that the path that Kubernetes has is not reached."""
+    volumes = "volumes: [{nfs: {server: $(V)}}]"
+    job = (
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: j}\n"
+        f"spec: {{jobTemplate: {{spec: {{template: {{{volumes}, spec: {{{volumes}}}}}}}}}}}\n"
+    )
+    files = {"kustomization.yaml": f"resources: [r.yaml]\n{VAR}", "r.yaml": config_map("c") + "---\n" + job}
+    template = rendered(files).manifests[1]["spec"]["jobTemplate"]["spec"]["template"]
+
+    assert template["volumes"] == [{"nfs": {"server": "c"}}]
+    assert template["spec"]["volumes"] == [{"nfs": {"server": "$(V)"}}]

@@ -13,6 +13,7 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.mask import MASK, is_secret
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldPath, History
+from gitsync.render.yaml.writer import write
 from gitsync.source.local import open_path
 
 _OBJECTS = ("object", "where", "step", "changes")
@@ -92,4 +93,4 @@ def _in_a_cell(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return one_line(str(value) if isinstance(value, str) else repr(value), _SHOWN)
+    return one_line(value if isinstance(value, str) else write(value).strip(), _SHOWN)

@@ -19,14 +19,16 @@ from gitsync.render.kustomize.build_metadata import join as join_origin
 from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
 from gitsync.render.kustomize.config_defaults import DEFAULTS
 from gitsync.render.kustomize.crds import config_from_crds
-from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization, place
-from gitsync.render.kustomize.loader import Loader, objects_in
+from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization
+from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.stages import Stage, Stages
 from gitsync.render.kustomize.variables import Variable, add_variables, join_variables, variable_from
 from gitsync.render.patch.merge_keys import BUILT_IN
 from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
 from gitsync.render.provenance.recorder import SourceFile, StepSource
+from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
+from gitsync.render.yaml.places import place
 from gitsync.render.yaml.yaml11 import read_yaml11
 
 
@@ -44,28 +46,28 @@ class Accumulator:
 
 
 def accumulate(
-    session: BuildContext, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str = ""
+    context: BuildContext, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str = ""
 ) -> None:
     """Add to ``into`` all that a kustomization makes; ``seen_from`` is its path for ``buildMetadata``."""
-    session.warnings += kustomization.warnings
-    _Target(session, loader, kustomization, into, seen_from).build()
+    context.warnings += kustomization.warnings
+    _Target(context, loader, kustomization, into, seen_from).build()
 
 
 class _Target:
     """One kustomization being built."""
 
     def __init__(
-        self, session: BuildContext, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str
+        self, context: BuildContext, loader: Loader, kustomization: Kustomization, into: Accumulator, seen_from: str
     ) -> None:
-        self._session = session
+        self._context = context
         self._loader = loader
         self._file = kustomization
         self._into = into
         self._seen_from = seen_from
-        self._scopes = session.scopes
-        self._noting = session.noting
+        self._scopes = context.scopes
+        self._errors = context.errors
         self._positions: dict[Id, list[int]] = {}
-        """Where the resources stand, by each id they have or had; for generators, of which there may be thousands."""
+        """Positions of the resources by each id they have or had; for generators, of which there may be thousands."""
 
     def build(self) -> None:
         file, into = self._file, self._into
@@ -77,16 +79,16 @@ class _Target:
         into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
         for index, path in file.rows("components"):
-            with self._noting:
+            with self._errors:
                 self._enter(path, file.where("components", index), is_component=True)
-        stages = Stages(file, self._loader, into.resources, into.config, self._session)
+        stages = Stages(file, self._loader, into.resources, into.config, self._context)
         for together in self._grouped([*stages.all(), *self._plugin_stages("transformers")]):
-            with self._noting:
+            with self._errors:
                 self._run(together)
-        with self._noting:
+        with self._errors:
             self._validate()
         for index, item in file.rows("vars"):
-            with self._noting:
+            with self._errors:
                 variable = variable_from(item, file.where("vars", index))
                 add_variables(into.variables, (variable,), into.resources, self._scopes)
 
@@ -97,7 +99,7 @@ class _Target:
         index = dict(zip(self._scopes.ids_of(into.resources), into.resources, strict=True))
         for field_name, position, path in rows:
             where = self._file.where(field_name, position)
-            with self._noting:
+            with self._errors:
                 real, entry = self._loader.entry(path, where)
                 if entry is Entry.FOLDER:
                     base = self._enter(path, where, is_component=False)
@@ -111,46 +113,47 @@ class _Target:
     def _read(self, file: str, path: str) -> list[Resource]:
         """Return the objects of the file at a real path, which the kustomization names as another."""
         added = self._loader.resources(file)
-        source = Step(path=join_origin(self._seen_from, path)) if self._session.build_metadata else None
+        source = Step(path=join_origin(self._seen_from, path)) if self._context.build_metadata else None
         for resource in added:
             resource.source = source
-            if self._session.recorder:
+            if self._context.recorder:
                 text = SourceFile(resource.origin.file, self._loader.files.read(resource.origin.file))
-                self._session.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
+                self._context.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
         return added
 
     def _append(self, into: Accumulator, added: Sequence[Resource], index: dict[Id, Resource], where: str) -> None:
         ids = self._scopes.ids_of(added)
-        if not self._session.uses_built_in:
-            self._session.uses_built_in = any(BUILT_IN.root(gvk) is None for gvk in {one.gvk for one in ids})
-        for one, resource in zip(ids, added, strict=True):
-            other = index.setdefault(one, resource)
+        if not self._context.uses_built_in:
+            self._context.uses_built_in = any(BUILT_IN.root(gvk) is None for gvk in {id_.gvk for id_ in ids})
+        for id_, resource in zip(ids, added, strict=True):
+            other = index.setdefault(id_, resource)
             if other is not resource:
                 raise InvalidInput(
                     f"the object is already there: {resource.origin.file} and {other.origin.file} both define it",
                     location=where,
-                    object=str(one),
+                    object=str(id_),
                     hint="remove one of them",
                 )
             into.resources.append(resource)
 
     def _enter(self, path: str, where: str, *, is_component: bool) -> Accumulator:
         """Build the kustomization of a folder: a component into what is here, a base on its own."""
-        self._session.enter(where)
+        self._context.enter(where)
         loader = self._loader.enter(path, where)
         inner = loader.kustomization()
         if inner is None:
+            reject_chart(loader.files, loader.folder)
             raise InvalidInput(
                 f"the folder {path} has no kustomization file",
                 location=where,
                 hint="add a kustomization.yaml, or name the files",
             )
-        self._session.use_schema(loader, inner)
+        self._context.use_schema(loader, inner)
         if inner.is_component is not is_component:
             what, field_name = ("a", "components") if inner.is_component else ("not a", "resources")
             raise InvalidInput(f"{path} is {what} Component", location=where, hint=f"list it under {field_name}")
         into = self._into if is_component else Accumulator()
-        accumulate(self._session, loader, inner, into, join_origin(self._seen_from, path))
+        accumulate(self._context, loader, inner, into, join_origin(self._seen_from, path))
         return into
 
     # configuration
@@ -174,7 +177,7 @@ class _Target:
             for index, item in self._file.rows(field_name):
                 where = self._file.where(field_name, index)
                 arguments = generators.with_options(item, common)
-                with self._noting:
+                with self._errors:
                     try:
                         manifest = make(arguments, lambda path, where=where: self._loader.read(path, where))  # type: ignore[misc]
                     except InvalidInput as error:
@@ -182,16 +185,16 @@ class _Target:
                         raise InvalidInput(what, location=error.location or where, hint=error.hint) from None
                     made = Resource(manifest, Origin(self._file.file, 0), behavior=item.get("behavior") or "create")
                     made.needs_hash = not arguments["options"]["disableNameSuffixHash"]
-                    told = StepSource(where, data=self._places(field_name, index, arguments))
-                    self._absorb(made, told, Step(configured_in=self._seen_file, kind=kind))
+                    step_source = StepSource(where, data=self._places(field_name, index, arguments))
+                    self._absorb(made, step_source, Step(configured_in=self._seen_file, kind=kind))
         for plugin, where in self._plugins("generators"):
-            with self._noting:
-                made = plugins.generate(plugin, self._scene(where))
+            with self._errors:
+                made = plugins.generate(plugin, self._plugin_context(where))
                 self._absorb(made, StepSource(where), self._step(plugin))
 
     def _places(self, field_name: str, index: int, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return where the values of a generated object are written, where somebody asks."""
-        if self._session.recorder is None:
+        """Return where the values of a generated object are written, if the build records that."""
+        if self._context.recorder is None:
             return {}
         where = self._file.where(field_name, index)
         return generators.places(
@@ -201,57 +204,57 @@ class _Target:
             lambda path: self._loader.read(path, where),
         )
 
-    def _absorb(self, made: Resource, told: StepSource, source: Step) -> None:
+    def _absorb(self, made: Resource, step_source: StepSource, source: Step) -> None:
         """Add a generated resource, or merge it as its behavior says."""
-        one, where = self._scopes.id_of(made), told.place
+        id_, where = self._scopes.id_of(made), step_source.place
         if made.behavior not in generators.BEHAVIORS:
-            self._session.warnings.append(
-                f"{where}: {one}: the behavior {made.behavior!r} is not known and counts as create"
+            self._context.warnings.append(
+                f"{where}: {id_}: the behavior {made.behavior!r} is not known and counts as create"
             )
-        made.source = source if self._session.build_metadata else None
-        found = self._positions_of(one)
+        made.source = source if self._context.build_metadata else None
+        found = self._positions_of(id_)
         changes = made.behavior in ("merge", "replace")
         if not found and not changes:
             self._into.resources.append(made)
             self._note(len(self._into.resources) - 1)
-            if self._session.recorder:
-                self._session.recorder.start(made, source.kind, told)
+            if self._context.recorder:
+                self._context.recorder.start(made, source.kind, step_source)
             return
         if len(found) != 1 or not changes:
-            raise _cannot_absorb(made, len(found), where, str(one))
+            raise _cannot_absorb(made, len(found), where, str(id_))
         old = self._into.resources[found[0]]
         if made.behavior == "merge":
             made.source = old.source
         generators.take_over(made, old)
         self._into.resources[found[0]] = made
         self._note(found[0])
-        if self._session.recorder:
-            self._session.recorder.absorb(made, old, source.kind, told)
+        if self._context.recorder:
+            self._context.recorder.absorb(made, old, source.kind, step_source)
 
-    def _positions_of(self, one: Id) -> list[int]:
-        """Return where the resources stand that have, or had, an id."""
+    def _positions_of(self, id_: Id) -> list[int]:
+        """Return the positions of the resources that have, or had, an id."""
         resources = self._into.resources
         if not self._positions:
             for position in range(len(resources)):
                 self._note(position)
-        known = dict.fromkeys(self._positions.get(one, ()))
-        return [position for position in known if one in self._scopes.all_ids(resources[position])]
+        known = dict.fromkeys(self._positions.get(id_, ()))
+        return [position for position in known if id_ in self._scopes.all_ids(resources[position])]
 
     def _note(self, position: int) -> None:
-        for one in dict.fromkeys(self._scopes.all_ids(self._into.resources[position])):
-            self._positions.setdefault(one, []).append(position)
+        for id_ in dict.fromkeys(self._scopes.all_ids(self._into.resources[position])):
+            self._positions.setdefault(id_, []).append(position)
 
     # transformers
 
     def _grouped(self, stages: Iterable[Stage]) -> Iterator[list[Stage]]:
-        """Yield stages one by one, but together where all treat each resource by itself, and a memo has it."""
+        """Yield stages one by one, but grouped where all treat each resource by itself and the build has a cache."""
         together: list[Stage] = []
         for stage in stages:
             if together and (stage.key is None or stage.apart != together[-1].apart):
                 yield together
                 together = []
             together.append(stage)
-            if stage.key is None or stage.check is not None or not self._session.steps.is_remembered:
+            if stage.key is None or stage.check is not None or not self._context.steps.is_remembered:
                 yield together
                 together = []
         if together:
@@ -259,20 +262,22 @@ class _Target:
 
     def _run(self, stages: Sequence[Stage]) -> None:
         """Run transformers."""
-        self._session.uses_built_in = True
+        self._context.uses_built_in = True
         key = tuple(stage.key for stage in stages)
         if None in key:
             self._act(self._into.resources, stages)
         else:
-            self._session.steps.run(key, self._into.resources, partial(self._act, stages=stages))
+            self._context.steps.run(key, self._into.resources, partial(self._act, stages=stages))
         self._into.drop_deleted()
         for stage in stages:
             if stage.check is not None:
                 with _configured(stage):
                     stage.check()
-            if self._session.recorder:
-                self._session.recorder.after(stage.kind, stage.told or StepSource(stage.where), self._into.resources)
-            if self._session.build_metadata:
+            if self._context.recorder:
+                self._context.recorder.after(
+                    stage.kind, stage.step_source or StepSource(stage.where), self._into.resources
+                )
+            if self._context.build_metadata:
                 step = Step("", stage.configured_in or self._seen_file, stage.kind, stage.name, stage.namespace)
                 for resource in self._into.resources:
                     resource.note(step, stage.times)
@@ -287,7 +292,7 @@ class _Target:
                 resources = [resource for resource in resources if resource.manifest]
 
     def _validate(self) -> None:
-        """Run validators, which may look at the resources but not change them."""
+        """Run validators, which may read the resources but not change them."""
         for stage in list(self._plugin_stages("validators")):
             before = [copy_value(resource.manifest) for resource in self._into.resources]
             stage.act(self._into.resources)
@@ -306,7 +311,7 @@ class _Target:
             yield Stage(
                 plugin.gvk.kind,
                 where,
-                lambda _, plugin=plugin, where=where: plugins.transform(plugin, self._scene(where)),  # type: ignore[misc]
+                lambda _, plugin=plugin, where=where: plugins.transform(plugin, self._plugin_context(where)),  # type: ignore[misc]
                 name=step.name,
                 namespace=step.namespace,
                 configured_in=step.configured_in,
@@ -330,10 +335,10 @@ class _Target:
         self._add_resources(gathered, files)
         return [(plugin, places.get(id(plugin), plugin.origin.file)) for plugin in gathered.resources]
 
-    def _scene(self, where: str) -> plugins.PluginContext:
-        session = self._session
+    def _plugin_context(self, where: str) -> plugins.PluginContext:
+        context = self._context
         return plugins.PluginContext(
-            self._into.resources, session.scopes, session.schema, self._loader, session.steps, where
+            self._into.resources, context.scopes, context.schema, self._loader, context.steps, where
         )
 
     @property

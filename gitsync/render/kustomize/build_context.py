@@ -1,4 +1,4 @@
-"""Session: the state of one build that all its kustomizations share."""
+"""Build context: the state of one build that all its kustomizations share."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.reader import read_all
 
 FOLDERS: Final = 10_000
-"""How many folders one build may enter; few that name each other twice over make many."""
+"""How many folders one build may enter; a few that name each other twice make many."""
 
 
 class BuildContext:
     """The state of one build, shared by all its kustomizations."""
 
     def __init__(
-        self, kustomization: Kustomization, recorder: Recorder | None, noting: ErrorCollector, steps: CachedSteps
+        self, kustomization: Kustomization, recorder: Recorder | None, errors: ErrorCollector, steps: CachedSteps
     ) -> None:
         self.recorder = recorder
-        self.noting = noting
+        self.errors = errors
         self.steps = steps
         self.scopes = Scopes()
         self.schema: Schema = BUILT_IN
         self.warnings: list[str] = []
         self.build_metadata = frozenset(kustomization.get("buildMetadata"))
-        if self.build_metadata:  # no memo knows where a resource comes from
+        if self.build_metadata:  # the cache does not hold where a resource comes from
             self.steps.forget()
         self.uses_built_in = False
-        """Whether something was looked up in the built-in schema, which then stays beneath one that comes later."""
+        """Whether the built-in schema was used, which then stays a fallback for a later one."""
         self._has_schema = False
         self._entered = 0
 

@@ -1,15 +1,14 @@
-"""Origins: the annotations that ``buildMetadata`` asks for, which say where an object and its changes come from."""
+"""Build metadata: the annotations about the origin of an object and its changes that ``buildMetadata`` enables."""
 
 from __future__ import annotations
 
 import posixpath
 from typing import Any, Final
 
+from gitsync.render.resources.internal_annotations import ORIGIN, TRANSFORMATIONS
 from gitsync.render.resources.resource import Resource, Step
 from gitsync.render.yaml.writer import write
 
-ORIGIN: Final = "config.kubernetes.io/origin"
-TRANSFORMATIONS: Final = "alpha.config.kubernetes.io/transformations"
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "kustomize-(devel)"}
 """The label that kubectl 1.32 writes for ``managedByLabel``."""
 
@@ -28,7 +27,7 @@ def _text(value: str) -> str:
 
 
 def join(folder: str, path: str) -> str:
-    """Return a path as seen from the folder of the build."""
+    """Return a path relative to the folder of the build."""
     return posixpath.normpath(posixpath.join(folder, path))
 
 

@@ -158,7 +158,7 @@ def _name_references() -> Iterator[tuple[Gvk, Iterable[FieldSpec]]]:
 
 
 def _metadata(member: str, *, all_stateful_sets: bool) -> Iterator[FieldSpec]:
-    """Yield where labels or annotations stand in objects and in their pod templates."""
+    """Yield the paths of labels or annotations in objects and in their pod templates."""
     yield FieldSpec(Gvk("", "", ""), f"metadata/{member}", create=True)
     template = f"spec/template/metadata/{member}"
     yield FieldSpec(_kind("ReplicationController", version="v1"), template, create=True)
@@ -208,6 +208,7 @@ def _var_references() -> Iterator[FieldSpec]:
         for path in in_pod:
             if kind not in ("StatefulSet", "CronJob") or path != "volumes/nfs/server":
                 yield FieldSpec(_kind(kind), f"{prefix}/{path}")
+    yield FieldSpec(_kind("CronJob"), "spec/jobTemplate/spec/template/volumes/nfs/server")  # without spec, as there
     yield FieldSpec(_kind("Deployment"), "spec/template/metadata/annotations")
     for path in ("rules/host", "tls/hosts", "tls/secretName"):
         yield FieldSpec(_kind("Ingress"), f"spec/{path}")
@@ -232,6 +233,7 @@ def _images() -> Iterator[FieldSpec]:
     for prefix in ("spec", _TEMPLATE):
         for path in _in_containers("image"):
             yield FieldSpec(Gvk("", "", ""), f"{prefix}/{path.replace('/', '[]/')}", create=True)
+        yield FieldSpec(Gvk("", "", ""), f"{prefix}/volumes[]/image/reference", create=True)
 
 
 def _by_kind(specs: Iterable[FieldSpec]) -> tuple[FieldSpec, ...]:

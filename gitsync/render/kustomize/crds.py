@@ -31,15 +31,15 @@ def config_from_crds(loader: Loader, kustomization: Kustomization) -> Transforme
             properties = _properties(definition)
             if {"kind", "apiVersion", "metadata"} <= properties.keys():
                 gvk = Gvk("", "", name.rpartition(".")[2])
-                for one in _configs(gvk, definitions, properties, ()):
-                    config = config.merge(one)
+                for found in _configs(gvk, definitions, properties, ()):
+                    config = config.merge(found)
     return config
 
 
 def _definitions(text: bytes, path: str) -> dict[str, dict[str, Any]]:
     documents = read_all(text, path)
     found = documents[0] if documents else None
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(definition, dict) for definition in found.values()):
         what = "a CustomResourceDefinition" if isinstance(found, dict) and "kind" in found else "something else"
         raise InvalidInput(
             f"crds takes a file of OpenAPI definitions, and this is {what}",

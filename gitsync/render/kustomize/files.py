@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 class ParseCache:
     """
-    Keep what was parsed from a file, by the id of its content and by what it was parsed for, and what builds made.
+    Cache parsed files, by the id of their content and the purpose, and the results of builds.
 
-    What it returns is shared: nobody may change it, and one build at a time may use it. It forgets the oldest entries
-    beyond its limit, and the builds of the folders that were not built for longest.
+    What it returns is shared: callers must not change it, and one build at a time may use it. It forgets the oldest
+    entries beyond its limit, and the builds of the folders that were not built for longest.
     """
 
     def __init__(self, limit: int = 20_000, folders: int = 64) -> None:
@@ -50,7 +50,7 @@ class ParseCache:
 
 
 class Files:
-    """Read the files of a tree, following links, and remember each path that was looked at."""
+    """Read the files of a tree, following links, and record each path that was looked up."""
 
     def __init__(self, tree: Tree, cache: ParseCache | None = None) -> None:
         self._tree = tree
@@ -60,7 +60,7 @@ class Files:
 
     @property
     def looked_at(self) -> frozenset[str]:
-        """Every path that was looked at; one that ends in ``/`` stands for all below it."""
+        """Every path that was looked up; one that ends in ``/`` means all below it."""
         return frozenset((*self._entries, *self._listed))
 
     @property
@@ -70,7 +70,7 @@ class Files:
 
     def resolve(self, folder: str, path: str, where: str = "") -> tuple[str, Entry | None]:
         """
-        Return the real path of ``path``, seen from a real folder, and what stands there.
+        Return the real path of ``path``, seen from a real folder, and the kind of entry there.
 
         Raise InvalidInput for a path, or a link, that leads out of the tree.
         """
@@ -136,7 +136,7 @@ def _outside(path: str, where: str) -> InvalidInput:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return whether a real path is the folder or stands in it."""
+    """Return whether a real path is the folder or below it."""
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 

@@ -84,12 +84,12 @@ def take_over(made: Resource, old: Resource) -> None:
     made.set_meta("name", old.name)
     made.set_meta("namespace", old.namespace)
     made.previous, made.prefixes, made.suffixes = old.previous, old.prefixes, old.suffixes
-    made.behavior, made.variables = old.behavior, old.variables
+    made.behavior, made.variables, made.steps = old.behavior, old.variables, old.steps
     made.needs_hash = made.needs_hash and old.needs_hash
 
 
 def name_hash(manifest: Manifest) -> str:
-    """Return the ten letters that stand for the content of a ConfigMap, a Secret or any other object."""
+    """Return the ten-letter hash of the content of a ConfigMap, a Secret or any other object."""
     kind = manifest.get("kind")
     if kind == "ConfigMap":
         content: dict[str, Any] = {"kind": kind, "name": "", "data": _hashed(manifest, "data")}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
-from gitsync.objects.keys import REGEX_SELECTS
 from gitsync.render.errors import raise_all
 from gitsync.render.patch.struct_schema import (
     ANY,
@@ -24,7 +21,8 @@ from gitsync.render.patch.struct_schema import (
     conform,
 )
 from gitsync.render.yaml.limits import Limits
-from gitsync.render.yaml.reader import locations, read_all
+from gitsync.render.yaml.places import place
+from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.yaml11 import with_old_flags
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -58,6 +56,7 @@ REPLACEMENT: Final = Struct(
     {
         "path": TEXT,
         "source": Struct({**_RESOURCE_ID, "fieldPath": TEXT, "options": _FIELD_OPTIONS}),
+        "sourceValue": TEXT,
         "targets": ListOf(
             Struct(
                 {
@@ -169,18 +168,12 @@ class Kustomization(NamedTuple):
     fields: dict[str, Any]
     text: bytes
     duplicate: str = ""
-    """What is said of a key that stands twice, which Kustomize accepts in this file alone."""
+    """The warning about a repeated key, which Kustomize accepts only in this file."""
 
     @property
     def is_component(self) -> bool:
         """Whether it is a Component, which joins its parent instead of standing alone."""
         return self.fields.get("kind") == "Component"
-
-    @property
-    def selects_by_regex(self) -> bool:
-        """Whether an annotation says that the selects of its replacements are regular expressions."""
-        annotations = (self.fields.get("metadata") or {}).get("annotations") or {}
-        return bool(annotations.get(REGEX_SELECTS) == "true")
 
     def get(self, field: str) -> Any:
         """Return a list field, empty where absent."""
@@ -196,30 +189,13 @@ class Kustomization(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each deprecated field in use, and for keys that stand twice."""
+        """One line for each deprecated field in use, and for repeated keys."""
         duplicates = (self.duplicate,) if self.duplicate else ()
         return duplicates + tuple(
             f"{self.where(old)}: {old!r} is deprecated; use {new!r}"
             for old, new in _DEPRECATED.items()
             if old in self.fields
         )
-
-
-def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) -> str:
-    """Return ``file:line`` of a path in a document, or of what is nearest around it."""
-    lines = _lines(text, document)
-    parts = tuple(path)
-    line = next((lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines), 0)
-    return f"{file}:{line}" if line else file
-
-
-@lru_cache(maxsize=64)
-def _lines(text: bytes, document: int) -> dict[tuple[str | int, ...], int]:
-    """Return the lines of all fields; a file of thousands of entries is asked for each of them."""
-    try:
-        return locations(text, document)
-    except (InvalidInput, IndexError):
-        return {}
 
 
 def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
@@ -243,7 +219,7 @@ def read_kustomization(file: str, folder: str, text: bytes) -> Kustomization:
 
 
 def _documents(file: str, text: bytes) -> tuple[list[Any], str]:
-    """Return the documents, and what is said where a key stands twice."""
+    """Return the documents, and the warning about a repeated key."""
     try:
         return read_all(text, file), ""
     except InvalidInput as error:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry
-from gitsync.render.errors import raise_all
 from gitsync.render.kustomize.files import Files, is_below, join
-from gitsync.render.kustomize.internal_annotations import name_history
-from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization, place, read_kustomization
+from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization, read_kustomization
+from gitsync.render.resources.internal_annotations import name_history
+from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Origin, Resource, ResourceVersion
-from gitsync.render.yaml.limits import Limits
-from gitsync.render.yaml.reader import read_all
 
 _REMOTE: Final = r"(?i)[a-z0-9+.-]+://|[a-z0-9]+::|[^/]+@[^/]+:"
-_STYLED: Final = Limits(styles=True)
 _MAYBE_REMOTE: Final = r"(?i)[a-z0-9-]+(\.[a-z0-9-]+)+[:/]|.*//|.*\?ref="
 
 
@@ -32,13 +28,8 @@ class Loader:
         self._is_restricted = is_restricted
 
     def kustomization(self) -> Kustomization | None:
-        """Return the folder's kustomization, or None where it has none; two are refused."""
-        found = [
-            (name, path)
-            for name in FILE_NAMES
-            for path, entry in (self.files.resolve(self.folder, name),)
-            if entry is Entry.FILE and is_below(path, self.folder if self._is_restricted else "")
-        ]
+        """Return the folder's kustomization, or None where it has none; reject two, and one that may not be read."""
+        found = [(name, path) for name in FILE_NAMES if (path := self._kustomization_file(name))]
         if not found:
             return None
         if len(found) > 1:
@@ -55,8 +46,32 @@ class Loader:
             lambda: read_kustomization(file, self.folder, self.files.read(path)),
         )
 
+    def _kustomization_file(self, name: str) -> str:
+        """
+        Return the real path of a kustomization file, empty where the folder has none of that name.
+
+        Reject one that exists and cannot be read: without it, the folder would be applied as plain manifests.
+        """
+        file = join(self.folder, name)
+        path, entry = self.files.resolve(self.folder, name, file)
+        is_folder = entry is Entry.FOLDER and path == file
+        if is_folder or (entry is None and path == file):
+            return ""
+        if entry is not Entry.FILE:
+            what = {None: "a symlink to a missing file", Entry.FOLDER: "a symlink to a folder"}.get(
+                entry, "a submodule"
+            )
+            raise InvalidInput(f"the kustomization file is {what}", location=file, hint="replace it by a file")
+        if self._is_restricted and not is_below(path, self.folder):
+            raise InvalidInput(
+                f"the kustomization file is a symlink that leaves its folder (to {path})",
+                location=file,
+                hint="copy the file into the folder, or build without load restrictions",
+            )
+        return path
+
     def entry(self, path: str, where: str) -> tuple[str, Entry]:
-        """Return the real path and what stands there; refuse what is absent, remote or a submodule."""
+        """Return the real path and kind of an entry; refuse what is absent, remote or a submodule."""
         if ":" in path and re.match(_REMOTE, path):
             raise _remote(path, where)
         real, entry = self.files.resolve(self.folder, path, where)
@@ -64,7 +79,7 @@ class Loader:
             raise _remote(path, where)
         if entry is None:
             raise InvalidInput(
-                f"{path} does not exist (looked for {real})", location=where, hint="correct the path or add it"
+                f"{path} does not exist (its real path is {real})", location=where, hint="correct the path or add it"
             )
         if entry is Entry.SUBMODULE:
             raise InvalidInput(
@@ -99,7 +114,7 @@ class Loader:
             raise InvalidInput(f"{path} is a file, but a folder is needed", location=where)
         for visited in self.chain:
             if is_below(visited, real):
-                chain = " -> ".join(one or "." for one in (*self.chain, real))
+                chain = " -> ".join(folder or "." for folder in (*self.chain, real))
                 raise InvalidInput(
                     f"cycle: {path} leads back to a folder that is being built ({chain})",
                     location=where,
@@ -118,14 +133,25 @@ class Loader:
             path,
             f"objects {path}",
             lambda: [
-                (ResourceVersion(one, *name_history(one, path)), Origin(path, index))
-                for index, one in self._objects(path)
+                (ResourceVersion(manifest, *name_history(manifest, path)), Origin(path, index))
+                for index, manifest in self._objects(path)
             ],
         )
-        return [Resource(one.manifest, origin, one) for one, origin in known]
+        return [Resource(version.manifest, origin, version) for version, origin in known]
 
     def _objects(self, path: str) -> list[tuple[int, Manifest]]:
         return objects_in(self.files.read(path), path)
+
+
+def reject_chart(files: Files, folder: str) -> None:
+    """Raise InvalidInput where a folder holds a Helm chart, whose templates are not manifests."""
+    chart, entry = files.resolve(folder, "Chart.yaml")
+    if entry is Entry.FILE:
+        raise InvalidInput(
+            f"the folder {folder or '.'} is a Helm chart, and gitsync does not render charts",
+            location=chart,
+            hint="commit the output of 'helm template' and use that folder",
+        )
 
 
 def _remote(path: str, where: str) -> InvalidInput:
@@ -134,54 +160,3 @@ def _remote(path: str, where: str) -> InvalidInput:
         location=where,
         hint="copy it into the repository and name the copy",
     )
-
-
-def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
-    """
-    Return the objects of a text with the index of the document each stands in; lists are taken apart.
-
-    Raise InvalidInput with ``file:line`` for objects without a kind or a name.
-    """
-    documents = read_all(text, file, limits=_STYLED)
-    found: list[tuple[int, Manifest]] = []
-    waiting: list[tuple[int, tuple[str | int, ...], Any]] = [
-        (index, (), document) for index, document in enumerate(documents)
-    ]
-    faults: list[InvalidInput] = []
-    for index, path, document in waiting:  # the items of a List join the end
-        fault = _fault(document)
-        if fault:
-            what, cure, inside = fault
-            source = text if isinstance(text, bytes) else text.encode()
-            faults.append(InvalidInput(what, location=place(file, source, (*path, *inside), index), hint=cure))
-            continue
-        if not _is_list(document):
-            found.append((index, document))
-            continue
-        items = document.get("items")
-        if items is not None and not isinstance(items, list):
-            raise InvalidInput(
-                f"items of a {document['kind']} must be a list",
-                location=place(file, text if isinstance(text, bytes) else text.encode(), (*path, "items"), index),
-            )
-        waiting += [(index, (*path, "items", position), item) for position, item in enumerate(items or ()) if item]
-    raise_all(faults)
-    return found
-
-
-def _is_list(document: Manifest) -> bool:
-    return "items" in document and str(document["kind"]).endswith("List")
-
-
-def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
-    """Return what is wrong with an object, its cure, and the path to it."""
-    if not isinstance(document, dict):
-        return "a document must be a Kubernetes object", "write a mapping with apiVersion, kind and metadata", ()
-    kind = document.get("kind")
-    if not kind or not isinstance(kind, str):
-        return "the object has no kind", "add a kind", ()
-    if not _is_list(document):
-        meta = document.get("metadata")
-        if not isinstance(meta, dict) or meta.get("name") in (None, "") or isinstance(meta["name"], dict | list):
-            return f"the {kind} has no metadata.name", "add a name; generateName is not supported", ("metadata",)
-    return None

@@ -34,7 +34,7 @@ def in_order(
         ranks.update({kind: index + 1 for index, kind in enumerate(last)})
 
     by_kind: dict[Gvk, list[tuple[str, Resource]]] = {}
-    for one, resource in zip(ids, resources, strict=True):
-        by_kind.setdefault(one.gvk, []).append((f"{resource.namespace or '~X'}|{one.name}", resource))
+    for id_, resource in zip(ids, resources, strict=True):
+        by_kind.setdefault(id_.gvk, []).append((f"{resource.namespace or '~X'}|{id_.name}", resource))
     kinds = sorted(by_kind, key=lambda gvk: (ranks.get(gvk.kind, 0), gvk_order(gvk)[1], gvk.kind))
     return [resource for gvk in kinds for _, resource in sorted(by_kind[gvk], key=_PLACE)]

@@ -60,18 +60,18 @@ class PluginContext(NamedTuple):
 
 
 def _field_specs(config: Mapping[str, Any]) -> tuple[FieldSpec, ...]:
-    return tuple(spec_from(one) for one in config.get("fieldSpecs") or ())
+    return tuple(spec_from(item) for item in config.get("fieldSpecs") or ())
 
 
-def _annotations(config: Mapping[str, Any], scene: PluginContext) -> None:
-    transformers.set_entries(scene.resources, config.get("annotations") or {}, _field_specs(config))
+def _annotations(config: Mapping[str, Any], context: PluginContext) -> None:
+    transformers.set_entries(context.resources, config.get("annotations") or {}, _field_specs(config))
 
 
-def _labels(config: Mapping[str, Any], scene: PluginContext) -> None:
-    transformers.set_entries(scene.resources, config.get("labels") or {}, _field_specs(config))
+def _labels(config: Mapping[str, Any], context: PluginContext) -> None:
+    transformers.set_entries(context.resources, config.get("labels") or {}, _field_specs(config))
 
 
-def _namespace(config: Mapping[str, Any], scene: PluginContext) -> None:
+def _namespace(config: Mapping[str, Any], context: PluginContext) -> None:
     namespace = (config.get("metadata") or {}).get("namespace")
     subjects = config.get("setRoleBindingSubjects") or "defaultOnly"
     if subjects not in ("defaultOnly", "allServiceAccounts", "none"):
@@ -80,86 +80,90 @@ def _namespace(config: Mapping[str, Any], scene: PluginContext) -> None:
         )
     if namespace:
         transformers.set_namespace(
-            scene.resources,
+            context.resources,
             namespace,
             _field_specs(config),
-            scene.scopes,
+            context.scopes,
             only_unset=bool(config.get("unsetOnly")),
             subjects=subjects,
         )
-        transformers.refuse_twins(scene.resources, namespace, scene.scopes)
+        transformers.refuse_duplicates(context.resources, namespace, context.scopes)
 
 
 def _affix(member: str) -> Callable[[Mapping[str, Any], PluginContext], None]:
-    def transform(config: Mapping[str, Any], scene: PluginContext) -> None:
+    def transform(config: Mapping[str, Any], context: PluginContext) -> None:
         if config.get("fieldSpecs") is None:
             raise InvalidInput("fieldSpecs is missing", hint="add - path: metadata/name")
         affix = config.get(member)
         if affix:
             transformers.add_affix(
-                scene.resources, affix, _field_specs(config), scene.scopes, is_prefix=member == "prefix"
+                context.resources, affix, _field_specs(config), context.scopes, is_prefix=member == "prefix"
             )
 
     return transform
 
 
-def _affixes(config: Mapping[str, Any], scene: PluginContext) -> None:
+def _affixes(config: Mapping[str, Any], context: PluginContext) -> None:
     for member in ("prefix", "suffix"):
-        _affix(member)(config, scene)
+        _affix(member)(config, context)
 
 
-def _replicas(config: Mapping[str, Any], scene: PluginContext) -> None:
+def _replicas(config: Mapping[str, Any], context: PluginContext) -> None:
     replica = config.get("replica") or {}
     transformers.set_replicas(
-        scene.resources,
+        context.resources,
         replica.get("name") or "",
         replica.get("count") or 0,
         _field_specs(config),
-        scene.scopes,
-        scene.steps,
+        context.scopes,
+        context.steps,
     )
 
 
-def _images(config: Mapping[str, Any], scene: PluginContext) -> None:
-    transformers.set_images(scene.resources, [(config.get("imageTag") or {}, _field_specs(config))])
+def _images(config: Mapping[str, Any], context: PluginContext) -> None:
+    transformers.set_images(context.resources, [(config.get("imageTag") or {}, _field_specs(config))])
 
 
-def _patch(config: Mapping[str, Any], scene: PluginContext) -> None:
-    _apply_patches([config], scene)
+def _patch(config: Mapping[str, Any], context: PluginContext) -> None:
+    _apply_patches([config], context, may_be_empty=True)
 
 
-def _json_patch(config: Mapping[str, Any], scene: PluginContext) -> None:
+def _json_patch(config: Mapping[str, Any], context: PluginContext) -> None:
     if not (config.get("target") or {}).get("name"):
         raise InvalidInput("the target has no name", hint="name the target")
-    _apply_patches([{"path": config.get("path"), "patch": config.get("jsonOp"), "target": config["target"]}], scene)
+    _apply_patches([{"path": config.get("path"), "patch": config.get("jsonOp"), "target": config["target"]}], context)
 
 
-def _merge_patches(config: Mapping[str, Any], scene: PluginContext) -> None:
+def _merge_patches(config: Mapping[str, Any], context: PluginContext) -> None:
     entries = [{"patch" if "\n" in path else "path": path} for path in config.get("paths") or ()]
     if config.get("patches"):
         entries.append({"patch": config["patches"]})
     if not entries:
         raise InvalidInput("neither paths nor patches are set", hint="add one of them")
-    _apply_patches(entries, scene, is_legacy=True)
+    _apply_patches(entries, context, is_legacy=True)
 
 
-def _apply_patches(entries: Sequence[Mapping[str, Any]], scene: PluginContext, *, is_legacy: bool = False) -> None:
-    patcher = Patcher(scene.resources, scene.scopes, scene.schema, scene.steps)
+def _apply_patches(
+    entries: Sequence[Mapping[str, Any]], context: PluginContext, *, is_legacy: bool = False, may_be_empty: bool = False
+) -> None:
+    patcher = Patcher(context.resources, context.scopes, context.schema, context.steps)
     for entry in entries:
         path, inline = entry.get("path"), (entry.get("patch") or "").strip()
         if bool(path) is bool(inline):
             what = "path and patch are both set" if path else "neither path nor patch is set"
             raise InvalidInput(what, hint="set one of them")
-        text: bytes | str = scene.read(path) if path else inline
-        patch = read_patch(text, path or scene.where, entry, scene.where, is_legacy=is_legacy)
-        patcher.apply(patch, scene.resources)
+        text: bytes | str = context.read(path) if path else inline
+        patch = read_patch(
+            text, path or context.where, entry, context.where, is_legacy=is_legacy, may_be_empty=may_be_empty
+        )
+        patcher.apply(patch, context.resources)
 
 
-def _replacements(config: Mapping[str, Any], scene: PluginContext) -> None:
-    names = NameIndex(scene.scopes)
+def _replacements(config: Mapping[str, Any], context: PluginContext) -> None:
+    names = NameIndex(context.scopes)
     for item in config.get("replacements") or ():
-        for one in read_replacement(item, scene.read, scene.where):
-            replacements.replace(scene.resources, one, scene.scopes, scene.steps, names)
+        for replacement in read_replacement(item, context.read, context.where):
+            replacements.replace(context.resources, replacement, context.scopes, context.steps, names)
 
 
 def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> list[Mapping[str, Any]]:
@@ -167,7 +171,7 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
     path = item.get("path")
     if not path:
         return [item]
-    if item.get("source") is not None or item.get("targets"):
+    if any(item.get(name) is not None for name in ("source", "sourceValue")) or item.get("targets"):
         raise InvalidInput("a replacement has a path and a source", location=where, hint="keep one of them")
     found: list[Mapping[str, Any]] = []
     documents = read_yaml11(read(path), path)
@@ -183,11 +187,11 @@ def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], wher
 _TARGET: Final = Struct({"selector": SELECTOR, "fieldPath": TEXT, "filePathPosition": NUMBER}, is_open=True)
 
 
-def _add_value(config: Mapping[str, Any], scene: PluginContext) -> None:
-    value = (config.get("value") or "").strip() or posixpath.basename(scene.loader.folder)
+def _add_value(config: Mapping[str, Any], context: PluginContext) -> None:
+    value = (config.get("value") or "").strip() or posixpath.basename(context.loader.folder)
     targets = list(config.get("targets") or ())
     if config.get("targetFilePath"):
-        for document in read_all(scene.read(config["targetFilePath"]), config["targetFilePath"])[:1]:
+        for document in read_all(context.read(config["targetFilePath"]), config["targetFilePath"])[:1]:
             shape = Struct({"targets": ListOf(_TARGET)}, is_open=True)
             targets += conform(document, shape).get("targets") or ()
     if not targets:
@@ -196,10 +200,10 @@ def _add_value(config: Mapping[str, Any], scene: PluginContext) -> None:
         selector, path = target.get("selector"), target.get("fieldPath")
         if not path:
             raise InvalidInput("a target has no fieldPath", hint="add one")
-        chosen = scene.resources if selector is None else select(scene.resources, selector, scene.scopes)
+        chosen = context.resources if selector is None else select(context.resources, selector, context.scopes)
         for resource in chosen:
             if path == "metadata/namespace":
-                transformers.put_namespace(resource, value, (), scene.scopes)
+                transformers.put_namespace(resource, value, (), context.scopes)
             else:
                 for slot in slots(resource.editable, split_path(path), str):
                     present = slot.holder[slot.key]
@@ -219,8 +223,8 @@ def _in_path(path: str, value: str, position: int) -> str:
     return ("/" if path.startswith("/") else "") + "/".join(parts)
 
 
-def _add_hashes(config: Mapping[str, Any], scene: PluginContext) -> None:
-    transformers.add_hashes(scene.resources, scene.scopes, scene.steps)
+def _add_hashes(config: Mapping[str, Any], context: PluginContext) -> None:
+    transformers.add_hashes(context.resources, context.scopes, context.steps)
 
 
 class _Transformer(NamedTuple):
@@ -261,26 +265,28 @@ KINDS: Final = _GENERATORS | _TRANSFORMERS.keys()
 """Every built-in kind."""
 
 
-def transform(plugin: Resource, scene: PluginContext) -> None:
+def transform(plugin: Resource, context: PluginContext) -> None:
     """Run the transformer that a resource configures; raise InvalidInput where it is not a built-in one."""
-    kind = _builtin_kind(plugin, scene.where)
+    kind = _builtin_kind(plugin, context.where)
     row = _TRANSFORMERS.get(kind)
     if row is None:
         raise InvalidInput(
-            f"{kind} is not a built-in transformer", location=scene.where, hint=f"use {', '.join(_TRANSFORMERS)}"
+            f"{kind} is not a built-in transformer", location=context.where, hint=f"use {', '.join(_TRANSFORMERS)}"
         )
     try:
-        row.act(conform(plugin.manifest, Struct(row.shape, is_open=True)), scene)
+        row.act(conform(plugin.manifest, Struct(row.shape, is_open=True)), context)
     except InvalidInput as error:
         where = (
-            scene.where if not error.location or error.location == scene.where else f"{scene.where}: {error.location}"
+            context.where
+            if not error.location or error.location == context.where
+            else f"{context.where}: {error.location}"
         )
         raise InvalidInput(f"{kind}: {error.message}", location=where, object=error.object, hint=error.hint) from None
 
 
-def generate(plugin: Resource, scene: PluginContext) -> Resource:
+def generate(plugin: Resource, context: PluginContext) -> Resource:
     """Return what the generator that a resource configures makes."""
-    kind = _builtin_kind(plugin, scene.where)
+    kind = _builtin_kind(plugin, context.where)
     try:
         if kind == "IAMPolicyGenerator":
             return Resource(_iam_policy(plugin.manifest), plugin.origin)
@@ -296,14 +302,14 @@ def generate(plugin: Resource, scene: PluginContext) -> Resource:
         make = generators.config_map if kind == "ConfigMapGenerator" else generators.secret
         options = arguments.get("options") or {}
         return Resource(
-            make(arguments, scene.read),
+            make(arguments, context.read),
             plugin.origin,
             behavior=arguments.get("behavior") or "create",
             needs_hash=not options.get("disableNameSuffixHash"),
         )
     except InvalidInput as error:
         raise InvalidInput(
-            f"{kind}: {error.message}", location=error.location or scene.where, object=error.object, hint=error.hint
+            f"{kind}: {error.message}", location=error.location or context.where, object=error.object, hint=error.hint
         ) from None
 
 

@@ -28,8 +28,8 @@ def fix_references(
     """
     Give each field that names an object the object's present name, and namespace where it holds one.
 
-    What this makes of a resource depends on nothing but the objects that bore the names it looks up, and on which
-    kinds and namespaces have any: that is what a memo has of it, and looks at again.
+    The result for a resource depends only on the objects that had the names it refers to, and on the kinds and
+    namespaces that have any: the cache holds these, and compares them in the next build.
     """
     _Ways(references, scopes).check(resources, steps)
     index = _Index(resources, scopes)
@@ -78,7 +78,7 @@ class _Ways:
         self._by_gvk: dict[Gvk, _Way] = {}
 
     def check(self, resources: Sequence[Resource], steps: CachedSteps) -> None:
-        """Raise InvalidInput where a plain value stands in a way."""
+        """Raise InvalidInput where a plain value blocks a way."""
         steps.run(("ways", self._references), resources, self._check_all)
 
     def _check_all(self, resources: Sequence[Resource]) -> None:
@@ -94,6 +94,7 @@ class _Ways:
                     object=f"{resource.gvk.kind} {resource.name}",
                     hint="correct the field",
                 )
+            _check_subjects(resource)
 
     def _of_kind(self, gvk: Gvk) -> _Way:
         way: _Way = {}
@@ -107,7 +108,7 @@ class _Ways:
 
 
 def _blocked(node: Any, way: _Way) -> str:
-    """Return the path to a plain value that stands in the way, empty where none does."""
+    """Return the path to a plain value that blocks the way, empty where none does."""
     if isinstance(node, dict):
         for name, further in way.items():
             value = node.get(name)
@@ -128,7 +129,7 @@ def _moves(spec: FieldSpec) -> bool:
 
 
 class _Face(NamedTuple):
-    """All that others see of a resource when they refer to it."""
+    """The part of a resource that counts when others refer to it."""
 
     id: Id
     namespace: str
@@ -144,7 +145,7 @@ class _Face(NamedTuple):
 
 
 class _Fixed(NamedTuple):
-    """What a resource became, and whom it found behind the names it looked up."""
+    """The fixed version of a resource, and the objects that it found by the names it looked up."""
 
     asked: tuple[tuple[str, tuple[_Face, ...]], ...]
     known: ResourceVersion
@@ -217,8 +218,8 @@ def _face(resource: Resource, scopes: Scopes) -> _Face:
         resource.prefixes,
         resource.suffixes,
         previous[0] if previous else now,
-        tuple(dict.fromkeys(one.name for one in previous)),
-        tuple(dict.fromkeys(one.gvk for one in previous)),
+        tuple(dict.fromkeys(id_.name for id_ in previous)),
+        tuple(dict.fromkeys(id_.gvk for id_ in previous)),
     )
     if known is not None:
         known.face = face
@@ -292,8 +293,10 @@ class _Referrer:
     def _in_namespace(self, candidates: list[Resource], namespace: str) -> list[Resource]:
         """Return those that were in a namespace at first, or are now where nothing was in it at first."""
         if namespace in self._index.original_namespaces and namespace != NOT_NAMESPACED:
-            return [one for one in candidates if self._index.face(one).original.namespace == namespace]
-        return [one for one in candidates if self._index.face(one).id.namespace == namespace]
+            return [
+                candidate for candidate in candidates if self._index.face(candidate).original.namespace == namespace
+            ]
+        return [candidate for candidate in candidates if self._index.face(candidate).id.namespace == namespace]
 
     def _select(
         self, candidates: list[Resource], target: Gvk, spec: FieldSpec, *, with_namespace: bool
@@ -301,26 +304,27 @@ class _Referrer:
         """Return the one candidate that is meant, None where there is none; refuse a choice."""
         role = self._role(spec)
         found = [
-            one
-            for one in candidates
-            if any(target.selects(gvk) for gvk in self._index.face(one).kinds)
-            and (role is None or any(role.selects(gvk) for gvk in self._index.face(one).kinds))
-            and self._may_see(one)
+            candidate
+            for candidate in candidates
+            if any(target.selects(gvk) for gvk in self._index.face(candidate).kinds)
+            and (role is None or any(role.selects(gvk) for gvk in self._index.face(candidate).kinds))
+            and self._may_see(candidate)
         ]
         for allow_empty in (True, False):
             if len(found) > 1:
-                found = [one for one in found if _same_affixes(one, self._resource, allow_empty)]
-        if len({(one.name, one.namespace if with_namespace else "") for one in found}) > 1:
+                found = [candidate for candidate in found if _same_affixes(candidate, self._resource, allow_empty)]
+        if len({(candidate.name, candidate.namespace if with_namespace else "") for candidate in found}) > 1:
+            names = ", ".join(str(self._index.face(candidate).id) for candidate in found)
             raise InvalidInput(
-                f"{spec.path} could refer to any of {', '.join(str(self._index.face(one).id) for one in found)}",
+                f"{spec.path} could refer to any of {names}",
                 location=self._resource.origin.file,
                 object=str(self._id),
                 hint="give them different names, or name the namespace",
             )
         return found[0] if found else None
 
-    def _may_see(self, one: Resource) -> bool:
-        now = self._index.face(one).id
+    def _may_see(self, candidate: Resource) -> bool:
+        now = self._index.face(candidate).id
         return (
             self._is_cluster_scoped
             or now.namespace in (NOT_NAMESPACED, self._id.namespace)
@@ -336,25 +340,38 @@ class _Referrer:
         return Gvk(text_of(reference["apiGroup"]), "", text_of(reference["kind"]))
 
 
-def _subject_namespaces(resource: Resource) -> tuple[str, ...]:
+def _subject_namespaces(resource: Resource) -> tuple[Any, ...]:
     """Return the namespaces of the accounts that a RoleBinding names."""
     subjects = resource.manifest.get("subjects")
     if resource.gvk.kind != "RoleBinding" or not isinstance(subjects, list):
         return ()
     return tuple(
-        text_of(subject["namespace"])
+        subject["namespace"]
         for subject in subjects
         if isinstance(subject, dict) and subject.get("kind") == "ServiceAccount" and "namespace" in subject
     )
 
 
-def _same_affixes(one: Resource, other: Resource, allow_empty: bool) -> bool:
-    return _same_end(one.prefixes, other.prefixes, allow_empty) and _same_end(one.suffixes, other.suffixes, allow_empty)
+def _check_subjects(resource: Resource) -> None:
+    """Raise InvalidInput where a RoleBinding names an account whose namespace is not a text."""
+    if not all(isinstance(namespace, str) for namespace in _subject_namespaces(resource)):
+        raise InvalidInput(
+            "the namespace of a subject is not a text",
+            location=resource.origin.file,
+            object=f"{resource.gvk.kind} {resource.name}",
+            hint="write the namespace in quotes",
+        )
 
 
-def _same_end(one: tuple[str, ...], other: tuple[str, ...], allow_empty: bool) -> bool:
+def _same_affixes(first: Resource, second: Resource, allow_empty: bool) -> bool:
+    return _same_end(first.prefixes, second.prefixes, allow_empty) and _same_end(
+        first.suffixes, second.suffixes, allow_empty
+    )
+
+
+def _same_end(first: tuple[str, ...], second: tuple[str, ...], allow_empty: bool) -> bool:
     """Return whether the shorter one ends the longer; two that are empty are the same."""
-    if not one or not other:
-        return allow_empty or one == other
-    length = min(len(one), len(other))
-    return one[-length:] == other[-length:]
+    if not first or not second:
+        return allow_empty or first == second
+    length = min(len(first), len(second))
+    return first[-length:] == second[-length:]

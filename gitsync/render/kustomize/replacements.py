@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
-from gitsync.render.resources.field_path import Slot, lookup, slots, split
+from gitsync.render.resources.field_path import Slot, key_of, lookup, slots, split
 from gitsync.render.resources.name_index import NameIndex
-from gitsync.render.resources.resource import Resource, copy_value, refuse_large
+from gitsync.render.resources.resource import Id, Resource, copy_value, refuse_large
 from gitsync.render.resources.scopes import Scopes
-from gitsync.render.resources.selectors import check_labels, has_labels, is_selected, matches_id
+from gitsync.render.resources.selectors import check_labels, has_labels, is_literal, is_selected, matches_id
 from gitsync.render.yaml.scalar_types import text_of
 from gitsync.render.yaml.scalars import resolve
 
@@ -27,25 +27,24 @@ def replace(
     scopes: Scopes,
     steps: CachedSteps,
     names: NameIndex,
-    *,
-    by_regex: bool = False,
 ) -> None:
-    """
-    Apply one replacement; raise InvalidInput where source or target cannot be found.
-
-    With ``by_regex``, the members of ``select`` and ``reject`` are regular expressions, as in newer Kustomize.
-    """
-    source, targets = replacement.get("source"), replacement.get("targets")
-    if source is None or targets is None:
-        raise InvalidInput("a replacement needs a source and targets", hint="add what is missing")
-    value = _source_value(names.among(resources, source), source, scopes)
+    """Apply one replacement; raise InvalidInput where source or target cannot be found."""
+    source, value, targets = (replacement.get(name) for name in ("source", "sourceValue", "targets"))
+    if (source is None and value is None) or targets is None:
+        raise InvalidInput("a replacement needs a source or a sourceValue, and targets", hint="add what is missing")
+    if source is not None:
+        if value is not None:
+            raise InvalidInput("a replacement has a source and a sourceValue", hint="keep one of them")
+        value = _source_value(names.among(resources, source), source, scopes)
     for target in targets:
         if target.get("select") is None:
             raise InvalidInput("a target of a replacement has no select", hint="say which resources it means")
         check_labels(target["select"])
-        among = resources if by_regex else names.among(resources, target["select"])
-        act = partial(_put_all, value=value, target=target, scopes=scopes, by_regex=by_regex)
-        steps.run(("replacement", hashable(value), hashable(target), by_regex), among, act)
+        among = (
+            names.among(resources, target["select"]) if is_literal(target["select"].get("name") or "") else resources
+        )
+        act = partial(_put_all, value=value, target=target, scopes=scopes)
+        steps.run(("replacement", hashable(value), hashable(target)), among, act)
         if any(_may_rename(split(path)) for path in target.get("fieldPaths") or (_NAME,)):
             names.forget()
 
@@ -54,17 +53,15 @@ def _may_rename(path: Sequence[str]) -> bool:
     return path[0] in ("metadata", "*") and (len(path) == 1 or path[1] in ("name", "*"))
 
 
-def _put_all(
-    resources: Sequence[Resource], value: Any, target: Mapping[str, Any], scopes: Scopes, by_regex: bool
-) -> None:
+def _put_all(resources: Sequence[Resource], value: Any, target: Mapping[str, Any], scopes: Scopes) -> None:
     for resource in resources:
-        if _is_target(resource, target, scopes, by_regex):
+        if _is_target(resource, target, scopes):
             for path in target.get("fieldPaths") or (_NAME,):
                 _put(resource, path, value, target.get("options") or {})
 
 
 def _source_value(resources: Sequence[Resource], source: Mapping[str, Any], scopes: Scopes) -> Any:
-    found = [resource for resource in resources if any(is_selected(one, source) for one in scopes.all_ids(resource))]
+    found = [resource for resource in resources if any(is_selected(id_, source) for id_ in scopes.all_ids(resource))]
     if len(found) != 1:
         wanted = " ".join(f"{name}={source[name]}" for name in _ID_MEMBERS if source.get(name))
         what = f"{len(found)} resources match" if found else "no resource matches"
@@ -105,8 +102,7 @@ def _not_plain() -> InvalidInput:
     )
 
 
-def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes, by_regex: bool) -> bool:
-    matches = matches_id if by_regex else is_selected
+def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes) -> bool:
     select = target["select"]
     if not has_labels(resource, select):
         return False
@@ -114,11 +110,12 @@ def _is_target(resource: Resource, target: Mapping[str, Any], scopes: Scopes, by
     for reject in rejects:
         if (reject.get("labelSelector") or reject.get("annotationSelector")) and has_labels(resource, reject):
             return False
-    ids = scopes.all_ids(resource)
+    # the namespace of now counts as it is written, as in Kustomize
+    ids = [*scopes.previous_ids(resource), Id(resource.gvk, resource.namespace, resource.name)]
     for reject in rejects:
-        if any(reject.get(name) for name in _ID_MEMBERS) and any(matches(one, reject) for one in ids):
+        if any(reject.get(name) for name in _ID_MEMBERS) and any(matches_id(id_, reject) for id_ in ids):
             return False
-    return any(matches(one, select) for one in ids)
+    return any(matches_id(id_, select) for id_ in ids)
 
 
 def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) -> None:
@@ -128,11 +125,11 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
     verb = "find or create" if create else "find"
     failed = f"unable to {verb} the field {path} of a replacement's target"
     subject = f"{resource.gvk.kind} {resource.name}"
+    if _put_inside(manifest, split(path), value, create, subject):
+        return
     try:
         found = slots(manifest, split(path), create)
     except InvalidInput as error:
-        if not is_collection and _put_inside(manifest, split(path), text_of(value)):
-            return
         raise InvalidInput(
             f"{failed}: {error.message}", location=resource.origin.file, object=subject, hint=error.hint
         ) from None
@@ -147,21 +144,28 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
         resource.forget_past()
 
 
-def _put_inside(manifest: Manifest, path: Sequence[str], value: str) -> bool:
-    """Replace a value inside a text that is YAML or JSON itself; return whether there was one."""
-    for end in range(1, len(path)):
+def _put_inside(
+    manifest: Manifest, path: Sequence[str], value: Any, create: Callable[[], Any] | None, subject: str
+) -> bool:
+    """Set fields inside the text, itself YAML or JSON, that a path leads through; return whether there were any."""
+    holder: Any = manifest
+    for position, part in enumerate(path[:-1]):
         try:
-            found = slots(manifest, path[:end])
+            key = key_of(holder, part.strip())
         except InvalidInput:
             return False
-        if len(found) == 1 and isinstance(found[0].holder[found[0].key], str):
-            holder, key, _ = found[0]
-            from gitsync.render.yaml.structured_text import with_value  # late: it loads PyYAML
+        if key is None:
+            return False
+        inner = holder[key]
+        if isinstance(inner, str):
+            from gitsync.render.kustomize.structured_text import set_inside  # late: it loads PyYAML
 
-            changed = with_value(holder[key], path[end:], value)
+            typed = partial(_replaced, value=value, options={}, subject=subject, path=".".join(path))
+            changed = set_inside(inner, path[position + 1 :], typed, create)
             if changed is not None:
                 holder[key] = changed
             return changed is not None
+        holder = inner
     return False
 
 

@@ -30,18 +30,18 @@ class Stage(NamedTuple):
     where: str
     act: Act
     key: Hashable = None
-    """All that it is told, where it treats each resource by itself; None for one that looks at all of them."""
+    """Its whole configuration, where it treats each resource by itself; None for one that depends on several."""
     check: Callable[[], None] | None = None
-    """What all resources must meet afterwards."""
+    """A check of all resources afterwards."""
     name: str = ""
     namespace: str = ""
     configured_in: str = ""
     times: int = 1
     """How often ``buildMetadata`` names it."""
     apart: str = ""
-    """Where set, a memo keeps it apart from what is not so named: it changes often, and then concerns few resources."""
-    told: StepSource | None = None
-    """What says field by field what is set, where something does."""
+    """Where set, the cache stores it apart from other steps: it changes often, and then concerns few resources."""
+    step_source: StepSource | None = None
+    """The source of each field that it sets, where that is known."""
 
 
 class Stages:
@@ -53,15 +53,15 @@ class Stages:
         loader: Loader,
         resources: list[Resource],
         config: TransformerConfig,
-        session: BuildContext,
+        context: BuildContext,
     ) -> None:
         self._file = file
         self._loader = loader
         self._resources = resources
         self._config = config
-        self._session = session
-        self._by_name = NameIndex(session.scopes)
-        self._patcher = Patcher(resources, session.scopes, session.schema, session.steps)
+        self._context = context
+        self._by_name = NameIndex(context.scopes)
+        self._patcher = Patcher(resources, context.scopes, context.schema, context.steps)
 
     def all(self) -> list[Stage]:
         """Return the transformers in the order of Kustomize; their files have been read."""
@@ -79,17 +79,18 @@ class Stages:
     def _legacy_merges(self) -> Iterator[Stage]:
         for index, item in self._file.rows("patchesStrategicMerge"):
             where = self._file.where("patchesStrategicMerge", index)
-            with self._session.noting:
+            with self._context.errors:
                 text, name = (item, where) if "\n" in item else self._read(item, where)
                 patch = read_patch(text, name, {}, where, is_legacy=True)
                 yield self._patch_stage("PatchStrategicMergeTransformer", patch, times=0 if index else 1)
 
     def _patches(self, field: str, kind: str) -> Iterator[Stage]:
         for index, item in self._file.rows(field):
-            with self._session.noting:
-                yield self._patch_stage(kind, self._patch(item, self._file.where(field, index)))
+            with self._context.errors:
+                patch = self._patch(item, self._file.where(field, index), may_be_empty=field == "patches")
+                yield self._patch_stage(kind, patch)
 
-    def _patch(self, item: Mapping[str, Any], where: str) -> Patch:
+    def _patch(self, item: Mapping[str, Any], where: str, *, may_be_empty: bool) -> Patch:
         path, inline = item.get("path"), (item.get("patch") or "").strip()
         if bool(path) is bool(inline):
             raise InvalidInput(
@@ -98,7 +99,7 @@ class Stages:
                 hint="keep one of them" if path else "add one of them",
             )
         text, name = self._read(path, where) if path else (inline, where)
-        return read_patch(text, name, item, where)
+        return read_patch(text, name, item, where, may_be_empty=may_be_empty)
 
     def _read(self, path: str, where: str) -> tuple[bytes, str]:
         return self._loader.read(path, where), join(self._file.folder, path)
@@ -106,15 +107,21 @@ class Stages:
     def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
         key = ("patch", patch.key) if patch.target is not None else None
         return Stage(
-            kind, patch.where, partial(self._patcher.apply, patch), key, times=times, apart="patches", told=patch.told
+            kind,
+            patch.where,
+            partial(self._patcher.apply, patch),
+            key,
+            times=times,
+            apart="patches",
+            step_source=patch.step_source,
         )
 
     def _names(self) -> Iterator[Stage]:
-        fields, config, scopes = self._file.fields, self._config, self._session.scopes
+        fields, config, scopes = self._file.fields, self._config, self._context.scopes
         if fields.get("namespace"):
             namespace = fields["namespace"]
             act = partial(transformers.set_namespace, namespace=namespace, specs=config.namespace, scopes=scopes)
-            check = partial(transformers.refuse_twins, self._resources, namespace, scopes)
+            check = partial(transformers.refuse_duplicates, self._resources, namespace, scopes)
             key = ("namespace", hashable(namespace), config.namespace)
             yield Stage("NamespaceTransformer", self._file.where("namespace"), act, key, check)
         for field, kind, specs in (
@@ -157,13 +164,13 @@ class Stages:
                 name=replica.get("name") or "",
                 count=replica.get("count") or 0,
                 specs=self._config.replicas,
-                scopes=self._session.scopes,
-                steps=self._session.steps,
+                scopes=self._context.scopes,
+                steps=self._context.steps,
             )
             yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
 
-    def _scale(self, resources: Sequence[Resource], name: str, **told: Any) -> None:
-        transformers.set_replicas(self._by_name.among(resources, {"name": name}), name, **told)
+    def _scale(self, resources: Sequence[Resource], name: str, **step_source: Any) -> None:
+        transformers.set_replicas(self._by_name.among(resources, {"name": name}), name, **step_source)
 
     def _images(self) -> Iterator[Stage]:
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]
@@ -176,18 +183,17 @@ class Stages:
     def _replacements(self) -> Iterator[Stage]:
         for index, item in self._file.rows("replacements"):
             where = self._file.where("replacements", index)
-            with self._session.noting:
+            with self._context.errors:
                 found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
                 yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
 
     def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:
-        session, by_regex = self._session, self._file.selects_by_regex
-        for one in found:
-            replacements.replace(resources, one, session.scopes, session.steps, self._by_name, by_regex=by_regex)
+        for item in found:
+            replacements.replace(resources, item, self._context.scopes, self._context.steps, self._by_name)
 
 
 def _label_specs(label: dict[str, Any], config: TransformerConfig) -> tuple[FieldSpec, ...]:
-    specs = merge_specs(tuple(spec_from(one) for one in label.get("fields") or ()), config.labels)
+    specs = merge_specs(tuple(spec_from(item) for item in label.get("fields") or ()), config.labels)
     if label.get("includeSelectors"):
         specs = merge_specs(specs, config.common_labels)
     elif label.get("includeTemplates"):

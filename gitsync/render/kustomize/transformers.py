@@ -11,8 +11,8 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.kustomize.generators import name_hash
-from gitsync.render.kustomize.internal_annotations import wants_hash
 from gitsync.render.resources.field_spec import FieldSpec, visit
+from gitsync.render.resources.internal_annotations import wants_hash
 from gitsync.render.resources.resource import Gvk, Resource, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import compile_pattern
@@ -28,7 +28,7 @@ _KEEP_NAME: Final = (
 _NAMESPACE: Final = FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
 _TAG: Final = r"(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?"
 _PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
-"""Names that are matched in linear time by any engine, though each dot in them stands for any character."""
+"""Names that are matched in linear time by any engine, though each dot in them matches any character."""
 
 
 def set_namespace(
@@ -46,19 +46,19 @@ def set_namespace(
         put_namespace(resource, namespace, specs, scopes, only_unset=only_unset, subjects=subjects)
 
 
-def refuse_twins(resources: Sequence[Resource], namespace: str, scopes: Scopes) -> None:
+def refuse_duplicates(resources: Sequence[Resource], namespace: str, scopes: Scopes) -> None:
     """Refuse resources that have become the same in their namespace."""
     ids = scopes.ids_of(resources)
     if len(set(ids)) == len(ids):
         return
     seen: dict[object, Resource] = {}
-    for one, resource in zip(ids, resources, strict=True):
-        other = seen.setdefault(one, resource)
+    for id_, resource in zip(ids, resources, strict=True):
+        other = seen.setdefault(id_, resource)
         if other is not resource:
             raise InvalidInput(
                 f"the namespace {namespace} would hold it twice",
                 location=resource.origin.file,
-                object=str(one),
+                object=str(id_),
                 hint=f"rename one of them; the other is in {other.origin.file}",
             )
 
@@ -191,7 +191,7 @@ def _placed(resource: Resource) -> Iterator[None]:
 
 
 def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: CachedSteps) -> None:
-    """Give generated resources the names that stand for their content."""
+    """Add the hash of their content to the names of generated resources."""
 
     def add(generated: Iterable[Resource]) -> None:
         for resource in generated:
@@ -211,7 +211,7 @@ def set_replicas(
         holder[key] = styled(count, holder[key])
 
     def fitting(resource: Resource) -> list[FieldSpec]:
-        kinds = [one.gvk for one in scopes.all_ids(resource) if one.name == name]
+        kinds = [id_.gvk for id_ in scopes.all_ids(resource) if id_.name == name]
         return [spec for spec in specs if any(spec.gvk.selects(gvk) for gvk in kinds)]
 
     def put_all(found: Iterable[Resource]) -> None:
@@ -226,7 +226,7 @@ def set_replicas(
     if not found:
         kinds = ", ".join(spec.gvk.kind or "any kind" for spec in specs)
         raise InvalidInput(
-            f"no resource with the name {name} has replicas (looked for {kinds})", hint="correct the name"
+            f"no resource with the name {name} has replicas (searched: {kinds})", hint="correct the name"
         )
 
 
@@ -252,7 +252,9 @@ def _has_image(manifest: Manifest, rules: Iterable[_ImageRule], matchers: Iterab
         found.append(holder[key])
 
     _put_images(manifest, [(note, specs) for _, specs in rules])
-    return any(isinstance(one, dict | list) or any(matches(text_of(one)) for matches in matchers) for one in found)
+    return any(
+        isinstance(value, dict | list) or any(matches(text_of(value)) for matches in matchers) for value in found
+    )
 
 
 def _put_images(manifest: Manifest, rules: Iterable[_ImageRule]) -> None:
@@ -267,7 +269,7 @@ def _put_images(manifest: Manifest, rules: Iterable[_ImageRule]) -> None:
 
 
 def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """Yield each container with an image, wherever ``containers`` or ``initContainers`` stand."""
+    """Yield each container with an image, at any place of ``containers`` or ``initContainers``."""
     waiting: list[Any] = [manifest]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Vars: ``$(NAME)`` in chosen fields stands for the value of a field of a resource."""
+"""Vars: replace ``$(NAME)`` in configured fields by the value of a field of a resource."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_variables(
 ) -> None:
     """Add variables and note the one resource that each reads; refuse names that are taken."""
     for variable in incoming:
-        matching = [one for one in resources if _is_meant(variable, one, scopes)]
+        matching = [resource for resource in resources if _is_meant(variable, resource, scopes)]
         if len(matching) > 1:
             raise InvalidInput(
                 f"the var {variable.name} could read any of {len(matching)} objects",
@@ -80,12 +80,12 @@ def _is_meant(variable: Variable, resource: Resource, scopes: Scopes) -> bool:
         NOT_NAMESPACED if scopes.is_cluster_scoped(variable.gvk) else scopes.effective(variable.gvk, variable.namespace)
     )
     return any(
-        one.name == variable.object_name
-        and one.gvk.kind == variable.gvk.kind
-        and one.gvk.group == variable.gvk.group
-        and one.gvk.version == variable.gvk.version
-        and (not is_exact or one.namespace == namespace)
-        for one in scopes.all_ids(resource)
+        id_.name == variable.object_name
+        and id_.gvk.kind == variable.gvk.kind
+        and id_.gvk.group == variable.gvk.group
+        and id_.gvk.version == variable.gvk.version
+        and (not is_exact or id_.namespace == namespace)
+        for id_ in scopes.all_ids(resource)
     )
 
 

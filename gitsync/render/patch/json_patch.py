@@ -85,8 +85,8 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
         if name == "copy":
             refuse_large(manifest)
         try:
-            one = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
-            manifest = one.apply(manifest, in_place=True)
+            patch = jsonpatch.JsonPatch([_lenient(copy_value(operation), manifest)])
+            manifest = patch.apply(manifest, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as error:
             # The library quotes values, even the whole object, which may be a Secret.
             if isinstance(error, jsonpatch.InvalidJsonPatch):
@@ -106,9 +106,9 @@ def replaces_annotations(operations: Sequence[dict[str, Any]]) -> bool:
     """Return whether operations take away all annotations that were there."""
     means = ("/metadata", "/metadata/annotations")
     return any(
-        one.get("from" if one.get("op") == "move" else "path") in means or one.get("path") in means
-        for one in operations
-        if one.get("op") != "test"
+        operation.get("from" if operation.get("op") == "move" else "path") in means or operation.get("path") in means
+        for operation in operations
+        if operation.get("op") != "test"
     )
 
 
@@ -148,7 +148,7 @@ def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:
     parts = pointer.split("/")
     for index, part in enumerate(parts):
         if part.startswith("-") and part[1:].isdigit():
-            holder = _at(manifest, [_unescaped(one) for one in parts[1:index]])
+            holder = _at(manifest, [_unescaped(parent) for parent in parts[1:index]])
             length = len(holder) + (inserts and index == len(parts) - 1) if isinstance(holder, list) else 0
             if int(part) + length >= 0:
                 parts[index] = str(int(part) + length)

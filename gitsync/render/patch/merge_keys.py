@@ -1,5 +1,5 @@
 """
-Which lists of which kinds are merged by key in a strategic merge patch, as Kustomize 5.5 knows them.
+Which lists of which kinds are merged by key in a strategic merge patch, as Kustomize 5.8 knows them.
 
 The table holds the fields of Kubernetes 1.21 that are merged, or lead to one that is. An ``openapi`` field of a
 kustomization replaces it by a schema of its own.

@@ -1,24 +1,26 @@
-"""Patches: read strategic merge and JSON patches, find what they mean, and apply them."""
+"""Patches: read strategic merge and JSON patches, find their targets, and apply them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
-from gitsync.render.kustomize.internal_annotations import may_change_kind, may_rename
-from gitsync.render.kustomize.loader import objects_in
 from gitsync.render.patch import json_patch, strategic_merge
 from gitsync.render.patch.merge_keys import Schema
 from gitsync.render.provenance.recorder import SourceFile, StepSource
+from gitsync.render.resources.internal_annotations import may_change_kind, may_rename
+from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, gvk_of
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import select
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import text_of
+
+_WRITES: Final = ("add", "replace", "copy", "move")
 
 
 class Patch(NamedTuple):
@@ -31,19 +33,40 @@ class Patch(NamedTuple):
     may_change_kind: bool
     where: str
     key: Hashable
-    """What it says, for a memo."""
+    """Its whole configuration, for the cache."""
     is_legacy: bool = False
     texts: tuple[tuple[SourceFile, Manifest], ...] = ()
-    """The merge patches with the file each stands in, where it is a file."""
+    """The merge patches with the file of each, where it is a file."""
 
     @property
-    def told(self) -> StepSource:
-        """What the patch says, for provenance."""
-        return StepSource(self.where, self.texts)
+    def step_source(self) -> StepSource:
+        """The fields that the patch sets, for provenance."""
+        writes = (operation.get("path") for operation in self.operations if operation.get("op") in _WRITES)
+        pointers = (path.split("/")[1:] for path in writes if isinstance(path, str))
+        return StepSource(
+            self.where,
+            self.texts,
+            merges=self.merges,
+            pointers=tuple(
+                tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer) for pointer in pointers
+            ),
+        )
 
 
-def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: str, *, is_legacy: bool = False) -> Patch:
-    """Return the patch of an entry; raise InvalidInput where the text is neither kind of patch."""
+def read_patch(
+    text: bytes | str,
+    file: str,
+    entry: Mapping[str, Any],
+    where: str,
+    *,
+    is_legacy: bool = False,
+    may_be_empty: bool = False,
+) -> Patch:
+    """
+    Return the patch of an entry; raise InvalidInput where the text is neither kind of patch.
+
+    A text without any object, such as a file of comments, is a patch that changes nothing where it ``may_be_empty``.
+    """
     documents = read_all(text, file)
     # Kustomize reads only the first document of a JSON patch
     operations = json_patch.read_operations(text, documents[0], file) if documents else None
@@ -53,12 +76,12 @@ def read_patch(text: bytes | str, file: str, entry: Mapping[str, Any], where: st
             location=where,
             hint="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
-    if text and not documents:
+    if not documents and not may_be_empty:
         raise InvalidInput("the patch is empty", location=where, hint="write a patch, or remove the entry")
     objects = [] if operations is not None else objects_in(text, file)
     merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")
-    if target is None and not merges:
+    if target is None and not merges and documents:
         raise InvalidInput("the patch has no target", location=where, hint="add a target")
     if target is not None and len(merges) > 1:
         raise InvalidInput(
@@ -94,9 +117,9 @@ class Patcher:
 
     def apply(self, patch: Patch, resources: Sequence[Resource]) -> None:
         """
-        Apply one patch to those it means; raise InvalidInput, with its place, where it does not fit.
+        Apply one patch to its targets; raise InvalidInput, with its place, where it does not fit.
 
-        Those that it names are looked for among all resources, those that it selects among the given ones.
+        A patch that names its target searches all resources, one that selects targets only the given ones.
         """
         try:
             if patch.target is None:
@@ -108,7 +131,7 @@ class Patcher:
                 return
             for merge in patch.merges:
                 self._merge_all(select(resources, patch.target, self._scopes), merge, patch)
-            if not patch.merges:
+            if patch.operations:
                 for target in select(resources, patch.target, self._scopes):
                     self._scopes.remember(target)
                     self.operate(target, patch.operations)
@@ -140,12 +163,12 @@ class Patcher:
         if self._by_id is None:
             self._by_id = {}
             for resource in self._resources:
-                for one in dict.fromkeys(self._scopes.all_ids(resource)):
-                    self._by_id.setdefault(one, []).append(resource)
+                for id_ in dict.fromkeys(self._scopes.all_ids(resource)):
+                    self._by_id.setdefault(id_, []).append(resource)
         meta = merge.get("metadata") or {}
         gvk = gvk_of(merge)
         wanted = Id(gvk, self._scopes.effective(gvk, text_of(meta.get("namespace"))), text_of(meta.get("name")))
-        found = [one for one in self._by_id.get(wanted) or () if one.manifest]
+        found = [resource for resource in self._by_id.get(wanted) or () if resource.manifest]
         if len(found) != 1:
             what = f"{len(found)} resources match" if found else "no resource matches"
             raise InvalidInput(

@@ -1,8 +1,9 @@
 """
-Strategic merge patches, as Kustomize 5.5 applies them.
+Strategic merge patches, as Kustomize 5.8 applies them.
 
-Mappings are merged, null removes, lists are replaced unless the schema gives them keys; ``$patch`` directives
-delete, replace or merge. Items that a patch adds or names come before the others.
+Mappings are merged, null removes, lists are replaced unless the schema gives them keys; ``$patch`` directives delete,
+replace or merge. Items that a patch adds or names come before the others. Members that the object leaves blank are
+dropped, those that it sets to ``null`` stay.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.patch.merge_keys import UNKNOWN, Schema
 from gitsync.render.resources.resource import copy_value, gvk_of
-from gitsync.render.yaml.scalar_types import styled, text_of
+from gitsync.render.yaml.scalar_types import BlankKey, styled, text_of
 
 _DIRECTIVE: Final = "$patch"
 
@@ -47,7 +48,7 @@ def replaces_annotations(patch: Manifest) -> bool:
     annotations = meta.get("annotations", {})
     if not isinstance(annotations, dict):
         return True
-    return any(one.get(_DIRECTIVE) in ("delete", "replace") for one in (meta, annotations))
+    return any(mapping.get(_DIRECTIVE) in ("delete", "replace") for mapping in (meta, annotations))
 
 
 class _Merger:
@@ -92,8 +93,9 @@ class _Merger:
                 old = new
         if type_ is None:
             type_ = self._root(old, new)
-            if type_ is None and new is _ABSENT:
-                return old  # nothing below can be a list with keys
+            if type_ is None and new is _ABSENT:  # nothing below can be a list with keys
+                _drop_blanks(old)
+                return old
         for name in old.keys() | (new.keys() if isinstance(new, dict) else set()):
             field = UNKNOWN if type_ is None else self._schema.field(type_, name)
             merged = self.value(
@@ -103,7 +105,7 @@ class _Merger:
                 (*path, name),
                 field.keys,
             )
-            if merged is _ABSENT:
+            if merged is _ABSENT or (merged is None and type(name) is BlankKey):
                 old.pop(name, None)
             else:
                 old[name] = merged
@@ -175,6 +177,15 @@ class _Merger:
                 merged.pop(values, None)
             merged[values] = item
         return list(merged.values())
+
+
+def _drop_blanks(mapping: dict[str, Any]) -> None:
+    """Remove the members that were left blank, which Kustomize does in all of an object that a patch changes."""
+    for name in [name for name, value in mapping.items() if value is None and type(name) is BlankKey]:
+        del mapping[name]
+    for value in mapping.values():
+        if isinstance(value, dict):
+            _drop_blanks(value)
 
 
 def _by_keys(items: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], Any] | None:
@@ -258,12 +269,12 @@ def _key_text(item: dict[str, Any], key: str) -> str:
     return "null" if key in item and item[key] is None else text_of(item.get(key))
 
 
-def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return both as one where they share a value and differ only in what one of them lacks."""
-    if any(a and b and a != b for a, b in zip(one, other, strict=True)):
+    if any(a and b and a != b for a, b in zip(first, second, strict=True)):
         return None
-    has_common = any(a == b for a, b in zip(one, other, strict=True))
-    return tuple(a or b for a, b in zip(one, other, strict=True)) if has_common else None
+    has_common = any(a == b for a, b in zip(first, second, strict=True))
+    return tuple(a or b for a, b in zip(first, second, strict=True)) if has_common else None
 
 
 def _find(items: Any, keys: tuple[str, ...], values: tuple[str, ...]) -> Any:

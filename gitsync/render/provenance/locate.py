@@ -1,4 +1,4 @@
-"""Find where a rendered field was written, for an error that a person can act on."""
+"""Find where a rendered field was written, for an actionable error."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class _Place:
 
 def locate_field(tree: Tree, files: Iterable[str], manifest: Manifest, field: str) -> str:
     """
-    Return ``file:line`` of the field of a rendered object, empty when no file read says it.
+    Return ``file:line`` of the field of a rendered object, empty when no file has it.
 
-    ``field`` is spelled as the API server does: ``.spec.containers[name="web"].image``. Looked through are the
-    documents of the same kind whose name the rendered name contains, for overlays add to names; the one that spells
-    out most of the path wins.
+    ``field`` is spelled as the API server does: ``.spec.containers[name="web"].image``. The search covers
+    documents of the same kind whose name the rendered name contains, since overlays add to names; the one that has
+    most of the path wins.
     """
     found = [place for file in files for place in _places(tree, file, manifest, field)]
     best = max(found, default=None)

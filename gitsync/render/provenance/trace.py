@@ -1,14 +1,13 @@
-"""Trace: where fields of rendered objects come from, for those who compare them with live ones."""
+"""Trace: the origin of fields of rendered objects, for comparisons with live ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter, History
 from gitsync.render.spelled import follow
 
@@ -16,15 +15,29 @@ FieldSelection: TypeAlias = Mapping[ObjectRef, Iterable[str]]
 Traces: TypeAlias = dict[ObjectRef, dict[str, tuple[FieldSetter, ...]]]
 
 _VALUES: Final = 200
-"""So many plain values inside one field are looked at."""
+"""The maximum number of plain values of one field that are traced."""
 
 
-def trace(made: Build, wanted: FieldSelection) -> Traces:
+class Rendered(Protocol):
+    """A build that recorded the history of each manifest."""
+
+    @property
+    def manifests(self) -> Sequence[Manifest]:
+        """The rendered objects."""
+        ...
+
+    @property
+    def provenance(self) -> Sequence[History]:
+        """The history of each of them."""
+        ...
+
+
+def trace(made: Rendered, wanted: FieldSelection) -> Traces:
     """
     Return the steps that set fields, in order; the last one decided it. The build was made with provenance.
 
     Fields are spelled as the API server does; the empty one stands for the object and what began it. What no file
-    says, such as a mark of ours, is left out.
+    sets, such as a label of gitsync, is left out.
     """
     known = {
         ref_of(manifest): (manifest, history) for manifest, history in zip(made.manifests, made.provenance, strict=True)
@@ -49,12 +62,12 @@ def _steps(manifest: Manifest, history: History, field: str) -> tuple[FieldSette
         return ()
     leaves = list(islice(history.below([str(part) for part in path]), _VALUES))
     ways = [history.setters(leaf) for leaf in leaves]
-    if len(ways) > 1 and any(leaf in history.original for leaf in leaves):  # one line stands for all that began there
+    if len(ways) > 1 and any(leaf in history.original for leaf in leaves):  # one line for all values from there
         begun = FieldSetter(history.step, history.source.where(tuple(str(part) for part in path)))
         ways = [(begun,), *(way[leaf in history.original :] for leaf, way in zip(leaves, ways, strict=True))]
     return tuple(dict.fromkeys(setter for way in ways for setter in way))
 
 
 def place(steps: Iterable[FieldSetter]) -> str:
-    """Return the file and line that had the last word; empty where no file had one."""
+    """Return the file and line of the last step; empty where no file set the field."""
     return next((setter.where for setter in reversed(tuple(steps)) if setter.where != BUILD_STEP), "")

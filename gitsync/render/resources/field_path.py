@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.render.resources.field_spec import split_path
 from gitsync.render.resources.selectors import compile_pattern
 from gitsync.render.yaml.scalar_types import text_of
-
-_MISSING: Final = object()
 
 
 class Slot(NamedTuple):
@@ -24,7 +22,7 @@ class Slot(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def split(path: str) -> tuple[str, ...]:
-    r"""Return the parts of a path; what stands in brackets is one part, and ``\.`` is a literal dot."""
+    r"""Return the parts of a path; brackets are one part, and ``\.`` is a literal dot."""
     parts: list[str] = []
     for piece in split_path(path, "."):
         if parts and parts[-1].startswith("[") and not parts[-1].endswith("]"):
@@ -41,29 +39,30 @@ def lookup(value: Any, path: Sequence[str], default: Any = None) -> Any:
     for part in (part.strip() for part in path):
         if not part:
             continue
-        if value is None:
+        key = key_of(value, part)
+        if key is None:
             return default
-        if part.isdigit() or part == "-":
-            if not isinstance(value, list):
-                raise InvalidInput(f"{part} is an index, but {_shape(value)} has none", hint="correct the path")
-            index = len(value) - 1 if part == "-" else int(part)
-            if not 0 <= index < len(value):
-                return default
-            value = value[index]
-        elif _is_match(part):
-            if not isinstance(value, list):
-                raise InvalidInput(f"{part} selects an item, but {_shape(value)} has none", hint="correct the path")
-            key, wanted = _key_value(part)
-            value = next((item for item in value if _has(item, key, wanted)), _MISSING)
-            if value is _MISSING:
-                return default
-        else:
-            if not isinstance(value, dict):
-                raise InvalidInput(f"{part} is not in {_shape(value)}", hint="correct the path")
-            if part not in value:
-                return default
-            value = value[part]
+        value = value[key]
     return value
+
+
+def key_of(holder: Any, part: str) -> Any:
+    """Return the key or index that a part of a path means in a collection, None where it has no such member."""
+    if holder is None:
+        return None
+    if part.isdigit() or part == "-":
+        if not isinstance(holder, list):
+            raise InvalidInput(f"{part} is an index, but {_shape(holder)} has none", hint="correct the path")
+        index = len(holder) - 1 if part == "-" else int(part)
+        return index if 0 <= index < len(holder) else None
+    if _is_match(part):
+        if not isinstance(holder, list):
+            raise InvalidInput(f"{part} selects an item, but {_shape(holder)} has none", hint="correct the path")
+        key, wanted = _key_value(part)
+        return next((index for index, item in enumerate(holder) if _has(item, key, wanted)), None)
+    if not isinstance(holder, dict):
+        raise InvalidInput(f"{part} is not in {_shape(holder)}", hint="correct the path")
+    return part if part in holder else None
 
 
 def _has(item: Any, key: str, wanted: str) -> bool:

@@ -52,7 +52,10 @@ def merge_specs(specs: tuple[FieldSpec, ...], incoming: Iterable[FieldSpec]) -> 
     """Return the specs and those incoming ones that no present one covers; refuse to contradict the last of these."""
     merged = list(specs)
     for spec in incoming:
-        same = next((one for one in reversed(merged) if one.path == spec.path and spec.gvk.selects(one.gvk)), None)
+        same = next(
+            (present for present in reversed(merged) if present.path == spec.path and spec.gvk.selects(present.gvk)),
+            None,
+        )
         if same is None:
             merged.append(spec)
         elif same.create != spec.create:

@@ -1,4 +1,4 @@
-"""Names: the resources of a kustomization by each name that they have, or had."""
+"""Index of the resources of a kustomization by each name that they have, or had."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from gitsync.render.resources.scopes import Scopes
 
 
 class NameIndex:
-    """Find resources by name; looked through once, until somebody may have renamed one."""
+    """Find resources by name; indexed once, until a step may rename one."""
 
     def __init__(self, scopes: Scopes) -> None:
         self._scopes = scopes
         self._found: dict[str, list[Resource]] | None = None
 
     def forget(self) -> None:
-        """Look through the resources again, since their names may have changed."""
+        """Drop the index, since names may have changed."""
         self._found = None
 
     def among(self, resources: Sequence[Resource], selector: Mapping[str, Any]) -> Sequence[Resource]:
-        """Return those, in order, that have or had the name which a selector asks for; all where it names none."""
+        """Return the resources, in order, that have or had the name of a selector; all where it has none."""
         name = selector.get("name")
         if not name:
             return resources
         if self._found is None:
             self._found = {}
             for resource in resources:
-                for one in {self._scopes.id_of(resource).name, *(before.name for before in resource.previous)}:
-                    self._found.setdefault(one, []).append(resource)
+                for known in {self._scopes.id_of(resource).name, *(before.name for before in resource.previous)}:
+                    self._found.setdefault(known, []).append(resource)
         return self._found.get(name, ())

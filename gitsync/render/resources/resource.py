@@ -1,4 +1,4 @@
-"""Resource: a manifest on its way through a build, with the names it had before."""
+"""Resource: a manifest during a build, with the names it had before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Id(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a document stands: a file of the tree and the index of the document in it."""
+    """The source of a manifest: a file of the tree and the index of the document in it."""
 
     file: str
     document: int
@@ -109,9 +109,9 @@ class PreviousId(NamedTuple):
 
 class ResourceVersion:
     """
-    A resource as it was at one point of a build: nothing of it ever changes, so builds share it.
+    An immutable version of a resource at one point of a build, shared between builds.
 
-    Two resources with the same one have become what they are in the same way.
+    Two resources with the same version were made by the same steps.
     """
 
     __slots__ = ("face", "id", "manifest", "prefixes", "previous", "suffixes")
@@ -128,14 +128,14 @@ class ResourceVersion:
         self.prefixes = prefixes
         self.suffixes = suffixes
         self.id: Id | None = None
-        """Its id, once somebody asked, where only the built-in kinds are cluster-scoped."""
+        """Its id, once computed, where only the built-in kinds are cluster-scoped."""
         self.face: Any = None
         """How references see it, likewise."""
 
 
 class Resource:
     """
-    One manifest of a build and what the build knows of it.
+    One manifest of a build and its state in the build.
 
     The manifest may be shared with other builds until ``editable`` is asked for.
     """
@@ -159,7 +159,7 @@ class Resource:
         self.origin = origin
         self.shared = known is not None
         self.known = known
-        """What it is, where that may be the same as in another build; whatever changes it forgets this."""
+        """The version that other builds may share; a change of the resource resets this."""
         self.previous: tuple[PreviousId, ...] = known.previous if known else ()
         self.prefixes: tuple[str, ...] = known.prefixes if known else ()
         self.suffixes: tuple[str, ...] = known.suffixes if known else ()
@@ -173,20 +173,20 @@ class Resource:
         """The transformers it went through, for ``buildMetadata``."""
 
     def restore(self, known: ResourceVersion) -> None:
-        """Take over what another build made of it."""
+        """Set the resource to a version that another build made."""
         self.known, self.shared = known, True
         self.manifest, self.previous = known.manifest, known.previous
         self.prefixes, self.suffixes = known.prefixes, known.suffixes
 
     def snapshot(self) -> ResourceVersion:
-        """Return what the resource is now, for other builds; from now on they share it."""
+        """Return the present version, which other builds share from now on."""
         if self.known is None:
             self.shared = True
             self.known = ResourceVersion(self.manifest, self.previous, self.prefixes, self.suffixes)
         return self.known
 
     def put(self, manifest: Manifest) -> None:
-        """Take another manifest, that is nobody else's."""
+        """Replace the manifest; the caller gives up ownership."""
         self.manifest, self.shared, self.known = manifest, False, None
         self.edits += 1
 

@@ -1,5 +1,5 @@
 """
-Which built-in kinds are cluster-scoped: those of Kubernetes 1.21, which Kustomize 5.5 knows.
+Which built-in kinds are cluster-scoped: those of Kubernetes 1.21, which Kustomize 5.8 knows.
 
 A kind that is not listed counts as namespaced, unless the schema of an ``openapi`` field says otherwise.
 """

@@ -28,10 +28,15 @@ def pattern(text: str) -> Match:
     """Return whether a whole text matches a regular expression, in linear time; empty matches everything."""
     if not text:
         return lambda _: True
-    if _LITERAL.fullmatch(text):
+    if is_literal(text):
         return lambda value: value == text
     expression = compile_pattern(f"^(?:{text})$")
     return lambda value: expression.search(value) is not None
+
+
+def is_literal(text: str) -> bool:
+    """Return whether a regular expression matches its own text and nothing else."""
+    return _LITERAL.fullmatch(text) is not None
 
 
 def compile_pattern(text: str) -> Any:
@@ -84,9 +89,9 @@ def _requirement(match: re.Match[str]) -> Callable[[Mapping[str, str]], bool]:
     return lambda labels: key in labels
 
 
-def _compares(one: str | None, operator: str, other: str) -> bool:
+def _compares(first: str | None, operator: str, second: str) -> bool:
     try:
-        left, right = int(one or ""), int(other)
+        left, right = int(first or ""), int(second)
     except ValueError:
         return False
     return left > right if operator == ">" else left < right
@@ -129,18 +134,18 @@ def select(resources: Iterable[Resource], selector: Mapping[str, Any], scopes: S
     return found
 
 
-def is_selected(one: Id, selector: Mapping[str, Any]) -> bool:
+def is_selected(id_: Id, selector: Mapping[str, Any]) -> bool:
     """Return whether an id has exactly the members that a selector sets."""
     name = selector.get("name")
-    if name and name != one.name:
+    if name and name != id_.name:
         return False
     namespace = selector.get("namespace")
-    if namespace and namespace != one.namespace:
+    if namespace and namespace != id_.namespace:
         return False
-    return Gvk(selector.get("group") or "", selector.get("version") or "", selector.get("kind") or "").selects(one.gvk)
+    return Gvk(selector.get("group") or "", selector.get("version") or "", selector.get("kind") or "").selects(id_.gvk)
 
 
-def matches_id(one: Id, selector: Mapping[str, Any]) -> bool:
+def matches_id(id_: Id, selector: Mapping[str, Any]) -> bool:
     """Return whether every member that a selector sets, as a regular expression, matches the whole of an id's."""
-    members = {"name": one.name, "namespace": one.namespace, **one.gvk._asdict()}
+    members = {"name": id_.name, "namespace": id_.namespace, **id_.gvk._asdict()}
     return all(pattern(selector.get(name) or "")(value) for name, value in members.items())

@@ -1,8 +1,8 @@
 """
 Refuse ConfigMaps in which readers of YAML 1.1 and 1.2 see different values.
 
-Kustomize reads ``debug: no`` as a string, ``kubectl apply`` as false, which a ConfigMap cannot hold. Somebody who
-wrote it meant one of them; a cluster must not get a guess.
+Kustomize reads ``debug: no`` as a string, ``kubectl apply`` as false, which a ConfigMap cannot hold. The
+author meant one of them, and gitsync does not guess.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def reject_ambiguous_bools(manifests: Iterable[Manifest], passed: Iterable[Manif
     """
     Raise InvalidInput for a ConfigMap with ``yes``, ``no``, ``on``, ``off``, ``y`` or ``n`` without quotes.
 
-    The very objects that have passed before are not looked at again.
+    Objects that passed before (the identical ones) are skipped.
     """
     done = set(map(id, passed))
     for manifest in manifests:

@@ -27,11 +27,12 @@ from gitsync.errors import InvalidInput
 from gitsync.render.yaml.errors import duplicate_key, explain, field_at
 from gitsync.render.yaml.folding import refolded
 from gitsync.render.yaml.limits import LIMITS, Limits
-from gitsync.render.yaml.scalar_types import Quoted, spelled
+from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
 """Stands for the key ``<<`` until its mapping ends."""
+_MERGE_TAG: Final = CORE + "merge"
 _NEEDS_RESOLVING: Final = UNSURE | {""}
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
 _VALUE_COST: Final = 32
@@ -99,7 +100,10 @@ class _Composer:
                 if keeps_style and not (is_mapping and not len(items) & 1):
                     if style:
                         value = Quoted(value) if type(value) is str else value
-                    elif type(value) is not str and not style:
+                    elif value is None and not event.value:
+                        if is_mapping and type(items[-1]) is str:
+                            items[-1] = BlankKey(items[-1])
+                    elif type(value) is not str:
                         value = spelled(value, event.value)
                 if event.anchor is not None:
                     self._anchors[event.anchor] = value
@@ -127,6 +131,8 @@ class _Composer:
         text, tag = event.value, event.tag
         if tag is None or tag == "!":
             return self._untagged(event, is_flow)
+        if tag == _MERGE_TAG and text == "<<":
+            return text
         if tag not in TAGGED:
             raise self._unknown_tag(event)
         try:
@@ -192,7 +198,7 @@ class _Composer:
     def _alias(self, event: Any, depth: int, *, is_key: bool) -> Any:
         line = event.start_mark.line
         if event.anchor not in self._anchors:
-            what = "a value that begins with * is an alias, and no anchor of that name stands before it"
+            what = "a value that begins with * is an alias, and no anchor of that name precedes it"
             raise self._refusal(what, line, "quote it if it is a text")  # no name: it may be a password
         value = self._anchors[event.anchor]
         if isinstance(value, _Open):
@@ -235,7 +241,7 @@ class _Composer:
         return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, cure)
 
     def _unknown_tag(self, event: Any) -> InvalidInput:
-        """Return what refuses a tag, by name unless it may be a password that nobody quoted."""
+        """Return what refuses a tag, by name unless it may be a password without quotes."""
         line = event.start_mark.line
         if "Secret" in self._text or not getattr(event, "value", True):
             what = "a value that begins with ! has a tag, and this tag cannot be used here"

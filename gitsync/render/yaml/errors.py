@@ -22,9 +22,9 @@ class Fault:
 
 _INDENT: Final = "line its parts up with the lines around"
 _WORDS: Final = (  # part of libyaml's problem, what it means, what cures it; the first match decides
-    ("mapping values are not allowed", "a ': ' stands where no mapping can begin", "quote the value, or indent it"),
-    ("block sequence entries are not allowed", "a '- ' stands where no list can begin", "put it on its own line"),
-    ("mapping keys are not allowed", "a '? ' stands where no mapping can begin", "quote the value"),
+    ("mapping values are not allowed", "a ': ' where no mapping can begin", "quote the value, or indent it"),
+    ("block sequence entries are not allowed", "a '- ' where no list can begin", "put it on its own line"),
+    ("mapping keys are not allowed", "a '? ' where no mapping can begin", "quote the value"),
     ("unexpected end of stream", "a quoted text is not closed", "close the quote"),
     ("unexpected document indicator", "a quoted text is not closed", "close the quote"),
     ("could not find expected ':'", "a line has no ':' after its key", "write 'key: value', or indent the text"),

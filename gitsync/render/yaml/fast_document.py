@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 from gitsync.render.yaml.fast_line import COPY, DEEPEST, NESTED, SHORT, STRIPPED, Unusual, read_line, short_line
 from gitsync.render.yaml.limits import LIMITS, Limits
-from gitsync.render.yaml.scalar_types import Quoted
+from gitsync.render.yaml.scalar_types import BlankKey, Quoted
 
 Path: TypeAlias = tuple[str | int, ...]
 Mark: TypeAlias = tuple[Any, str | int, int]
-"""A collection, a key or an index in it, and the line from 0 at which that stands."""
+"""A collection, a key or an index in it, and its line, counted from 0."""
 
 UNREAD: Final = object()
 """Stands for the value of a document that only the full parser can read."""
@@ -55,7 +55,7 @@ def block_lines(text: str) -> dict[Path, int] | None:
 
 def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
     styles = limits.styles
-    deepest = limits.depth - DEEPEST - 2  # an item, and what stands in brackets, are further levels
+    deepest = limits.depth - DEEPEST - 2  # an item and its brackets are further levels
     root: dict[str, Any] = {"": None}
     node: Any = root  # the collection that the line before belongs to, and the column of its members
     column = -1
@@ -66,16 +66,19 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
         if read is None:
             continue
         indent, inner, key, value, needs = read
-        if waiting is not None and (indent > column or (inner and indent == column)):
-            around.append((column, node))
-            node[waiting] = node = [] if inner else {}
-            column = indent
-            if len(around) > deepest:
-                raise Unusual
-        waiting = None
+        if waiting is not None:
+            if indent > column or (inner and indent == column):
+                around.append((column, node))
+                node[waiting] = node = [] if inner else {}
+                column = indent
+                if len(around) > deepest:
+                    raise Unusual
+            elif styles:
+                _mark_blank(node, waiting)
+            waiting = None
         while indent < column:
             column, node = around.pop()
-        if not inner and type(node) is list:  # a list may stand at the column of the mapping that it is in
+        if not inner and type(node) is list:  # a list may be at the column of its mapping
             column, node = around.pop()
         if indent != column or (inner and type(node) is not list):
             raise Unusual
@@ -104,7 +107,14 @@ def _value(lines: list[str], limits: Limits, marks: list[Mark] | None) -> Any:
                 if styles:
                     value = Quoted(value)
         node[-1 if key is None else key] = value
+    if waiting and styles:
+        _mark_blank(node, waiting)
     return root[""]
+
+
+def _mark_blank(node: dict[str, Any], key: str) -> None:
+    """Make the last key of a mapping one that says that nothing is behind it."""
+    node[BlankKey(key)] = node.pop(key)
 
 
 def _literal(lines: list[str], first: int, column: int) -> str:

@@ -46,7 +46,7 @@ _TOKEN: Final = re.compile(r"""[][{},]|"[^"\\]*"|'[^']*'|[^][{},"'&*!|>%@`#\\]+"
 """The parts of a list or mapping in brackets, unless it is unusual."""
 _NOT_INSIDE: Final = frozenset(("", "-", ",", "]", "}"))
 DEEPEST: Final = 8
-"""How deep brackets may stand in brackets."""
+"""How deep brackets may be nested."""
 
 
 @lru_cache(maxsize=8192)
@@ -130,7 +130,7 @@ def _plain(text: str, styles: bool) -> Any:
 
 
 def _quoted(text: str, styles: bool) -> str:
-    """Return what stands in quotes, without escapes; behind it there may be a comment."""
+    """Return the text in quotes, without escapes; behind it there may be a comment."""
     quote = text[0]
     value, end, comment = text[1:].partition(quote)
     if not end or (comment and not comment.lstrip(" ").startswith("#")) or comment[:1] == "#":

@@ -12,7 +12,7 @@ class Limits(NamedTuple):
     depth: int = 200
     aliases: int = 4 << 20
     duplicates: bool = False
-    """Whether a key may stand twice in a mapping; the last one then counts."""
+    """Whether a key may be repeated in a mapping; the last one then counts."""
     styles: bool = False
     """Whether texts in quotes and blocks, and numbers with a spelling of their own, remember how they were written."""
 

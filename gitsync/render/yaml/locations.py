@@ -1,4 +1,4 @@
-"""Where the values of a YAML document stand, found by parsing the text again."""
+"""The lines of the values of a YAML document, found by parsing the text again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """Where a value stands: its line from 0, which is that of its key if it has one, and its first character."""
+    """The location of a value: its line from 0, which is that of its key if it has one, and its first character."""
 
     path: Path
     line: int

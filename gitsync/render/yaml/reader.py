@@ -1,5 +1,5 @@
 """
-Read YAML as Kustomize 5.5 does, within limits, and say where something stands.
+Read YAML as Kustomize 5.8 does, within limits, and locate values in the text.
 
 Documents are split before they are parsed, as Kustomize splits them, so anchors end with their document.
 """

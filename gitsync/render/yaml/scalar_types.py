@@ -1,5 +1,5 @@
 """
-Styles: scalars that remember how they were written, because Kustomize keeps a field's style when it is set.
+Scalars that remember how they were written, because Kustomize keeps a field's style when it is set.
 
 They are texts and numbers like any other. A number with a spelling of its own (``0755``, ``1.10``) has it for
 where a number becomes a text; ``plain`` takes all that off before a manifest leaves the build.
@@ -14,6 +14,12 @@ from gitsync.render.yaml.scalars import Date
 
 class Quoted(str):
     """A text that was written in quotes, or as a block."""
+
+    __slots__ = ()
+
+
+class BlankKey(str):
+    """A key with nothing behind it: a strategic merge drops such a member, and keeps one that is written ``null``."""
 
     __slots__ = ()
 
@@ -64,7 +70,9 @@ def text_of(value: Any) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether nothing in a value remembers how it was written."""
+    """Return whether nothing in a collection remembers how it was written."""
+    if type(value) is dict and BlankKey in map(type, value):
+        return False
     for item in value.values() if type(value) is dict else value:
         kind = type(item)
         if kind is dict or kind is list:
@@ -79,7 +87,7 @@ def plain(value: Any) -> Any:
     """Return a copy of the value whose texts and numbers are nothing else."""
     kind = type(value)
     if kind is dict:
-        return {key: plain(item) for key, item in value.items()}
+        return {str(key) if type(key) is BlankKey else key: plain(item) for key, item in value.items()}
     if kind is list:
         return [plain(item) for item in value]
     if kind is Quoted:

@@ -1,5 +1,5 @@
 """
-The value of a YAML scalar, as Kustomize 5.5 sees it: go-yaml v3 rules, then JSON.
+The value of a YAML scalar, as Kustomize 5.8 sees it: go-yaml v3 rules, then JSON.
 
 ``yes``, ``no``, ``on`` and ``y`` are strings; ``0755`` is 493; ``1e3`` is 1000, because JSON has no floats;
 a date becomes an RFC 3339 string (``Date``); ``.inf`` and ``.nan`` have no JSON form and raise ValueError.
@@ -38,7 +38,7 @@ _INTEGER: Final = (
 _BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "old": 8, "dec": 10, "sbin": 2, "soct": 8}
 _FLOAT: Final = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
 _POINT_FIRST: Final = r"\.[0-9](_?[0-9])*([eE][-+]?[0-9](_?[0-9])*)?"
-"""Here alone an underscore has to stand between digits."""
+"""Only here an underscore has to be between digits."""
 _TIMESTAMP: Final = (
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:(?P<sep>[Tt]| +)([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,]([0-9]+))?"

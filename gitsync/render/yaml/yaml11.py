@@ -34,7 +34,7 @@ def with_old_flags(value: Any, text: bytes) -> Any:
 
 
 def _has_old_flag(value: Any) -> bool:
-    """Return whether such a word stands in a value, or as a key, which does not tell whether it was in quotes."""
+    """Return whether a value or a key, which has lost its quotes, is such a word."""
     if isinstance(value, dict):
         return not _WORDS.keys().isdisjoint(value) or any(map(_has_old_flag, value.values()))
     if isinstance(value, list):

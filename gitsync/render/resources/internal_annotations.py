@@ -1,7 +1,7 @@
 """
-Notes: annotations in which Kustomize keeps what it knows of a resource while it builds.
+Internal annotations, in which Kustomize keeps the state of a resource during a build.
 
-It believes those that stand in its input, so they count here too. None is part of the result.
+It accepts those in its input, so they count here too. None is part of the result.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.render.kustomize.build_metadata import ORIGIN, TRANSFORMATIONS
 from gitsync.render.resources.resource import PreviousId
 from gitsync.render.yaml.scalar_types import text_of
 
+ORIGIN: Final = "config.kubernetes.io/origin"
+TRANSFORMATIONS: Final = "alpha.config.kubernetes.io/transformations"
 _INTERNAL: Final = "internal.config.kubernetes.io"
 _PREVIOUS: Final = tuple(f"{_INTERNAL}/{name}" for name in ("previousKinds", "previousNamespaces", "previousNames"))
 _PREFIXES: Final = f"{_INTERNAL}/prefixes"

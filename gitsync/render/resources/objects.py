@@ -1,0 +1,68 @@
+"""The Kubernetes objects of a YAML or JSON text; lists are taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from gitsync.render.errors import raise_all
+from gitsync.render.yaml.limits import Limits
+from gitsync.render.yaml.places import place
+from gitsync.render.yaml.reader import read_all
+
+_STYLED: Final = Limits(styles=True)
+
+
+def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
+    """
+    Return the objects of a text with the index of the document each stands in; lists are taken apart.
+
+    Raise InvalidInput with ``file:line`` for objects without a kind or a name.
+    """
+    documents = read_all(text, file, limits=_STYLED)
+    found: list[tuple[int, Manifest]] = []
+    waiting: list[tuple[int, tuple[str | int, ...], Any]] = [
+        (index, (), document) for index, document in enumerate(documents)
+    ]
+    faults: list[InvalidInput] = []
+    for index, path, document in waiting:  # the items of a List join the end
+        fault = _fault(document)
+        if fault:
+            what, cure, inside = fault
+            source = text if isinstance(text, bytes) else text.encode()
+            faults.append(InvalidInput(what, location=place(file, source, (*path, *inside), index), hint=cure))
+            continue
+        if not _is_list(document):
+            found.append((index, document))
+            continue
+        items = document.get("items")
+        if items is not None and not isinstance(items, list):
+            raise InvalidInput(
+                f"items of a {document['kind']} must be a list",
+                location=place(file, text if isinstance(text, bytes) else text.encode(), (*path, "items"), index),
+            )
+        waiting += [(index, (*path, "items", position), item) for position, item in enumerate(items or ()) if item]
+    raise_all(faults)
+    return found
+
+
+def _is_list(document: Manifest) -> bool:
+    """Return whether a document is taken apart; no cluster serves ``v1 List``, so without items it is empty."""
+    kind = str(document["kind"])
+    return kind.endswith("List") and ("items" in document or (kind == "List" and document.get("apiVersion") == "v1"))
+
+
+def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
+    """Return what is wrong with an object, what to do, and the path to it."""
+    if not isinstance(document, dict):
+        return "a document must be a Kubernetes object", "write a mapping with apiVersion, kind and metadata", ()
+    kind = document.get("kind")
+    if not kind or not isinstance(kind, str):
+        return "the object has no kind", "add a kind", ()
+    if not _is_list(document):
+        meta = document.get("metadata")
+        if not isinstance(meta, dict) or meta.get("name") in (None, "") or isinstance(meta["name"], dict | list):
+            return f"the {kind} has no metadata.name", "add a name; generateName is not supported", ("metadata",)
+    return None
