@@ -26,7 +26,7 @@ def warn(attributes: Attributes) -> None:
         attributes.warnings.extend(_fractions(obj["spec"].get("resources") or {}, "spec.resources"))
     if attributes.is_of("", "Secret") and obj.get("type") == "kubernetes.io/tls":
         attributes.warnings.extend(_key_pair(obj.get("data") or {}))
-    if attributes.is_of("storage.k8s.io", "CSIDriver"):
+    if attributes.is_new("storage.k8s.io", "CSIDriver"):
         spec = obj.get("spec") or {}
         if spec.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None:
             attributes.warnings.append(_TOKENS_IN_ATTRIBUTES)

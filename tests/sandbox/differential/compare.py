@@ -12,7 +12,7 @@ from tests.sandbox.differential.requests import Request
 
 _RANDOM = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time", "selfLink"})
 _ADDRESSES = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
-_TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{8}-[0-9a-f-]{27}")
+_TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{8}-[0-9a-f-]{27}|(?<=kube-api-access-)\w{5}")
 
 
 @dataclass(frozen=True, slots=True)
