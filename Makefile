@@ -1,51 +1,74 @@
-# Every target stands alone: it makes .venv when that is missing or its requirements changed.
+# Every target works from a fresh clone: it makes .venv and installs what it needs when that is missing or has changed.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CASES  ?= $(or $(GITSYNC_CONFORMANCE),../shared/conformance)
 WORKERS ?= 2
 
-.PHONY: run test check fmt bench conformance faults image clean
+# Stamps: the runtime, and on top of it what `make check` and `make test` need.
+RUNTIME := $(VENV)/.runtime
+LINT    := $(VENV)/.lint
+TEST    := $(VENV)/.test
 
-$(READY): requirements-dev.txt pyproject.toml
+PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+
+.PHONY: run test check fmt bench conformance faults image requirements clean
+
+# --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
+$(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gitsync needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --no-compile --require-hashes -r requirements.txt -r requirements-build.txt
+	$(PIP) --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(READY) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
+$(LINT): requirements-lint.txt $(RUNTIME)
+	$(PIP) --require-hashes -r requirements-lint.txt
+	@touch $@
+
+$(TEST): requirements-test.txt $(RUNTIME)
+	$(PIP) --require-hashes -r requirements-test.txt
+	@touch $@
+
+run: $(RUNTIME) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
 ifdef APP
 	@$(BIN)/gitsync run --application $(APP)
 else
 	@$(BIN)/gitsync demo
 endif
 
-test: $(READY) ## all tests
+test: $(TEST) ## all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: $(READY) ## format, lint, types, layers
+check: $(LINT) ## format, lint, types, import contracts, declared dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry .
 
-fmt: $(READY)
+fmt: $(LINT)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## ratios against the named peer, measured in the same run
+bench: $(TEST) ## ratios against the named peer, measured in the same run
 	$(BIN)/python -m bench $(ARGS)
 
-conformance: $(READY) ## CASES=DIR: one suite's folder, or a folder of such folders
+conformance: $(TEST) ## CASES=DIR: one suite's folder, or a folder of such folders
 	@$(BIN)/python -m tests.run_conformance $(CASES)
 
-faults: $(READY) ## more crash schedules than the suite runs
+faults: $(TEST) ## more crash schedules than the suite runs
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults
 
 image: ## the container image
 	docker build -t gitsync .
+
+requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
+	uv pip compile pyproject.toml --extra postgresql $(PINS) -o requirements.txt
+	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
+	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt
+	uv pip compile --group test --group browser --group clients --group fuzz -c requirements.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
 
 clean:
 	rm -rf $(VENV) .gitsync .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gitsync.objects.health import Health
 from gitsync.server.app import create_app
-from tests.served import Served, serve
-from tests.server.material import application, changed, engine, resource
+from tests.asgi_server import Served, serve
+from tests.server.fakes import application, changed, engine, resource
 
 PAGES = (
     "/",

@@ -9,13 +9,13 @@ from typing import Any
 
 from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object
+from gitsync.merge.schema import kind_schema
 from gitsync.objects.application import parse_application
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.build import ClusterState, build_plan
 from gitsync.plan.normalize import desired_objects
-from gitsync.plan.schemas import kind_schema
 
 COUNT = 10_000
 

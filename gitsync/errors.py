@@ -20,6 +20,8 @@ exceptions into these with ``raise … from``. Expected outcomes, such as a held
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 _LIMIT = 1024
 
 
@@ -100,8 +102,17 @@ class Refused(TerminalError):
     """A policy of the operator forbids it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One field error of a Status: the type of the error (``FieldValueInvalid``), its message, and the field's path."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+
 class Rejected(TerminalError):
-    """The API server refused the object; ``code`` and ``reason`` are those of its Status."""
+    """The API server rejected the object; ``code``, ``reason`` and ``causes`` are those of its Status."""
 
     def __init__(
         self,
@@ -112,7 +123,9 @@ class Rejected(TerminalError):
         hint: str = "",
         code: int = 0,
         reason: str = "",
+        causes: tuple[Cause, ...] = (),
     ) -> None:
         super().__init__(message, location=location, object=object, hint=hint)
         self.code = code
         self.reason = reason
+        self.causes = causes

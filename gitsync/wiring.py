@@ -55,6 +55,7 @@ from gitsync.source.verify import verify_commit
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.credentials import credentials_of
+from gitsync.sync.decision import SyncGate
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.fetch import Fetcher
@@ -180,16 +181,16 @@ def build_engine(
     share = share or SingleReplica()
     statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
     applier = Applier(cluster, live, records, clock, edges.pool, lambda: share.may_write)
-    execution = SyncExecutor(applier, Hooks(applier, cluster, live), statuses, records, state, live, clock)
-    advising = AdviceGate(edges.reasoner, cluster, live)
+    executor = SyncExecutor(applier, Hooks(applier, cluster, live), records, state, live, clock)
+    advice = AdviceGate(edges.reasoner, cluster, live)
+    gate = SyncGate(cluster, live, records, clock, advice, policies, rules)
     planner = Planner(cluster, state, edges.pool)
-    converger = Reconciler(cluster, live, records, clock, planner, advising, execution, policies, rules, state)
+    reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(edges.source, verify_commit, cluster, live, clock)
-    desire = DesiredState(edges.source, edges.renderer, cluster, live, fetcher)
-    aftermath = PostSyncAnalysis(records, edges.metrics)
-    pipeline = Pipeline(fetcher, desire, converger, aftermath, records, statuses, state, clock)
+    desired = DesiredState(edges.source, edges.renderer, cluster, live, fetcher)
+    analysis = PostSyncAnalysis(records, edges.metrics)
+    pipeline = Pipeline(fetcher, desired, reconciler, analysis, records, statuses, state, clock)
     applications = ApplicationController(pipeline, state, cluster, live, clock, share=share, workers=workers)
-    execution.request_poll = applications.poll_now
     return applications, state
 
 

@@ -27,9 +27,9 @@ def postgres_url() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="gitsync-pg-", dir="/tmp"))  # a path of a socket must be short
     user: dict[str, int] = {}
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        nobody = pwd.getpwnam("postgres")
-        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        user = {"user": nobody.pw_uid, "group": nobody.pw_gid}
+        postgres = pwd.getpwnam("postgres")
+        os.chown(folder, postgres.pw_uid, postgres.pw_gid)
+        user = {"user": postgres.pw_uid, "group": postgres.pw_gid}
 
     def run(*command: str) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, **user)  # type: ignore[call-overload]

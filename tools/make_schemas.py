@@ -18,7 +18,7 @@ from typing import Any
 
 from more_schemas import documents as documents_to_add
 
-TARGET = Path(__file__).resolve().parent.parent / "gitsync" / "merge" / "data"
+TARGET = Path(__file__).resolve().parent.parent / "gitsync" / "kube" / "data"
 PREFIX = "#/components/schemas/"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
+from gitsync.kube.immutable import immutable_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.keys import FIELD_MANAGER
@@ -20,10 +21,10 @@ _TRIES = 5
 
 def apply_change(job: ApplyRequest, change: Change, cluster: Cluster, live: LiveCache) -> StepResult:
     """
-    Apply or delete one object and say how it went; no error leaves.
+    Apply or delete one object. Never raises: errors are part of the result.
 
-    A conflict is tried again at once, and so is a write whose answer was lost, since both kinds of write may be
-    repeated: an apply says the same again, a delete names the uid.
+    A conflict is retried at once, and so is a write whose response was lost, since both kinds of write are idempotent:
+    an apply repeats the same fields, a delete names the uid.
     """
     if change.problem:
         return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
@@ -59,14 +60,18 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
 
 
 def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
-    """Apply; only when the API server refuses because a field is immutable, delete the object and create it anew."""
+    """
+    Apply; when the API server rejects an immutable field, delete the object and create it.
+
+    Return the object on its way out when finalizers hold it: the next plan creates it once it is gone.
+    """
     try:
         return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
     except Rejected as error:
-        if error.code != 422 or "immutable" not in error.message or change.live is None:
+        if change.live is None or not immutable_fields(error):
             raise
-    cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
-    return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
+    leaving = cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
+    return leaving or cluster.apply(desired, manager=FIELD_MANAGER, user=user)
 
 
 def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
@@ -77,7 +82,7 @@ def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
             continue
         except ClusterUnavailable as error:
             if error.retry_after is not None:
-                raise  # the server asked for patience
+                raise  # the API server asked to retry later
             break
     return write()
 

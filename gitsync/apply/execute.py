@@ -9,13 +9,15 @@ from dataclasses import replace
 
 from gitsync.apply.change import apply_change
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
-from gitsync.apply.wait import DEFINITION, NAMESPACE, blocking_reason, defined_kind
+from gitsync.apply.wait import blocking_reason
 from gitsync.errors import Conflict
-from gitsync.objects.change import ABSENT, Action, Change
+from gitsync.kube.crd import defined_kind
+from gitsync.kube.kinds import CRD, NAMESPACE
+from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import InventoryEntry
-from gitsync.objects.manifest import uid_of
+from gitsync.objects.manifest import metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.plan.mask import mask_change
+from gitsync.plan.mask import to_record
 from gitsync.plan.order import batches
 from gitsync.ports import Clock, Cluster, LiveCache, Records
 
@@ -27,8 +29,8 @@ class Applier:
     Execute plans, up to ``pool`` writes at a time for all applications together.
 
     Before a batch is written, its intents are in the audit and its objects in the inventory; after it, its outcomes
-    are in the audit. So a crash at any moment leaves nothing that is not known. A write whose answer never came has
-    no outcome yet: the next plan tells what became of it. RecordUnavailable stops everything.
+    are in the audit. So a crash at any moment leaves no unrecorded write. A write whose response was lost has no
+    outcome yet: the next plan resolves it. RecordUnavailable stops everything.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Applier:
         """
         Carry out the plan's batches in order until done, or until one has to wait.
 
-        An object that fails takes only its dependents along. Nothing is pruned in a round in which an apply failed.
+        A failed object only blocks its dependents. Nothing is pruned in a pass in which an apply failed.
         """
         results: list[StepResult] = []
         for batch in batches(job.plan.changes):
@@ -60,8 +62,8 @@ class Applier:
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
-            results += self.write(job, ready)
-        return ApplyProgress(tuple(results))
+            results += self.write(job, [change for change in ready if not is_recreation(change)])
+        return ApplyProgress(tuple(results), waiting=_recreation(job, results))
 
     def write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
@@ -81,7 +83,7 @@ class Applier:
         )
         for result in results:
             _log_result(job, result)
-        if any(change.ref.of == DEFINITION for change in batch):
+        if any(change.ref.of == CRD for change in batch):
             self._cluster.definitions_changed()
         return results
 
@@ -101,7 +103,7 @@ class Applier:
             approver=job.approver,
             digest=job.plan.digest,
             message=message,
-            details={"differences": shown_differences(change)} if outcome is Outcome.INTENDED else {},
+            details={"differences": to_record(change)} if outcome is Outcome.INTENDED else {},
         )
 
 
@@ -117,25 +119,20 @@ def _log_result(job: ApplyRequest, result: StepResult) -> None:
     _log.log(level, "%s %s: %s", result.change.action.value, result.outcome.value, result.message, extra=fields)
 
 
-def shown_differences(change: Change) -> list[dict[str, object]]:
-    """Return the differences of a step as they may be shown and kept: Secret values are masked."""
-    return [
-        {
-            "path": difference.path,
-            "kind": difference.kind.value,
-            "desired": _json_value(difference.desired),
-            "live": _json_value(difference.live),
-            "owners": [
-                {"manager": owner.manager, "operation": owner.operation, "time": owner.time}
-                for owner in difference.owners
-            ],
-        }
-        for difference in mask_change(change).differences
+def is_recreation(change: Change) -> bool:
+    """Whether the step creates an object whose predecessor is still being deleted, and so cannot run yet."""
+    return change.action is Action.CREATE and change.live is not None
+
+
+def _recreation(job: ApplyRequest, results: Iterable[StepResult]) -> str:
+    """Return which object has to be gone before it can be created again, empty when there is none."""
+    leaving = [change.ref for change in job.plan.changes if is_recreation(change)]
+    leaving += [
+        result.change.ref
+        for result in results
+        if result.change.action is Action.REPLACE and metadata_of(result.live or {}).get("deletionTimestamp")
     ]
-
-
-def _json_value(value: object) -> object:
-    return None if value is ABSENT else value
+    return f"{leaving[0]} to be gone, to create it again" if leaving else ""
 
 
 def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Change], list[StepResult]]:
@@ -155,6 +152,6 @@ def _depends(change: Change, other: Change) -> bool:
         return other.action is not Action.PRUNE
     if other.ref.of == NAMESPACE:
         return change.ref.namespace == other.ref.name
-    if other.ref.of == DEFINITION and other.desired is not None:
+    if other.ref.of == CRD and other.desired is not None:
         return change.ref.of == defined_kind(other.desired)
     return False

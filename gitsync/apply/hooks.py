@@ -38,18 +38,18 @@ HookRuns = dict[tuple[ObjectRef, HookPhase], HookRun]
 
 
 def is_hook(change: Change) -> bool:
-    """Whether the step is one of a hook, also where it rests."""
+    """Whether the step is one of a hook, also where the hook does not run."""
     return change.desired is not None and bool(options_of(change.desired).hooks)
 
 
 class Hooks:
     """
-    Run the hooks of a phase, wave by wave; each once in a sync, also when a crash came between: a hook tells by an
-    annotation for which sync it was started.
+    Run the hooks of a phase, wave by wave; each once in a sync, also after a crash: an annotation of a hook names the
+    sync that started it.
 
     A hook is done when it is healthy (a Job: complete), and has failed when it is Degraded or disappears before it
-    is done, such as a failed Job that its own TTL removes. Its delete policies are obeyed; without one, what is left
-    of the last run goes before the next. A delete that the API server did not take is one of the leftovers.
+    is done, such as a failed Job that its own TTL removes. Its delete policies apply; without one, the object of the
+    last run is deleted before the next. A failed delete is retried by ``sweep``.
     """
 
     def __init__(self, applier: Applier, cluster: Cluster, live: LiveCache) -> None:
@@ -58,7 +58,7 @@ class Hooks:
         self._live = live
 
     def run(self, job: ApplyRequest, runs: HookRuns, phase: HookPhase) -> ApplyProgress:
-        """Start what is due, look at what runs, and return the results of what has ended since the last call."""
+        """Start due hooks, poll running ones, and return the results that completed since the last call."""
         stage = hook_stage(phase)
         hooks = [change for change in job.plan.changes if change.stage == stage and is_hook(change)]
         results: list[StepResult] = []
@@ -74,7 +74,7 @@ class Hooks:
         return ApplyProgress(tuple(results))
 
     def stop(self, job: ApplyRequest, runs: HookRuns) -> None:
-        """Delete the hooks that still run: their time is over."""
+        """Delete the hooks that still run after the timeout."""
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(job, late)
 
@@ -106,7 +106,7 @@ class Hooks:
                 return f"the last {change.ref} to be gone"
         done = self._applier.write(job, [replace(change, action=Action.HOOK, desired=_marked(change.desired, mark))])[0]
         if isinstance(done.error, Terminating) and job.app.is_deleted:
-            run.result = replace(done, outcome=Outcome.REFUSED)  # waiting for it would hold its namespace up for ever
+            run.result = replace(done, outcome=Outcome.REFUSED)  # waiting for it would block its namespace forever
             return ""
         if isinstance(done.error, TransientError):
             return f"hook {change.ref} to be accepted ({done.message})"

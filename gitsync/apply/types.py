@@ -1,4 +1,4 @@
-"""Job: what executing a plan needs to know, and Round: what came of one go at it."""
+"""Input and output of one apply pass."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from gitsync.objects.ref import ObjectRef
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
     """
-    One sync of one application.
+    One sync of one Application.
 
-    ``hold`` takes refs into the inventory and returns once that is stored; ``health`` tells how a live object is now.
+    ``widen_inventory`` adds refs to the inventory and returns once it is stored; ``health`` returns the health of a
+    live object.
     """
 
     app: Application
@@ -35,7 +36,7 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How one step ended; ``live`` is the object after the write, ``error`` what went wrong."""
+    """The result of one step; ``live`` is the object after the write, ``error`` why it failed."""
 
     change: Change
     outcome: Outcome
@@ -46,17 +47,19 @@ class StepResult:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the write may have taken effect although it counts as failed: its answer never came."""
+        """Whether a failed write may have taken effect: its response was lost."""
         return isinstance(self.error, ClusterUnavailable)
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyProgress:
     """
-    What one go at a plan did.
+    The results of one apply pass.
 
-    ``waiting`` says in words what the next batch waits for: a watch event, not a thread, takes the plan up again.
+    ``waiting`` is what the next batch waits for; a watch event, not a thread, resumes the plan. ``peers`` are
+    the other Applications that a prune waits for.
     """
 
     results: tuple[StepResult, ...] = ()
     waiting: str = ""
+    peers: tuple[str, ...] = ()

@@ -1,30 +1,29 @@
-"""What a batch has to wait for: foundations that exist, and earlier waves that are healthy."""
+"""What a batch must wait for: CRDs that are established and earlier waves that are healthy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from gitsync.apply.types import ApplyRequest
+from gitsync.kube.crd import defined_kind, is_established, served_versions
+from gitsync.kube.kinds import CRD
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
-from gitsync.objects.manifest import Manifest, at
-from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster, LiveCache
-
-NAMESPACE = GroupKind("", "Namespace")
-DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 def blocking_reason(job: ApplyRequest, batch: Sequence[Change], cluster: Cluster, live: LiveCache) -> str:
     """
-    Return in words what the batch still waits for, empty when it may run.
+    Return what the batch waits for, empty when it may run.
 
-    A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects whose
-    health nobody can tell count as ready once they exist.
+    A batch waits for the definitions of its kinds, and for the health of everything in earlier waves. Objects of
+    unknown health count as ready once they exist.
     """
     kinds = {change.ref.of for change in batch if change.action is not Action.PRUNE}
     for change in job.plan.changes:
-        if change.ref.of == DEFINITION and change.desired is not None and defined_kind(change.desired) in kinds:
+        if change.ref.of == CRD and change.desired is not None and defined_kind(change.desired) in kinds:
             definition = live_object(job, change.ref, cluster, live)
             if definition is None or not is_established(definition) or not _is_served(change.desired, cluster):
                 return f"{change.ref} to be established"
@@ -55,20 +54,7 @@ def live_object(job: ApplyRequest, ref: ObjectRef, cluster: Cluster, live: LiveC
     return live.get(resource, ref.namespace, ref.name) if resource is not None else None
 
 
-def defined_kind(definition: Manifest) -> GroupKind:
-    """Return the kind that a CustomResourceDefinition defines."""
-    spec = definition.get("spec")
-    return GroupKind(str(at(spec, "group", default="")), str(at(spec, "names", "kind", default="")))
-
-
-def is_established(definition: Manifest) -> bool:
-    """Whether the API server says that it serves the kind."""
-    conditions = at(definition, "status", "conditions") or []
-    return any(item.get("type") == "Established" and item.get("status") == "True" for item in conditions)
-
-
 def _is_served(definition: Manifest, cluster: Cluster) -> bool:
-    """Whether discovery has every version: it comes a moment after Established."""
+    """Whether discovery lists every version: it does so a moment after Established."""
     of = defined_kind(definition)
-    versions = [v["name"] for v in at(definition, "spec", "versions", default=[]) if v.get("served", True)]
-    return all(cluster.resource(of.group, version, of.kind) is not None for version in versions)
+    return all(cluster.resource(of.group, each, of.kind) is not None for each in served_versions(definition))

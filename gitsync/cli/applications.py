@@ -88,24 +88,6 @@ def pinned_from(application: Manifest) -> str:
     return annotations_of(application).get(PINNED_FROM, "") if is_fixed else ""
 
 
-def condition(application: Manifest, type: str) -> dict[str, Any]:
-    """Return a condition of the status, empty when it has none of that type."""
-    conditions = at(application, "status", "conditions", default=[])
-    return next((item for item in conditions if item.get("type") == type), {})
-
-
-def reason(application: Manifest) -> str:
-    """Return the telling message: of what is wrong first, else of Ready."""
-    for type in ("SourceReady", "Rendered"):
-        found = condition(application, type)
-        if found.get("status") == "False":
-            return str(found.get("message", ""))
-    problems = at(application, "status", "problems", default=[])
-    if problems:
-        return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}"
-    return str(condition(application, "Ready").get("message", ""))
-
-
 def is_good(application: Manifest) -> bool:
     """Tell whether the controller has seen this generation and finds it in sync and healthy."""
     status = application.get("status") or {}

@@ -8,8 +8,8 @@ import orjson
 
 from gitsync.cli.commands.build import BuildOptions
 from gitsync.errors import InvalidInput
-from gitsync.gate.checks import check_manifests
-from gitsync.gate.validate import Problem, validate
+from gitsync.gate.validation import Problem, check_manifests, validate
+from gitsync.kube.field_path import follow
 from gitsync.merge.builtin import builtin, schema_from_crd
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, SyncPolicy
@@ -20,7 +20,6 @@ from gitsync.plan.options import options_of
 from gitsync.render.build import Build
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.provenance.recorder import History
-from gitsync.render.spelled import follow
 from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
 from gitsync.secrets.sops import is_encrypted
 from gitsync.source.local import LocalTarget

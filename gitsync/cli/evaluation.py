@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
@@ -14,7 +13,7 @@ from gitsync.cli.options import Target
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.decide import decide
 from gitsync.gate.policy_files import policy_for
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Change, Plan, Verdict
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
@@ -33,9 +32,9 @@ from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.observe import confirm_missing, created_namespace, observe
-from gitsync.sync.planner import Planner
-from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.input import ReconcileInput
+from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
+from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.validation import policy_violations, validate_desired
 from gitsync.wiring import SystemClock, read_policies
@@ -81,33 +80,34 @@ class Evaluator:
         can be sure of are asked by a dry run.
         """
         manifest = one_application(self.client, namespace, name)
-        run, cache = self._turn(manifest), ReconcileCache()
+        given, cache = self._input(manifest), ReconcileCache()
         if local is not None:
             place = open_path(str(local))
-            run.app = replace(run.app, source=replace(run.app.source, path=place.path or "."))
-            return self._evaluate(run, cache, FolderSource(self._site.data / "mirrors", place.tree), Commit(""), ())
-        notes = self._fetched(run, cache)
-        assert run.commit is not None
-        return self._evaluate(run, cache, self.source, run.commit, notes)
+            app = replace(given.app, source=replace(given.app.source, path=place.path or "."))
+            source = FolderSource(self._site.data / "mirrors", place.tree)
+            return self._evaluate(manifest, replace(given, app=app), source, Commit(""), cache)
+        given, commit, notes = self._fetched(given, cache)
+        found = self._evaluate(manifest, given, self.source, commit, cache)
+        rollback = given.state.rollback
+        if rollback is not None and rollback.bad_commit == commit.id:
+            notes += (rollback.message,)
+        return replace(found, notes=(*notes, *found.notes))
 
     def evaluate_commit(self, manifest: Manifest, commit: str) -> Evaluation:
         """Compare what a commit declares with the cluster."""
-        run, cache = self._turn(manifest), ReconcileCache()
-        return self._evaluate(run, cache, self.source, Commit(commit), ())
+        return self._evaluate(manifest, self._input(manifest), self.source, Commit(commit), ReconcileCache())
 
     def credentials(self, app: Application) -> Credentials:
         """Return how to sign in at the Git server of an Application."""
         return credentials_of(app, self.cluster, self.live)
 
-    def _turn(self, manifest: Manifest) -> Reconcile:
-        run = Reconcile.start(manifest, self._clock.now())
-        run.app = parse_application(manifest)
-        return run
+    def _input(self, manifest: Manifest) -> ReconcileInput:
+        return ReconcileInput.parse(manifest, self._clock.now())
 
     def _fetcher(self, source: Source) -> Fetcher:
         return Fetcher(source, verify_commit, self.cluster, self.live, self._clock)
 
-    def _desire(self, source: Source) -> DesiredState:
+    def _desired(self, source: Source) -> DesiredState:
         return DesiredState(source, InProcessRenderer(), self.cluster, self.live, self._fetcher(source), self._keys)
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
@@ -119,60 +119,59 @@ class Evaluator:
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("is no file of age keys that can be read", location="--age-key") from error
 
-    def _fetched(self, run: Reconcile, cache: ReconcileCache) -> tuple[str, ...]:
-        """Fetch what the Application follows; return what there is to say of it."""
+    def _fetched(self, given: ReconcileInput, cache: ReconcileCache) -> tuple[ReconcileInput, Commit, tuple[str, ...]]:
+        """Fetch what the Application follows; return it with notes about it."""
         fetcher = self._fetcher(self.source)
+        polled = fetcher.poll(given, cache.git)
         try:
-            fetcher.fetch(run, cache)
-        except Refused as refusal:  # of a rewritten branch, which a sync takes that a person asks for
-            run.requested_by = "a person"
-            fetcher.fetch(run, cache)
-            return (str(refusal),)
-        return (f"compared with the last known commit: {run.source_error}",) if run.source_error else ()
+            commit = fetcher.checkout(given, cache.git)
+        except Refused as refusal:  # of a rewritten branch, which a requested sync accepts
+            given = replace(given, requested_by="a user")
+            return given, fetcher.checkout(given, cache.git), (str(refusal),)
+        return given, commit, (f"compared with the last known commit: {polled.error}",) if polled.error else ()
 
     def _evaluate(
-        self, run: Reconcile, cache: ReconcileCache, source: Source, commit: Commit, notes: tuple[str, ...]
+        self, manifest: Manifest, given: ReconcileInput, source: Source, commit: Commit, cache: ReconcileCache
     ) -> Evaluation:
-        run.target_commit = commit
-        desire, state = self._desire(source), StateStore(self.cluster, self.live)
-        desired = desire.load(run, cache, commit)
-        seen = confirm_missing(observe(desired, run.inventory, self.cluster, self.live), run.inventory, self.cluster)
-        run.observation = seen
-        validate_desired(seen, partial(desire.locate, run, cache))
-        notes += self._load_claims(run, state)
+        desired, state = self._desired(source), StateStore(self.cluster, self.live)
+        target = desired.load(given, cache, commit).target(commit)
+        inventory = given.state.inventory
+        seen = observe(target.desired, inventory, self.cluster, self.live)
+        seen = confirm_missing(seen, inventory, self.cluster)
+        if target.locate is not None:
+            validate_desired(seen, target.locate)
+        notes = self._load_claims(given, seen, state)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
-            Planner(self.cluster, state, pool).plan(run, cache)
-        assert run.plan is not None
+            planned = Planner(self.cluster, state, pool).plan(given, target, seen, cache.plans)
         policies, rules = read_policies(self._site.policies)
         verdict = decide(
-            run.plan,
-            run.app,
-            policy_for(policies, run.app),
+            planned.plan,
+            given.app,
+            policy_for(policies, given.app),
             None,
-            run.now,
-            manual=run.is_requested,
-            violations=policy_violations(run.app, run.plan, policies, rules),
+            given.now,
+            manual=given.is_requested,
+            violations=policy_violations(given.app, planned.plan, policies, rules),
         )
         return Evaluation(
-            run.app,
-            run.manifest,
+            given.app,
+            manifest,
             commit.id,
-            replace(run.plan, changes=tuple(map(mask_change, run.plan.changes))),
+            replace(planned.plan, changes=tuple(map(mask_change, planned.plan.changes))),
             verdict,
-            self._traced(run, source, commit),
-            (*notes, *self._blocking_notes(run)),
+            self._traced(planned, source),
+            (*notes, *self._blocking_notes(planned)),
         )
 
-    def _load_claims(self, run: Reconcile, state: StateStore) -> tuple[str, ...]:
+    def _load_claims(self, given: ReconcileInput, seen: Observation, state: StateStore) -> tuple[str, ...]:
         """
-        Tell the state what other Applications declare in Git, where that matters for this one's plan.
+        Store what other Applications declare in Git, where that matters for this one's plan.
 
-        It matters for a declared object that bears another's marks, and for any object that would be deleted.
+        It matters for a declared object with the marks of another one, and for any object that would be deleted.
         """
-        seen = run.observation
-        assert seen is not None
-        owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", run.app.key}
-        leaves = any(ref in seen.live and ref not in seen.desired for ref in run.inventory)
+        own = given.app.key
+        owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", own}
+        leaves = any(ref in seen.live and ref not in seen.desired for ref in given.state.inventory)
         if not owners and not leaves:
             return ()
         try:
@@ -181,40 +180,38 @@ class Evaluator:
             return ("other Applications cannot be read, so nobody knows whether one of them declares the same object",)
         for manifest in others:
             key = f"{metadata_of(manifest)['namespace']}/{metadata_of(manifest)['name']}"
-            if key != run.app.key and (leaves or key in owners):
+            if key != own and (leaves or key in owners):
                 state.set_declared(key, self._declared(manifest))
         return ()
 
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:
-        """Return what another Application declares in Git now; where that cannot be told, what it holds."""
+        """Return what another Application declares in Git; where that is unknown, its inventory."""
         try:
-            run, cache = self._turn(manifest), ReconcileCache()
-            commit = self._fetcher(self.source).fetch(run, cache)
-            desired = self._desire(self.source).load(run, cache, commit)
+            given, cache, fetcher = self._input(manifest), ReconcileCache(), self._fetcher(self.source)
+            fetcher.poll(given, cache.git)
+            desired = self._desired(self.source).load(given, cache, fetcher.checkout(given, cache.git)).objects
         except GitsyncError:
             return frozenset(Inventory.from_status(at(manifest, "status", default={})))
-        created = created_namespace(run.app)
+        created = created_namespace(given.app)
         return frozenset(ref for ref in desired if created.get(ref) != desired[ref])
 
-    def _traced(self, run: Reconcile, source: Source, commit: Commit) -> Traces:
-        assert run.plan is not None
-        wanted = {change.ref: fields for change in run.plan.writes if (fields := _declared_fields(change))}
+    def _traced(self, planned: Planned, source: Source) -> Traces:
+        app = planned.app
+        wanted = {change.ref: fields for change in planned.plan.writes if (fields := _declared_fields(change))}
         if not wanted:
             return {}
-        snapshot = source.snapshot(run.app.source, self.credentials(run.app), commit.id)
-        return InProcessRenderer().trace(snapshot, run.app.source.path, run.app.source.renderer, wanted)
+        snapshot = source.snapshot(app.source, self.credentials(app), planned.target.commit.id)
+        return InProcessRenderer().trace(snapshot, app.source.path, app.source.renderer, wanted)
 
-    def _blocking_notes(self, run: Reconcile) -> Iterable[str]:
-        """Yield why the controller does nothing of itself, though nothing forbids it."""
-        app, pin = run.app, run.pin
+    def _blocking_notes(self, planned: Planned) -> Iterable[str]:
+        """Yield why the controller does not sync by itself, though the gate allows it."""
+        app = planned.app
         if app.suspend:
             yield f"suspended: nothing is written until somebody resumes it: gitsync resume {app.name}"
-        if run.commit is not None and pin is not None and pin.bad_commit == run.commit.id:
-            yield pin.message
         if not app.sync.automated:
             yield f"automation is off: it waits until somebody asks: gitsync sync {app.name}"
-        if run.plan is not None and run.plan.writes and not run.is_applied:
-            waits = blocking_dependency(app, run.plan.revision, self._find)
+        if planned.plan.writes and not planned.is_applied:
+            waits = blocking_dependency(app, planned.plan.revision, self._find)
             if waits:
                 yield waits
 

@@ -8,6 +8,7 @@ from typing import Any
 from gitsync.cli.output import say
 from gitsync.errors import one_line
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
+from gitsync.plan.mask import difference_record, json_value
 from gitsync.plan.value_diff import changes_in, inner_lines
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import Traces, place
@@ -37,21 +38,22 @@ def rows_of(step: Change, traces: Traces) -> list[dict[str, Any]]:
 
 
 def field_row(step: Change, difference: FieldDifference, setters: Sequence[FieldSetter]) -> dict[str, Any]:
-    """Return a difference as members; a value that is not there is null."""
-    owner = difference.owners[0] if difference.owners else None
+    """Return a difference as JSON members; an absent value is null."""
+    record = difference_record(difference)
+    owner: dict[str, str] = next(iter(record["owners"]), {})
     inside = [
-        {"path": change.path, "live": _given(change.live), "desired": _given(change.desired)}
+        {"path": change.path, "live": json_value(change.live), "desired": json_value(change.desired)}
         for change in changes_in(difference, step.live)
     ]
     return {
-        "path": difference.path,
+        "path": record["path"],
         "pointer": difference.pointer,
-        "kind": difference.kind.value,
-        "live": _given(difference.live),
-        "desired": _given(difference.desired),
+        "kind": record["kind"],
+        "live": record["live"],
+        "desired": record["desired"],
         **({"inside": inside} if inside else {}),
-        "manager": owner.manager if owner else "",
-        "time": owner.time if owner else "",
+        "manager": owner.get("manager", ""),
+        "time": owner.get("time", ""),
         **_origin(setters),
     }
 
@@ -101,10 +103,6 @@ def _origin(setters: Sequence[FieldSetter]) -> dict[str, Any]:
 def _at(setters: Sequence[FieldSetter]) -> str:
     where = place(setters)
     return f"   <- {where}" if where else ""
-
-
-def _given(value: Any) -> Any:
-    return None if value is ABSENT else value
 
 
 def shown(value: Any, limit: int = _SHOWN) -> str:

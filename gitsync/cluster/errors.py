@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected, one_line
+from gitsync.errors import Cause, ClusterUnavailable, Conflict, GitsyncError, Rejected, one_line
 from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
@@ -29,7 +29,7 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:
         return ClusterUnavailable(f"the API server does not accept our credentials ({message})", hint="renew them")
-    return Rejected(message, code=code, reason=reason)
+    return Rejected(message, code=code, reason=reason, causes=_causes(status))
 
 
 def unreachable(method: str, path: str, error: Exception) -> ClusterUnavailable:
@@ -60,6 +60,16 @@ def _is_users(message: str) -> bool:
     Server-side apply answers 500 for a body that does not fit the schema; trying it again cannot help.
     """
     return message.startswith(_USER_ERRORS) or "duplicate entries for key" in message
+
+
+def _causes(status: Mapping[str, Any]) -> tuple[Cause, ...]:
+    details = status.get("details")
+    found = details.get("causes") if isinstance(details, dict) else None
+    return tuple(
+        Cause(str(cause.get("reason") or ""), str(cause.get("message") or ""), str(cause.get("field") or ""))
+        for cause in (found if isinstance(found, list) else ())
+        if isinstance(cause, dict)
+    )
 
 
 def _status(body: bytes) -> dict[str, Any]:

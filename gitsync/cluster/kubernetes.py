@@ -10,7 +10,7 @@ from gitsync.cluster.discovery import Discovery
 from gitsync.cluster.openapi import ClusterSchemas
 from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
 from gitsync.merge.schema import Schemas
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Resource
 
@@ -68,7 +68,8 @@ class KubernetesCluster:
         """
         Delete the object if it still has this uid; one that is gone already is no error.
 
-        Return what is on its way out; the API server answers with a Status once an object is gone.
+        Return the object while finalizers or a grace period keep it, None once it is gone. The API server answers
+        with a Status then, or, for some kinds such as Service, with the deleted object.
         """
         resource = self._resource(ref.group, version, ref.kind)
         options = {
@@ -85,7 +86,7 @@ class KubernetesCluster:
             raise _explained(error, ref) from error
         except Conflict as error:
             raise Conflict(error.message, object=str(ref)) from error
-        return None if answer.get("kind") == "Status" else answer
+        return answer if metadata_of(answer).get("deletionTimestamp") else None
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Write the object, or one subresource of it, if its resourceVersion is still the newest."""
@@ -135,7 +136,9 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
         return Terminating(error.message, object=str(ref), hint="it is tried again when the namespace is gone")
     elif error.code == 403:
         cure = "give the service account that right"
-    return Rejected(error.message, object=str(ref), hint=cure, code=error.code, reason=error.reason)
+    return Rejected(
+        error.message, object=str(ref), hint=cure, code=error.code, reason=error.reason, causes=error.causes
+    )
 
 
 def with_type(item: dict[str, Any], resource: Resource) -> Manifest:

@@ -1,12 +1,14 @@
-"""The Application controller: which applications to look at, and when."""
+"""The Application controller: which Applications to reconcile, and when."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
 
-from gitsync.apply.wait import defined_kind
 from gitsync.errors import ClusterUnavailable
+from gitsync.kube.crd import defined_kind
+from gitsync.kube.kinds import CRD
+from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.keys import (
     API_VERSION,
     GIT_CHANGED,
@@ -18,6 +20,7 @@ from gitsync.objects.keys import (
     VERSION,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Clock, Cluster, LiveCache, Resource
 from gitsync.runtime.controller import Controller
@@ -28,11 +31,10 @@ from gitsync.sync.state_store import StateStore
 
 APPLICATION = GroupKind(GROUP, "Application")
 _log = logging.getLogger(__name__)
-DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _DEBOUNCE = 0.03
-"""Events that come together are answered by one look."""
+"""Debounce window in seconds: events within it cause one reconcile."""
 _FORWARD_DELAY = 0.5
-"""So often, at most, another replica is told that Git has changed."""
+"""Minimum seconds between push notifications to another replica."""
 _FIRST_LIST = 30.0
 
 
@@ -40,9 +42,9 @@ class ApplicationController:
     """
     Reconcile Applications, level-based: a key says which one, never what happened.
 
-    An Application is looked at when its spec or a request changes, when an object it declares or holds (or a part of
-    one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers. What another replica
-    works on is only shown, as its status says; requests for it are passed on by annotations.
+    An Application is reconciled when its spec or a request changes, when an object it declares or holds (or a part
+    of one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers. An Application of
+    another replica is only shown, as its status says; requests for it are forwarded by annotations.
     """
 
     def __init__(
@@ -66,19 +68,19 @@ class ApplicationController:
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._resource: Resource | None = None
         self._pending_notifications: set[str] = set()
-        """Applications of other replicas that should be told that Git has changed."""
+        """Applications of other replicas that have to be notified of a push."""
 
     def start(self) -> None:
-        """Follow the Applications and start the workers."""
+        """Watch the Applications and start the workers."""
         self._follow()
         self._controller.start()
 
     def stop(self) -> None:
-        """Let work under way end, and stop."""
+        """Stop after running reconciles have ended."""
         self._controller.stop()
 
     def reconcile(self, key: str) -> float | None:
-        """Look at one application; return the seconds until the next look."""
+        """Reconcile one Application; return the seconds until the next reconcile."""
         manifest = self._get(key)
         if manifest is None:
             self._state.remove(key, self._clock.now())
@@ -95,34 +97,35 @@ class ApplicationController:
     def _sync(self, key: str, manifest: Manifest) -> float | None:
         before = self._state.application(key)
         try:
-            return self._pipeline.sync(manifest)
+            result = self._pipeline.sync(manifest)
         finally:
             self._log_transition(key, before.sequence if before is not None else 0)
+        self.poll_now(result.peers)
+        return result.requeue_after
 
     def _log_transition(self, key: str, before: int) -> None:
-        """Log what an application has become, when it has become something else."""
+        """Log phase, sync and health of an Application when its view has changed."""
         view = self._state.application(key)
         if view is None or view.sequence == before:
             return
         status, revision = view.status, view.status.get("revision") or {}
-        ready: Manifest = next((item for item in status.get("conditions") or [] if item["type"] == "Ready"), {})
-        level = logging.WARNING if status.get("phase") == "Failed" else logging.INFO
+        level = logging.WARNING if Phase.of(status) is Phase.FAILED else logging.INFO
         _log.log(
             level,
             "%s, %s, %s: %s",
             *(status.get(name, "Unknown") for name in ("phase", "sync", "health")),
-            ready.get("message", ""),
+            find_condition(status, READY).get("message", ""),
             extra={"application": key, "revision": revision.get("fetched", "")},
         )
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
-        """Take note of a change of any followed object."""
+        """Enqueue the Applications of a changed object."""
         manifest = after or before
         assert manifest is not None
         ref = ref_of(manifest)
         if ref.of == APPLICATION:
-            self._saw_application(before, after)
-        if ref.of == DEFINITION:
+            self._on_application_change(before, after)
+        if ref.of == CRD:
             self._cluster.definitions_changed()
             if after is None:
                 self._live.forget(defined_kind(manifest))
@@ -131,13 +134,13 @@ class ApplicationController:
                 self._queue.add_after(key, _DEBOUNCE)
 
     def enqueue_all(self) -> None:
-        """Look at every application: a watch failed or recovered, or others are ours now."""
+        """Enqueue every Application: a watch failed or recovered, or this replica owns others now."""
         if self._resource is not None:
             for manifest in self._live.all(self._resource):
                 self._queue.add_after(_key(manifest), _DEBOUNCE)
 
     def request_sync(self, key: str, by: str) -> bool:
-        """Ask Git and sync now, in the name of a person."""
+        """Poll Git and sync now, on behalf of a user; return whether the Application exists."""
         manifest = self._get(key)
         if manifest is None:
             return False
@@ -149,7 +152,7 @@ class ApplicationController:
         return True
 
     def poll_now(self, keys: Iterable[str]) -> None:
-        """Look at applications now and ask Git anew: it is said to have changed."""
+        """Reconcile these Applications now and poll Git: a push was received."""
         for key in keys:
             manifest = self._get(key)
             if manifest is not None and self._share.owns(key):
@@ -160,7 +163,7 @@ class ApplicationController:
                 self._queue.add_after(key, _FORWARD_DELAY)
 
     def suspend(self, key: str, suspended: bool) -> bool:
-        """Set ``spec.suspend`` of an Application and nothing else; the watch tells what follows."""
+        """Set ``spec.suspend`` of an Application and nothing else; the watch event triggers the reconcile."""
         manifest = self._get(key)
         if manifest is None:
             return False
@@ -172,7 +175,7 @@ class ApplicationController:
         return len(self._queue)
 
     def _annotate(self, manifest: Manifest, manager: str, annotation: str) -> None:
-        """Tell the replica that works on an Application, by an annotation with a text that is new."""
+        """Notify the replica that reconciles an Application, by an annotation with a new value."""
         text = self._clock.now().isoformat()
         self._cluster.apply(_only(manifest, metadata={"annotations": {annotation: text}}), manager=manager)
 
@@ -190,8 +193,8 @@ class ApplicationController:
         namespace, _, name = key.partition("/")
         return self._live.get(self._resource, namespace, name)
 
-    def _saw_application(self, before: Manifest | None, after: Manifest | None) -> None:
-        """Queue an application whose input changed; our own status writes are no input."""
+    def _on_application_change(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Enqueue an Application whose input changed; status writes are not input."""
         key = _key(after or before or {})
         if before is not None and after is not None:
             if _input(before) == _input(after) and self._share.owns(key):
@@ -204,7 +207,7 @@ class ApplicationController:
 
 
 def _only(manifest: Manifest, metadata: Manifest | None = None, **members: Manifest) -> Manifest:
-    """Return what is applied to set these members of an Application and no others."""
+    """Return the manifest to apply that sets these members of an Application and no others."""
     name = {"name": metadata_of(manifest)["name"], "namespace": metadata_of(manifest)["namespace"]}
     return {"apiVersion": API_VERSION, "kind": APPLICATION.kind, "metadata": {**name, **(metadata or {})}, **members}
 

@@ -10,11 +10,11 @@ from gitsync.errors import ClusterUnavailable, Rejected
 from gitsync.objects.keys import FIELD_MANAGER, GROUP, VERSION
 from gitsync.ports import Cluster
 
-_PATIENCE = 30.0
+_SERVED_TIMEOUT = 30.0
 
 
 class CrdInstaller:
-    """See to it that the cluster serves Application, before anything follows it."""
+    """Ensure that the cluster serves Application before it is watched."""
 
     def __init__(self, cluster: Cluster, *, install: bool, sleep: Callable[[float], None] = time.sleep) -> None:
         self._cluster = cluster
@@ -23,9 +23,9 @@ class CrdInstaller:
 
     def start(self) -> None:
         """
-        Apply the definitions where that is wanted and allowed, and wait until they are served.
+        Apply the definitions where configured and permitted, and wait until they are served.
 
-        Without the right to write them, ones that are there already will do.
+        Without permission to write them, existing ones are used.
         """
         if self._install:
             try:
@@ -33,7 +33,7 @@ class CrdInstaller:
             except Rejected as error:
                 if error.code != 403:
                     raise
-        give_up = time.monotonic() + _PATIENCE
+        give_up = time.monotonic() + _SERVED_TIMEOUT
         while self._cluster.resource(GROUP, VERSION, "Application") is None:
             if time.monotonic() > give_up:
                 raise ClusterUnavailable("the cluster does not serve Application", hint="install the CRDs of gitsync")

@@ -1,1 +1,1 @@
-"""Decide whether a plan may run: policy, windows, approvals, guards. No input or output happens here."""
+"""Decide whether a plan may run: policy, windows, approvals, deletion limits. No input or output happens here."""

@@ -1,14 +1,14 @@
-"""The operator's own rules on manifests: CEL expressions that must hold for every object they match."""
+"""The operator's rules for manifests: CEL expressions that must be true for every object they match."""
 
 from __future__ import annotations
 
 import fnmatch
-import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gitsync.errors import InvalidInput
+from gitsync.kube import cel
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 
@@ -18,7 +18,7 @@ class ManifestRule:
     """
     One rule: its name, the kinds it judges (``Kind`` or ``Kind.group``, ``*``), a CEL expression over ``object``.
 
-    An object passes only where the expression is true; an expression that fails to evaluate does not pass.
+    An object passes only where the expression is true; an evaluation error counts as false.
     """
 
     name: str
@@ -29,32 +29,32 @@ class ManifestRule:
 
 def parse_rules(document: Mapping[str, Any], where: str) -> tuple[ManifestRule, ...]:
     """
-    Return the rules of one policy document; none where it only says what is allowed.
+    Return the rules of one policy document; none where it only has limits.
 
-    Raise InvalidInput naming the place when the document or an expression cannot be used.
+    Raise InvalidInput with the location of a document or an expression that is not valid.
     """
     spec, name = document.get("spec"), str((document.get("metadata") or {}).get("name") or "")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules", []), list):
-        raise InvalidInput("is no Policy, or its spec.rules is no list", location=where)
+        raise InvalidInput("kind must be Policy and spec.rules a list", location=where)
     kinds = tuple(str(kind) for kind in (spec.get("match") or {}).get("kinds") or ("*",))
     rules = []
     for index, rule in enumerate(spec.get("rules", [])):
         if not isinstance(rule, dict) or not isinstance(rule.get("expression"), str):
-            raise InvalidInput(f"spec.rules[{index}].expression must be a text", location=where)
+            raise InvalidInput(f"spec.rules[{index}].expression must be a string", location=where)
         title = f"{name}/{rule.get('name') or index}"
-        _compiled(rule["expression"], f"{where}: spec.rules[{index}]")
+        _check(rule["expression"], f"{where}: spec.rules[{index}]")
         rules.append(ManifestRule(title, rule["expression"], str(rule.get("message") or rule["expression"]), kinds))
     return tuple(rules)
 
 
 def check_rules(rules: Iterable[ManifestRule], manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """Return a line for every object that breaks a rule: object, rule, and what the rule's author says of it."""
+    """Return a line for every object that breaks a rule: object, rule, and the rule's message."""
     rules = tuple(rules)
     return tuple(
         f"{ref_of(manifest)}: {rule.message} (rule {rule.name})"
         for manifest in manifests
         for rule in rules
-        if _matches(rule, manifest) and not _holds(rule, manifest)
+        if _matches(rule, manifest) and not cel.holds(rule.expression, manifest)
     )
 
 
@@ -63,21 +63,8 @@ def _matches(rule: ManifestRule, manifest: Manifest) -> bool:
     return any(fnmatch.fnmatchcase(of.kind, kind) or fnmatch.fnmatchcase(str(of), kind) for kind in rule.kinds)
 
 
-def _holds(rule: ManifestRule, manifest: Manifest) -> bool:
-    # An evaluation error comes back as a value that counts as true, so nothing but True will do.
-    return _compiled(rule.expression, rule.name).eval(data={"object": manifest}).value() is True
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(expression: str, where: str) -> Any:
+def _check(expression: str, where: str) -> None:
     try:
-        return _environment().compile(expression)
-    except RuntimeError as error:
-        raise InvalidInput(f"expression: {str(error).splitlines()[0]}", location=where) from error
-
-
-@functools.cache
-def _environment() -> Any:
-    from cel_expr_python import cel  # late: the library is large, and most installations have no rules
-
-    return cel.NewEnv(variables={"object": cel.Type.DYN})
+        cel.compiled(expression)
+    except ValueError as error:
+        raise InvalidInput(f"expression: {error}", location=where) from error

@@ -27,9 +27,9 @@ def decide(
     """
     Return whether a plan may run: refused, held (for a person or a window), or allowed.
 
-    ``review`` is what a person said of exactly this plan. ``violations`` are what policy, schemas and manifest checks
-    said of the objects; any of them refuses the whole plan before its first write. ``manual``: a person asked for
-    this sync.
+    ``review`` is the approval or rejection of exactly this plan. ``violations`` are those of policy, schemas and
+    manifest checks; any of them refuses the whole plan before its first write. ``manual``: a user requested this
+    sync.
     """
     refusals = tuple(reason for reason in (*violations, *plan.refusals, too_many(plan, policy)) if reason)
     if refusals:
@@ -49,34 +49,40 @@ def decide_deletion(plan: Plan, app: Application, review: Review | None) -> Verd
     """
     Return whether everything that an application holds may be deleted, because it is being deleted itself.
 
-    That is a person's word, so neither guards nor windows ask again; steps of a class that the application wants
-    approved, such as deleting a volume, still wait.
+    A user requested that, so neither deletion limits nor windows apply; steps of a class that needs approval, such as
+    deleting a volume, still wait for one.
     """
     return _verdict(app, review, (approval_message(app, plan),) if needs_approval(app, plan.risk) else ())
 
 
-def _verdict(app: Application, review: Review | None, waits: Sequence[str], closed: str = "") -> Verdict:
+def _verdict(
+    app: Application, review: Review | None, approval_reasons: Sequence[str], window_reason: str = ""
+) -> Verdict:
     """
-    Return the verdict where ``waits`` says why a person has to approve, and ``closed`` which window is in the way.
+    Return the verdict; ``approval_reasons`` say why approval is needed, ``window_reason`` which window blocks.
 
-    A rejection holds the plan whatever it is, until somebody approves it after all.
+    A rejection holds any plan until an approver approves it.
     """
     held = []
     if review is not None and not review.approves:
         held.append((HoldReason.REJECTION, rejection_message(review)))
-    elif waits and not is_valid_approval(app, review):
+    elif approval_reasons and not is_valid_approval(app, review):
         if review is not None:
-            held.append((HoldReason.APPROVAL, f"{review.by.name} approved it, who is not of {approvers(app)}"))
-        held += [(HoldReason.APPROVAL, reason) for reason in waits]
-    if closed:
-        held.append((HoldReason.WINDOW, closed))
+            held.append(
+                (HoldReason.APPROVAL, f"{review.by.name} approved it, but is not an approver ({approvers(app)})")
+            )
+        held += [(HoldReason.APPROVAL, reason) for reason in approval_reasons]
+    if window_reason:
+        held.append((HoldReason.WINDOW, window_reason))
     if held:
         return Verdict(
             Decision.HELD, tuple(reason for _, reason in held), holds=tuple(dict.fromkeys(hold for hold, _ in held))
         )
-    return Verdict(Decision.ALLOWED, tuple(waits), review.by.name if waits and review is not None else "")
+    return Verdict(
+        Decision.ALLOWED, tuple(approval_reasons), review.by.name if approval_reasons and review is not None else ""
+    )
 
 
 def rejection_message(review: Review) -> str:
-    """Return who rejected a plan and why, in words."""
+    """Return the message that names the reviewer who rejected a plan, and the reason."""
     return f"rejected by {review.by.name}" + (f": {review.reason}" if review.reason else "")

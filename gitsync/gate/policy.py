@@ -18,9 +18,9 @@ class Policy:
     """
     What the operator allows; patterns with ``*``. An empty tuple allows all, but for ``cluster_kinds``.
 
-    ``applications`` are those that it is for, as ``namespace/name``. ``namespaces`` may hold ``{app}``, the namespace
-    of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped kinds must be
-    listed, or allowed by the Application's destination where ``cluster_kinds`` is None.
+    ``applications`` are those that it applies to (``namespace/name``). ``namespaces`` may hold ``{app}``, the
+    namespace of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped
+    kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None.
     """
 
     name: str = "default"
@@ -38,9 +38,9 @@ def violations(
     policy: Policy, app: Application, refs: Iterable[ObjectRef], is_namespaced: Callable[[GroupKind], bool]
 ) -> tuple[str, ...]:
     """
-    Return what an Application may not do, one line each; empty when all is allowed.
+    Return the violations of an Application, one line each; empty when all is allowed.
 
-    All or nothing: when there is any line, nothing of the plan may be written.
+    With any violation nothing of the plan may be written.
     """
     return (*application_violations(policy, app), *_object_violations(policy, app, refs, is_namespaced))
 

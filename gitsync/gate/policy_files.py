@@ -18,7 +18,7 @@ _LISTS = {
     "deniedKinds": "denied_kinds",
     "clusterKinds": "cluster_kinds",
 }
-_DENY_ALL = Policy(name="none: no policy names this application", namespaces=("-",))
+_DENY_ALL = Policy(name="none (no policy names this application)", namespaces=("-",))
 """Allows nothing: no namespace is called ``-``."""
 
 
@@ -26,12 +26,12 @@ def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
     """
     Return what a policy document allows, None for one that only has rules.
 
-    Raise InvalidInput naming the place when a member is unknown or of the wrong form: a misspelt limit must not
-    quietly allow everything.
+    Raise InvalidInput with the location of a member that is unknown or of the wrong type: a misspelt limit must not
+    silently allow everything.
     """
     spec, name = document.get("spec"), at(document, "metadata", "name")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(name, str):
-        raise InvalidInput("is no Policy with metadata.name and spec", location=where)
+        raise InvalidInput("kind must be Policy, with metadata.name and spec", location=where)
     unknown = spec.keys() - {"applications", "allow", "limits", "match", "rules"}
     if unknown:
         raise InvalidInput(f"spec.{min(unknown)} is unknown", location=where)
@@ -52,8 +52,8 @@ def policy_for(policies: Sequence[Policy], app: Application) -> Policy:
     """
     Return the first policy that names an Application.
 
-    Without any policy everything namespaced is allowed; once there is one, an Application that none names may do
-    nothing.
+    Without any policy everything namespaced is allowed; with at least one, an Application that no policy names is
+    allowed nothing.
     """
     if not policies:
         return Policy()
@@ -73,7 +73,7 @@ def _mapping(spec: Mapping[str, Any], name: str, known: Iterable[str], where: st
 
 def _strings(value: Any, field: str, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput(f"{field} must be a list of texts", location=where)
+        raise InvalidInput(f"{field} must be a list of strings", location=where)
     return tuple(value)
 
 

@@ -23,22 +23,22 @@ class WindowState:
 
 def is_open(window: Window, now: datetime) -> bool:
     """
-    Tell whether a window is open now: its schedule last fired less than its duration ago, in its own time zone.
+    Whether a window is open now: its schedule last fired less than its duration ago, in its own time zone.
 
-    Raise InvalidInput when schedule or time zone has no meaning.
+    Raise InvalidInput when schedule or time zone is not valid.
     """
     check(window)
     local = now.astimezone(ZoneInfo(window.time_zone))
-    # croniter returns the time strictly before the given one, so a window opens in its very first second
+    # croniter returns the time strictly before the given one, so a window opens in its first second
     started = croniter(window.schedule, local + timedelta(seconds=1)).get_prev(datetime)
     return bool((now - started).total_seconds() < window.duration)
 
 
 def check(window: Window) -> None:
-    """Raise InvalidInput when the schedule or the time zone of a window has no meaning."""
+    """Raise InvalidInput when the schedule or the time zone of a window is not valid."""
     if len(window.schedule.split()) != 5 or not croniter.is_valid(window.schedule):
         raise InvalidInput(
-            f"{window.schedule!r} is no cron schedule",
+            f"{window.schedule!r} is not a valid cron expression",
             location="spec.sync.windows.schedule",
             hint='write minute, hour, day, month, weekday: "0 18 * * 5"',
         )
@@ -46,7 +46,9 @@ def check(window: Window) -> None:
         ZoneInfo(window.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidInput(
-            f"{window.time_zone!r} is no time zone", location="spec.sync.windows.timeZone", hint='write "Europe/Berlin"'
+            f"{window.time_zone!r} is not a known time zone",
+            location="spec.sync.windows.timeZone",
+            hint='write "Europe/Berlin"',
         ) from None
 
 
@@ -54,8 +56,8 @@ def state(windows: Iterable[Window], now: datetime, *, manual: bool = False) -> 
     """
     Return whether a sync may run now.
 
-    An open Deny window stops it. Where there are Allow windows, one must be open. A sync that a person asks for
-    passes a window that lets manual syncs through.
+    An open Deny window stops it. Where there are Allow windows, one must be open. A manually
+    requested sync ignores windows with ``manualSync``.
     """
     passing = [window for window in windows if not (manual and window.manual_sync)]
     for window in passing:

@@ -1,1 +1,1 @@
-"""Say how well live objects do their work, from the objects alone. No input or output happens here."""
+"""Assess the health of live objects, from the objects alone. Pure: no input or output."""

@@ -1,13 +1,14 @@
-"""Say how healthy a live object is."""
+"""Assess the health of live objects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.health import argo, batch, builtin, by_condition, by_phase, flux, gateway, gitops, operators, workloads
+from gitsync.health import batch, builtin, by_condition, by_phase, gitops, vendors, workloads
 from gitsync.health.generic import assess_generic
 from gitsync.health.no_status import ALWAYS_HEALTHY
 from gitsync.health.rules import Rule, progressing
+from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, SERVICE
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
@@ -21,17 +22,17 @@ _WORKLOADS: dict[GroupKind, Rule] = {
 }
 _BUILT_IN: dict[GroupKind, Rule] = {
     **_WORKLOADS,
-    GroupKind("", "Pod"): workloads.pod,
-    GroupKind("", "Service"): builtin.service,
-    GroupKind("", "PersistentVolumeClaim"): builtin.claim,
-    GroupKind("", "Namespace"): builtin.namespace,
+    POD: workloads.pod,
+    SERVICE: builtin.service,
+    PERSISTENT_VOLUME_CLAIM: builtin.claim,
+    NAMESPACE: builtin.namespace,
     GroupKind("batch", "CronJob"): batch.cron_job,
     GroupKind("networking.k8s.io", "Ingress"): builtin.ingress,
     GroupKind("extensions", "Ingress"): builtin.ingress,
     GroupKind("autoscaling", "HorizontalPodAutoscaler"): builtin.autoscaler,
     GroupKind("apiregistration.k8s.io", "APIService"): builtin.api_service,
     GroupKind("policy", "PodDisruptionBudget"): builtin.disruption_budget,
-    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): builtin.crd,
+    CRD: builtin.crd,
 }
 _RULES: dict[GroupKind, Rule] = {
     **dict.fromkeys(ALWAYS_HEALTHY, builtin.exists),
@@ -39,19 +40,16 @@ _RULES: dict[GroupKind, Rule] = {
     **by_condition.RULES,
     **by_phase.RULES,
     **gitops.RULES,
-    **argo.RULES,
-    **flux.RULES,
-    **gateway.RULES,
-    **operators.RULES,
+    **vendors.RULES,
 }
 
 
 def assess(live: Manifest, *, related: Sequence[Manifest] = ()) -> HealthStatus:
     """
-    Return the health of a live object and the reason in words.
+    Return the health of a live object and its reason.
 
     ``related`` are the objects that it owns, such as ReplicaSets and Pods: a workload that is not healthy takes its
-    reason from its failing pods. Without a rule and without a sign of its own an object is Unknown, not Healthy.
+    reason from its failing pods. Without a rule and without a known condition an object is Unknown, not Healthy.
     """
     if metadata_of(live).get("deletionTimestamp"):
         return pending_deletion(live)
@@ -66,18 +64,18 @@ def kind_of(live: Manifest) -> GroupKind:
 
 
 def rule_for(of: GroupKind) -> Rule:
-    """Return the rule that judges a kind while it is not being deleted; a rule for the kind goes before its group's."""
+    """Return the rule for a kind, else that of its group; neither applies to objects that are being deleted."""
     rule = _RULES.get(of)
     if rule is not None:
         return rule
-    for domain, group_rule in operators.GROUP_RULES.items():
+    for domain, group_rule in vendors.GROUP_RULES.items():
         if of.group.endswith(f".{domain}"):
             return group_rule
     return assess_generic
 
 
 def pending_deletion(live: Manifest) -> HealthStatus:
-    """Return the health of an object that is on its way out, with the finalizers that hold it."""
+    """Return the health of an object that is being deleted, with the finalizers that block it."""
     finalizers = metadata_of(live).get("finalizers") or ()
     held = f"; blocked by finalizers: {', '.join(map(str, finalizers))}" if finalizers else ""
     return progressing(f"Pending deletion{held}")

@@ -1,4 +1,4 @@
-"""Health of what runs to an end: Jobs, CronJobs and Argo's workflows."""
+"""Health of kinds that run to completion: Jobs, CronJobs and Argo's workflows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def job(live: Manifest) -> HealthStatus:
 
 
 def cron_job(live: Manifest) -> HealthStatus:
-    """Judge a CronJob by its last run; nothing tells whether it missed one. A suspended one is as it should be."""
+    """Judge a CronJob by its last run; missed runs are not visible. A suspended one is healthy."""
     if spec_of(live).get("suspend") is True:
         return healthy("CronJob is Suspended")
     status = live.get("status")
@@ -42,9 +42,9 @@ def cron_job(live: Manifest) -> HealthStatus:
 
 def workflow(live: Manifest) -> HealthStatus:
     """Judge an Argo Workflow by its phase."""
-    phase, said = text(live, "status", "phase"), text(live, "status", "message")
+    phase, detail = text(live, "status", "phase"), text(live, "status", "message")
     if phase in ("", "Pending", "Running"):
-        return progressing(said)
+        return progressing(detail)
     if phase == "Succeeded":
-        return healthy(said)
-    return degraded(said) if phase in ("Failed", "Error") else unknown(said)
+        return healthy(detail)
+    return degraded(detail) if phase in ("Failed", "Error") else unknown(detail)

@@ -1,4 +1,4 @@
-"""Health of the built-in kinds that run nothing: networking, storage, autoscaling, the API itself."""
+"""Health of the built-in kinds without pods: networking, storage, autoscaling, the API itself."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def api_service(live: Manifest) -> HealthStatus:
     """Judge an APIService by whether it is available."""
     for each in conditions(live):
         if each.get("type") == "Available":
-            said = f"{text(each, 'reason')}: {message(each)}"
-            return healthy(said) if each.get("status") == "True" else progressing(said)
+            detail = f"{text(each, 'reason')}: {message(each)}"
+            return healthy(detail) if each.get("status") == "True" else progressing(detail)
     return progressing("Waiting to be processed")
 
 
@@ -72,10 +72,10 @@ def disruption_budget(live: Manifest) -> HealthStatus:
     """Judge a PodDisruptionBudget by its conditions; too few pods for it may be on purpose."""
     result = progressing("Waiting for status")
     for each in conditions(live):
-        said = f"PodDisruptionBudget has {text(each, 'reason')}"
+        detail = f"PodDisruptionBudget has {text(each, 'reason')}"
         if each.get("status") == "False" and each.get("reason") != "InsufficientPods":
-            return degraded(said)
-        result = healthy(said)
+            return degraded(detail)
+        result = healthy(detail)
     return result
 
 
@@ -106,6 +106,6 @@ def namespace(live: Manifest) -> HealthStatus:
 
 
 def exists(live: Manifest) -> HealthStatus:
-    """Judge a kind that has no work of its own: it is healthy by being there, unless it says otherwise."""
-    said = assess_generic(live) if "status" in live else healthy()
-    return healthy() if said.health is Health.UNKNOWN else said
+    """Judge a kind that has no work of its own: it is healthy once it exists, unless its status reports otherwise."""
+    detail = assess_generic(live) if "status" in live else healthy()
+    return healthy() if detail.health is Health.UNKNOWN else detail

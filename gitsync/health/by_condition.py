@@ -1,4 +1,4 @@
-"""Kinds whose health is one condition: a table of which condition, and what is said before it appears."""
+"""Kinds whose health is one condition: a table of the condition, and of the message before it appears."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gitsync.objects.ref import GroupKind
 @dataclass(frozen=True, slots=True)
 class ByCondition:
     """
-    Judge by the first of some conditions that speaks.
+    Judge by the first decisive one of several conditions.
 
     A condition of ``good`` that is True means Healthy, one of ``bad`` that is True, or one of ``good`` that is False,
-    means Degraded; ``first`` that is True means Progressing, whatever the others say. A failure for
-    ``tolerated_reason`` is none yet. Until then: ``waiting``.
+    means Degraded; ``first`` that is True means Progressing, whatever the others are. A failure for
+    ``tolerated_reason`` is not one yet. Until then: ``waiting``.
     """
 
     waiting: str

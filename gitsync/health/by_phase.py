@@ -1,4 +1,4 @@
-"""Kinds whose health is one word in their status: a table of where it stands and what each word means."""
+"""Kinds whose health is one phase in their status: a table of its path and the meaning of each value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gitsync.objects.ref import GroupKind
 @dataclass(frozen=True, slots=True)
 class ByPhase:
     """
-    Judge by the word at a path of the status; a word that stands nowhere here means Progressing.
+    Judge by the phase at a path of the status; an unknown phase means Progressing.
 
-    ``reason`` is the path of the status that says why, where there is one; else the word speaks for itself.
+    ``reason`` is the path of the message in the status, where there is one; else the phase is the message.
     """
 
     good: frozenset[str]
@@ -32,12 +32,12 @@ class ByPhase:
         word = text(live, "status", *self.at)
         if not word:
             return progressing(f"Waiting for {live.get('kind')}")
-        said = text(live, "status", *self.reason) or word
+        detail = text(live, "status", *self.reason) or word
         if word in self.good:
-            return healthy(said)
+            return healthy(detail)
         if word in self.bad:
-            return degraded(said)
-        return suspended(said) if word in self.stopped else progressing(said)
+            return degraded(detail)
+        return suspended(detail) if word in self.stopped else progressing(detail)
 
 
 def _words(line: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Read what health rules look at: conditions, counts, generations. Values of the wrong type count as absent."""
+"""Read the fields that health rules use: conditions, counts, generations. Values of the wrong type count as absent."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def message(condition: dict[str, Any]) -> str:
 
 
 def containers(pod: Manifest) -> Iterator[dict[str, Any]]:
-    """Yield the statuses of the containers of a pod, those that initialise first."""
+    """Yield the statuses of the containers of a pod, init containers first."""
     yield from items(pod, "status", "initContainerStatuses")
     yield from items(pod, "status", "containerStatuses")

@@ -1,4 +1,4 @@
-"""Health of kinds that nobody wrote a rule for, by the signs that objects commonly give."""
+"""Health of kinds without a rule, by the conditions and counts that most objects have."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gitsync.objects.manifest import Manifest
 _GOOD_PHASES = frozenset({"active", "available", "bound", "healthy", "ready", "running", "succeeded", "completed"})
 _BAD_PHASES = frozenset({"degraded", "invalid", "lost", "unhealthy"})
 _FAILURES = ("error", "errored", "failed")
-"""How words for a failure begin or end: ``FailedValidation``, ``PartiallyFailed``."""
+"""Prefixes and suffixes of phases that mean a failure: ``FailedValidation``, ``PartiallyFailed``."""
 
 
 def assess_generic(live: Manifest) -> HealthStatus:
     """
-    Judge an object by what it says of itself; Unknown, not Healthy, when it says nothing.
+    Judge an object by its own status; Unknown, not Healthy, when it reports nothing.
 
     Generation, Stalled, Reconciling and Ready first, then a spec that is suspended on purpose, then counts of
-    replicas, then a word in ``status.phase``.
+    replicas, then ``status.phase``.
     """
     result = kstatus.compute(live)
     if result.status is Status.FAILED:
@@ -33,8 +33,8 @@ def assess_generic(live: Manifest) -> HealthStatus:
     for kind in ("Ready", "Available", "Healthy"):
         sign = condition(found, kind)
         if sign is not None:
-            said = text(sign, "message") or text(sign, "reason")
-            return healthy(said) if sign.get("status") == "True" else progressing(said)
+            detail = text(sign, "message") or text(sign, "reason")
+            return healthy(detail) if sign.get("status") == "True" else progressing(detail)
     return _by_replicas(live) or _by_phase(live)
 
 
@@ -42,8 +42,8 @@ def _by_replicas(live: Manifest) -> HealthStatus | None:
     wanted, ready = status_of(live).get("replicas"), status_of(live).get("readyReplicas")
     if not isinstance(wanted, int) or not isinstance(ready, int):
         return None
-    said = f"{ready} of {wanted} replicas are ready"
-    return healthy(said) if ready >= wanted else progressing(said)
+    detail = f"{ready} of {wanted} replicas are ready"
+    return healthy(detail) if ready >= wanted else progressing(detail)
 
 
 def _by_phase(live: Manifest) -> HealthStatus:
@@ -52,4 +52,4 @@ def _by_phase(live: Manifest) -> HealthStatus:
         return healthy(word)
     if word.lower() in _BAD_PHASES or word.lower().startswith(_FAILURES) or word.lower().endswith(_FAILURES):
         return degraded(text(live, "status", "message") or word)
-    return progressing(word) if word else unknown("nothing in it says how it is")
+    return progressing(word) if word else unknown("its status reports no condition, count or phase")

@@ -1,4 +1,4 @@
-"""Health of Applications that are objects of another application: what they say of their own objects."""
+"""Health of Applications that are objects of another Application, by the health in their status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORDS = {health.value: health for health in Health}
 
 
 def application(live: Manifest) -> HealthStatus:
-    """Judge an Application by the health in its status: a word here, a mapping with a message in Argo CD."""
+    """Judge an Application by the health in its status: a string here, a mapping with a message in Argo CD."""
     found = at(live, "status", "health")
     word = found if isinstance(found, str) else text(found, "status")
     return HealthStatus(_WORDS.get(word, Health.PROGRESSING), text(found, "message") or word)

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from gitsync.health.fields import condition, conditions, items, number, status_of, text
+from gitsync.kube.kinds import CRD, PERSISTENT_VOLUME_CLAIM, POD, SECRET, SERVICE
 from gitsync.objects.manifest import Manifest, at, group_of, metadata_of
 from gitsync.objects.ref import GroupKind
 
@@ -42,7 +43,7 @@ class Result:
 
     @property
     def condition(self) -> dict[str, str] | None:
-        """The standard condition that says the same, None where there is none."""
+        """The equivalent standard condition, None where there is none."""
         kind = {Status.IN_PROGRESS: "Reconciling", Status.FAILED: "Stalled"}.get(self.status)
         if kind is None:
             return None
@@ -59,7 +60,7 @@ def compute(live: Manifest, now: datetime | None = None) -> Result:
     if generic is not None:
         return generic
     of = GroupKind(group_of(str(live.get("apiVersion") or "")), str(live.get("kind") or ""))
-    if of == _POD:
+    if of == POD:
         return _pod(live, now)
     rule = _RULES.get(of)
     return rule(live) if rule else _ready(live)
@@ -104,7 +105,7 @@ def _current(message: str) -> Result:
 
 
 def _generic(live: Manifest) -> Result | None:
-    """Return what generation, deletion and the standard conditions say; None when they say nothing."""
+    """Return the result of generation, deletion and the standard conditions; None when they are inconclusive."""
     metadata, status = metadata_of(live), status_of(live)
     if metadata.get("deletionTimestamp"):
         return Result(Status.TERMINATING, "Resource scheduled for deletion")
@@ -315,12 +316,11 @@ def _crd(live: Manifest) -> Result:
     return _progress("Installing", "Install in progress")
 
 
-_POD = GroupKind("", "Pod")
 _RULES: dict[GroupKind, Callable[[Manifest], Result]] = {
-    GroupKind("", "Service"): _service,
-    GroupKind("", "Secret"): _always_ready,
+    SERVICE: _service,
+    SECRET: _always_ready,
     GroupKind("", "ConfigMap"): _always_ready,
-    GroupKind("", "PersistentVolumeClaim"): _claim,
+    PERSISTENT_VOLUME_CLAIM: _claim,
     GroupKind("apps", "StatefulSet"): _stateful_set,
     GroupKind("apps", "DaemonSet"): _daemon_set,
     GroupKind("extensions", "DaemonSet"): _daemon_set,
@@ -331,5 +331,5 @@ _RULES: dict[GroupKind, Callable[[Manifest], Result]] = {
     GroupKind("policy", "PodDisruptionBudget"): _disruption_budget,
     GroupKind("batch", "CronJob"): _always_ready,
     GroupKind("batch", "Job"): _job,
-    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): _crd,
+    CRD: _crd,
 }

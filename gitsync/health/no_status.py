@@ -1,4 +1,4 @@
-"""Kinds that only hold settings: nothing works on them, so they are well once they exist."""
+"""Kinds that only hold settings: no controller acts on them, so they are healthy once they exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words in which health rules are written: a rule is a pure function from a live object to its health."""
+"""Building blocks of health rules: a rule is a pure function from a live object to its health."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def healthy(message: str = "") -> HealthStatus:
 
 
 def progressing(message: str = "") -> HealthStatus:
-    """Return Progressing: not there yet, and nothing says that it will not get there."""
+    """Return Progressing: not complete yet, and without a failure."""
     return HealthStatus(Health.PROGRESSING, message)
 
 
 def degraded(message: str = "") -> HealthStatus:
-    """Return Degraded: failed, or cannot get there by itself."""
+    """Return Degraded: failed, or unable to complete by itself."""
     return HealthStatus(Health.DEGRADED, message)
 
 
@@ -32,5 +32,5 @@ def suspended(message: str = "") -> HealthStatus:
 
 
 def unknown(message: str = "") -> HealthStatus:
-    """Return Unknown: nothing in the object says how it is."""
+    """Return Unknown: the object reports nothing about its health."""
     return HealthStatus(Health.UNKNOWN, message)

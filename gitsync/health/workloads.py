@@ -1,4 +1,4 @@
-"""Health of what runs pods, and of pods themselves."""
+"""Health of workloads and pods."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def pod(live: Manifest) -> HealthStatus:
     """
     Judge a pod by its phase and its containers.
 
-    A pod that ends by itself (a hook's) is not failed by a waiting container: an image may still arrive.
+    A pod that ends by itself (a hook's) does not fail because of a waiting container: its image may still be pulled.
     """
     status = status_of(live)
-    said, phase, lasts = text(status, "message"), text(status, "phase"), _lasts(live)
+    detail, phase, lasts = text(status, "message"), text(status, "phase"), _lasts(live)
     if lasts:
         troubles = [
             text(container, "state", "waiting", "message")
@@ -120,19 +120,19 @@ def pod(live: Manifest) -> HealthStatus:
         if troubles:
             return degraded(", ".join(troubles))
     if phase == "Pending":
-        return progressing(said)
+        return progressing(detail)
     if phase == "Succeeded":
-        return healthy(said)
+        return healthy(detail)
     if phase == "Failed":
-        return degraded(said or next(filter(None, map(_failure, containers(live))), ""))
+        return degraded(detail or next(filter(None, map(_failure, containers(live))), ""))
     if phase == "Running":
-        return _running(live, said) if lasts else progressing(said)
-    return unknown(said)
+        return _running(live, detail) if lasts else progressing(detail)
+    return unknown(detail)
 
 
 def _lasts(live: Manifest) -> bool:
     """
-    Tell whether a pod is meant to run for ever, by its restart policy.
+    Whether a pod should run forever, by its restart policy.
 
     Argo CD's annotation makes it count so, except for hooks, which always end.
     """
@@ -146,12 +146,12 @@ def _is_trouble(reason: str) -> bool:
     return reason.startswith("Err") or reason.endswith(("Error", "BackOff"))
 
 
-def _running(live: Manifest, said: str) -> HealthStatus:
+def _running(live: Manifest, detail: str) -> HealthStatus:
     if (condition(conditions(live), "Ready") or {}).get("status") == "True":
-        return healthy(said)
+        return healthy(detail)
     if any(at(each, "lastState", "terminated") for each in items(live, "status", "containerStatuses")):
-        return degraded(said)
-    return progressing(said)
+        return degraded(detail)
+    return progressing(detail)
 
 
 def _failure(container: dict[str, Any]) -> str:
@@ -167,10 +167,10 @@ def _failure(container: dict[str, Any]) -> str:
 
 def with_pods(owner: HealthStatus, live: Manifest, related: Sequence[Manifest]) -> HealthStatus:
     """
-    Return the health of a workload that its failing pods explain.
+    Return the health of a workload, explained by its failing pods.
 
     A pod that cannot start makes an unfinished workload Degraded, with the pod's own reason; pods of an older
-    revision that are on their way out say nothing of it.
+    revision that are being deleted do not count.
     """
     if owner.health not in (Health.PROGRESSING, Health.DEGRADED):
         return owner
@@ -199,7 +199,7 @@ def _owner_uids(each: Manifest) -> set[str]:
 
 
 def pod_trouble(live: Manifest) -> str:
-    """Return why a pod cannot do its work, as ``pod NAME: REASON (detail)``; empty when nothing says so."""
+    """Return why a pod cannot do its work, as ``pod NAME: REASON (detail)``; empty when it reports no problem."""
     if metadata_of(live).get("deletionTimestamp"):
         return ""
     name = text(live, "metadata", "name")

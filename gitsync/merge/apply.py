@@ -2,8 +2,8 @@
 Server-side apply and update: who owns which field, who conflicts, and what the object becomes.
 
 The rules are those of Kubernetes' structured merge. An applier owns what it applies; what it applied last
-time and nobody else owns is removed when it leaves it out; a value that another manager owns is a conflict
-unless the values are equal or force takes it. Any other write takes what it changes, and asks nobody.
+time and no other manager owns is removed when it leaves it out; a value that another manager owns is a conflict
+unless the values are equal or force takes it. Any other write takes ownership of what it changes, without conflicts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Managers: TypeAlias = Mapping[Manager, Owned]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The object after a write, and its managers; the very same object when no value changed."""
+    """The object after a write, and its managers; the same object when no value changed."""
 
     object: Any
     managers: Managers
@@ -80,9 +80,9 @@ class Conflicts:
 @dataclass(frozen=True, slots=True)
 class Writer:
     """
-    Say who writes in which version, and when.
+    The writer of a change, its version and time.
 
-    Nobody owns the paths ``ignored`` and what is below them, nor the paths ``never`` by themselves. ``types`` has
+    No manager owns the paths ``ignored`` and what is below them, nor the paths ``never`` by themselves. ``types`` has
     the schemas of versions in which other managers own fields, where these are not the schema of the object.
     """
 
@@ -98,10 +98,10 @@ def apply(
     live: Any, applied: Any, schema: Schema, managers: Managers, writer: Writer, *, force: bool = False
 ) -> Applied | Conflicts:
     """
-    Lay an applied value over the live one.
+    Merge an applied value into the live one.
 
     Raise TypedError when the applied value does not fit the schema. The time is recorded when a value changed.
-    When neither a value nor the ownership changed, the result holds the very objects that came in.
+    When neither a value nor the ownership changed, the result holds the input objects.
     """
     manager = writer.manager
     fields = field_set(schema, applied)
@@ -118,7 +118,7 @@ def apply(
     before = owners.get(manager)
     owners[manager] = Owned(fields, writer.api_version, before.time if before else None)
     if before is not None:
-        # The name that every apply states keeps metadata itself when its last label or annotation goes.
+        # metadata.name, part of every apply, keeps metadata when its last label or annotation is removed.
         merged = _pruned(schema, merged, before.fields.root, fieldset.union(stated.root, _all_fields(owners)))
     conflicts = _take(owners, manager, compare(schema, live, merged).less(writer.ignored))
     if conflicts and not force:
@@ -132,7 +132,7 @@ def apply(
 
 def update(live: Any, written: Any, schema: Schema, managers: Managers, writer: Writer) -> Managers:
     """
-    Return the managers after any write that is not an apply: it takes what it changed, from everybody.
+    Return the managers after any write that is not an apply: it takes the changed fields from all other managers.
 
     Raise TypedError when the written value does not fit the schema.
     """
@@ -151,7 +151,7 @@ def update(live: Any, written: Any, schema: Schema, managers: Managers, writer: 
 
 
 def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema]) -> dict[Manager, Owned]:
-    """Return a copy of the managers, with each set as the types are now."""
+    """Return a copy of the managers, with each set converted to the current types."""
     out = {}
     for manager, owned in managers.items():
         root = reconciled(types.get(owned.api_version, schema), owned.fields.root)
@@ -160,7 +160,7 @@ def _reconciled(schema: Schema, managers: Managers, types: Mapping[str, Schema])
 
 
 def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparison) -> list[FieldConflict]:
-    """Take from everybody but the writer what a change touches; return what they owned of it."""
+    """Remove the changed fields from all managers but the writer; return those that they owned."""
     conflicts: list[FieldConflict] = []
     touched = fieldset.union(change.modified.root, change.added.root)
     if not touched and not change.removed:
@@ -180,7 +180,7 @@ def _take(owners: dict[Manager, Owned], writer: Manager | None, change: Comparis
 
 
 def _all_fields(owners: Mapping[Manager, Owned]) -> Node:
-    """Return the root of everything that somebody owns."""
+    """Return the root of all owned fields."""
     managed: Node = {}
     for owned in owners.values():
         managed = fieldset.union(managed, owned.fields.root)
@@ -188,13 +188,13 @@ def _all_fields(owners: Mapping[Manager, Owned]) -> Node:
 
 
 def _pruned(schema: Schema, merged: Any, last: Node, managed: Node) -> Any:
-    """Return the merged value without what the applier gave up and nobody owns or states now."""
+    """Return the merged value without the fields that the applier gave up and no manager owns or declares now."""
     last = with_named_fields(schema, last)
     managed = with_named_fields(schema, managed)
     if not fieldset.difference(last, managed):
         return merged
     whole = _present(schema, merged)
-    # Three steps, because removing an item takes all below it: remove what was owned, add back what somebody
+    # Three steps, because removing an item takes all below it: remove what was owned, add back what some manager
     # owns, and of what is then missing remove only what the applier itself had owned.
     bare = _present(schema, remove(schema, merged, last))
     kept = fieldset.union(bare, managed)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.merge.equality import same
 from gitsync.merge.fieldset import MEMBER, SELF, FieldSet, Node
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import element_of
+from gitsync.merge.values import same
 
 _ABSENT: Final = object()
 
@@ -32,7 +32,7 @@ class Comparison:
 
 
 class _Differences:
-    """The three sets while a comparison goes on, as roots that are still written to."""
+    """The three sets during a comparison, as mutable roots."""
 
     __slots__ = ("added", "modified", "removed")
 
@@ -51,7 +51,7 @@ def compare(schema: Schema, before: Any, after: Any) -> Comparison:
 
 
 def _insert(root: Node, path: tuple[str, ...]) -> None:
-    """Add a path to a root that only this module holds."""
+    """Add a path to a mutable root."""
     node = root
     for element in path[:-1]:
         below = node.get(element)
@@ -68,7 +68,7 @@ def _insert(root: Node, path: tuple[str, ...]) -> None:
 
 
 def _compare(schema: Schema, before: Any, after: Any, path: tuple[str, ...], found: _Differences) -> None:
-    """Record the differences at a path; ``_ABSENT`` on one side means that the other side is all new or gone."""
+    """Record the differences at a path; ``_ABSENT`` on one side means the other was added or removed."""
     if before is after:
         return
     ours, theirs = _shape(schema, before), _shape(schema, after)

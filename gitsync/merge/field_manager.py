@@ -1,7 +1,7 @@
 """
 Writes to whole objects: the merge core with metadata.managedFields read before and written after.
 
-``apply_object`` is what a PATCH of type apply does, ``update_object`` what every other write does to ownership.
+``apply_object`` implements a PATCH of type apply, ``update_object`` the ownership changes of all other writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KUBECTL: Final = "kubectl"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Who writes, when, through which subresource, and what nobody may own there."""
+    """The writer of a request, its time and subresource, and the fields that no manager may own there."""
 
     manager: str
     time: str | None = None
@@ -41,9 +41,9 @@ def apply_object(
     live: Manifest | None, applied: Manifest, schema: Schema, write: Write, *, force: bool = False
 ) -> Manifest | Conflicts:
     """
-    Return the live object with an applied one laid over it, managedFields included.
+    Return the live object with an applied one merged into it, managedFields included.
 
-    ``live`` is None where there is no object yet. The very same live object comes back when the apply changes
+    ``live`` is None for a new object. The same live object is returned when the apply changes
     neither a value nor an owner. Raise TypedError when the applied object does not fit its schema.
     """
     if metadata_of(applied).get("managedFields") is not None:
@@ -73,7 +73,7 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
     """
     Return a written object with its managedFields, as after a PUT, a POST or a patch that is not an apply.
 
-    What the written object says about managedFields counts as the API server lets it count: an empty list
+    The managedFields of the written object count as in the API server: an empty list
     clears them, a valid one replaces them, anything else leaves those of the live object. An object that does
     not fit its schema, or whose ownership was cleared, is not tracked.
     """
@@ -97,11 +97,6 @@ def with_managers(manifest: Manifest, managers: Managers) -> Manifest:
     if managers:
         metadata["managedFields"] = managed.encode(managers)
     return {**manifest, "metadata": metadata}
-
-
-def managers_of(manifest: Manifest) -> Managers:
-    """Return the managers of an object; raise InvalidInput when its managedFields cannot be read."""
-    return managed.decode(metadata_of(manifest).get("managedFields"))
 
 
 def _split(live: Manifest | None) -> tuple[Manifest, Managers]:
@@ -161,7 +156,7 @@ def _types(kind: str, versions: Iterable[str]) -> dict[str, Schema]:
 
 
 def _client_side_applied(live: Manifest, schema: Schema, api_version: str) -> FieldSet:
-    """Return the fields that a client-side apply set and that nobody changed since: kubectl may take these."""
+    """Return the fields that a client-side apply set and no manager changed since: kubectl may take these."""
     try:
         last = orjson.loads(annotations_of(live).get(LAST_APPLIED) or "")
         if last.get("apiVersion") != api_version:
@@ -174,7 +169,7 @@ def _client_side_applied(live: Manifest, schema: Schema, api_version: str) -> Fi
 
 
 def _with_last_applied(merged: Manifest, applied: Manifest) -> Manifest:
-    """Return the object with kubectl's annotation telling what was applied last, as kubectl itself writes it."""
+    """Return the object with kubectl's last-applied annotation, as kubectl itself writes it."""
     metadata = {key: value for key, value in metadata_of(applied).items() if key != "managedFields"}
     annotations = {key: value for key, value in annotations_of(applied).items() if key != LAST_APPLIED}
     if annotations:

@@ -2,8 +2,8 @@
 JSON patch (RFC 6902) as the API server does it.
 
 It differs from the standard in points that clients rely on: ``replace`` of a member that a map does not have
-adds it, ``copy`` of one gives null, and negative positions count from the end. Work is bounded: so many
-operations, and so many bytes that ``copy`` may add.
+adds it, ``copy`` of one gives null, and negative positions count from the end. Work is bounded: the
+number of operations, and the bytes that ``copy`` may add.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.equality import same
+from gitsync.kube.json_pointer import parts
+from gitsync.merge.values import same
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024
@@ -107,12 +108,12 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], tuple[Any, int]]]] 
 
 
 def _path(operation: dict[str, Any], member: str) -> list[str]:
-    """Return the parts of a JSON pointer; what stands before the first slash does not count."""
+    """Return the parts of a JSON pointer; the text before the first slash is ignored."""
     pointer = operation.get(member)
-    parts = pointer.split("/")[1:] if isinstance(pointer, str) else []
-    if not parts:
+    found = parts(pointer) if isinstance(pointer, str) else ()
+    if not found:
         raise JsonPatchError(f"operation {operation.get('op')} has no {member} below the document")
-    return [part.replace("~1", "/").replace("~0", "~") for part in parts]
+    return list(found)
 
 
 def _at(value: Any, path: list[str]) -> Any:
@@ -133,7 +134,7 @@ def _at_or_null(value: Any, path: list[str]) -> Any:
 
 
 def _changed(value: Any, path: list[str], change: Callable[[Any, str], Any]) -> Any:
-    """Return a copy of a value in which the container of a path was changed by a function of it and the last part."""
+    """Return a copy of a value with a function applied to the container of a path and its last part."""
     parents = [value]
     for part in path[:-1]:
         parents.append(_at(parents[-1], [part]))

@@ -34,7 +34,7 @@ NEVER_OWNED: Final = FieldSet.of(
         ),
     ]
 )
-"""What identifies an object, or is the server's, belongs to nobody."""
+"""Fields that identify an object or that the server sets: no manager owns them."""
 
 
 def decode(entries: Iterable[Mapping[str, Any]] | None) -> Managers:
@@ -97,7 +97,7 @@ def is_reset(entries: Any) -> bool:
 
 
 def capped(managers: Managers, limit: int = MAX_UPDATERS) -> Managers:
-    """Return the managers with the oldest updaters of one version put together until at most ``limit`` are left."""
+    """Return the managers with the oldest updaters of one version merged until at most ``limit`` are left."""
     updaters = sorted(
         (manager for manager in managers if manager.operation == "Update"),
         key=lambda manager: (managers[manager].time or "", manager.name, manager.subresource),

@@ -1,7 +1,7 @@
 """
-Lay an applied value over a live one.
+Merge an applied value into a live one.
 
-The result shares every unchanged part with its inputs: a merge that changes nothing is the very live value.
+The result shares every unchanged part with its inputs: a merge that changes nothing returns the live value itself.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-from gitsync.merge.equality import same
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import TypedError, element_of, go
+from gitsync.merge.values import same
 
 _ABSENT: Final = object()
 
 
 def merge(schema: Schema, live: Any, applied: Any) -> Any:
     """
-    Return live with an applied value laid over it.
+    Return the live value with an applied value merged into it.
 
     Members and items that are not applied stay; the applied order of items wins over the live order.
     """
@@ -86,7 +86,7 @@ def _merge_lists(schema: Schema, live: list[Any], applied: list[Any]) -> list[An
 
 
 def _index(schema: Schema, values: list[Any]) -> tuple[list[str], dict[str, Any]]:
-    """Return the elements of the items in order, and the item of each; a duplicate stands for nothing (None)."""
+    """Return the elements of the items in order, and the item of each; a duplicate has None."""
     order = [element_of(schema, value) for value in values]
     by: dict[str, Any] = {}
     for element, value in zip(order, values, strict=True):
@@ -98,7 +98,7 @@ def _order(ours: list[str], theirs: list[str]) -> list[tuple[str, int]]:
     """
     Return the merged order of two lists of elements, each with its position in ours.
 
-    Shared items stand in the order of theirs; each item that only ours has keeps its place after the one
+    Shared items have the order of theirs; each item that only ours has keeps its place after the one
     before it, as far as that order allows.
     """
     if ours == theirs:

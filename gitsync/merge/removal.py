@@ -1,4 +1,4 @@
-"""Take paths out of a value, and make a set of paths fit the schema before it is taken."""
+"""Remove paths from a value, and adapt a set of paths to the schema first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gitsync.merge.typed import element_of
 
 def remove(schema: Schema, value: Any, gone: Node) -> Any:
     """
-    Return a value without the members of a set; what is below them goes too.
+    Return a value without the members of a set; what is below them is removed too.
 
     A map or list from which everything was removed becomes None: the API server decodes that as absent.
     """
@@ -67,9 +67,9 @@ def with_named_fields(schema: Schema, node: Node) -> Node:
 
 def reconciled(schema: Schema, root: Node) -> Node:
     """
-    Return a manager's set as its type is now: where a type became atomic, its parts become one member.
+    Return a manager's set converted to its current type: where a type became atomic, its parts become one member.
 
-    The very same root is returned when nothing changed. A type that became granular stays as it was owned.
+    The same root is returned when nothing changed. A type that became granular stays as it was owned.
     """
     out = None
     for element, below in root.items():

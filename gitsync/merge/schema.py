@@ -1,14 +1,16 @@
 """
-Schema: what the merge core knows of a type, compiled lazily from OpenAPI.
+Schema: a type as the merge core sees it, compiled lazily from OpenAPI.
 
-The words are those of structured merge: a type may be a scalar, a list and a map at once (a type nobody
-described is all three). Lists are atomic, sets, or maps by keys; maps are granular or atomic.
+The terms are those of structured merge: a type may be a scalar, a list and a map at once (an undescribed type
+is all three). Lists are atomic, sets, or maps by keys; maps are granular or atomic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
+
+from gitsync.objects.manifest import Manifest, group_of
 
 REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
@@ -29,14 +31,15 @@ _FORMATS: Final = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "int-or-string",
 }
 _MAX_REFERENCES: Final = 32
+_STABLE_VERSIONS: Final = ("v1", "v2")
 OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class Schema:
     """
-    Describe one type; read-only once compiled.
+    The description of one type; read-only once compiled.
 
-    ``scalar`` is string, numeric, boolean, untyped or empty, ``scalar_types`` the Python types it stands for.
+    ``scalar`` is string, numeric, boolean, untyped or empty, ``scalar_types`` the matching Python types.
     ``fields[name]`` is the schema of a member, the one of undeclared members (``elements``) where it is not
     declared, or None where such are unknown. ``custom`` types were written in a CRD.
     """
@@ -87,20 +90,20 @@ class Schema:
     @property
     def empty(self) -> dict[str, Any]:
         """
-        What an object of this type holds before anything was set; to be read only.
+        The value of an object of this type before any field was set; read-only.
 
-        Built-in types are never quite empty: their structs hold structs and required members with zero values.
-        Whoever creates an object owns what differs from that, not what is already there.
+        Built-in types are not empty: their structs hold structs and required members with zero values. The manager
+        that creates an object owns the differences from that, not the zero values.
         """
         if self._empty is None:
             self._empty = {} if self.custom else dict(self._zero_members())
         return self._empty
 
     def _zero_members(self) -> Iterator[tuple[str, Any]]:
-        """Yield what an unset value of the type still shows: members of structs, zeros, and nulls for lists."""
+        """Yield the members that an unset value of the type still has: structs, zeros, and nulls for lists."""
         members = [(name, child) for name in sorted(self.declared) if (child := self.fields[name]) is not None]
         # Older types show their required members when these are unset; newer ones leave them out, which
-        # tells itself by a required scalar that has no zero for its default.
+        # shows in a required scalar whose default is not zero.
         omits = any(name in self.required and child.scalar and child.default is None for name, child in members)
         for name, child in members:
             if child.default == {} and child.declared:
@@ -115,7 +118,7 @@ class Schema:
 
 
 class Fields(dict[str, Schema | None]):
-    """The members of a map, each compiled when it is first asked for."""
+    """The members of a map, each compiled on first access."""
 
     __slots__ = ("_elements", "_preserve", "_properties", "_schemas")
 
@@ -142,7 +145,7 @@ class Fields(dict[str, Schema | None]):
 
 
 def _make_deduced() -> Schema:
-    """Return the type of what nobody described: maps granular, lists atomic, any scalar."""
+    """Return the type of undescribed values: maps granular, lists atomic, any scalar."""
     schema = Schema("deduced")
     schema.scalar = "untyped"
     schema.scalar_types = _SCALAR_TYPES["untyped"]
@@ -160,7 +163,7 @@ _Built: TypeAlias = dict[tuple[int, bool], Schema]
 
 
 class Schemas:
-    """The types of a cluster: named schemas, and which of them each kind is."""
+    """The types of a cluster: named schemas, and the schema of each kind."""
 
     def __init__(self, raw: Mapping[str, Any], *, custom: bool = False) -> None:
         self.raw = raw
@@ -219,8 +222,8 @@ class Schemas:
         """
         Compile one OpenAPI schema whose references are among these.
 
-        Safe in many threads without a lock: what is being built is seen by its builder alone until it is whole,
-        and whoever is whole first stays.
+        Thread-safe without a lock: a schema is visible to its builder only until it is complete, and the first
+        complete one is kept.
         """
         building: _Built = {}
         built = self._compile(raw, preserve, building)
@@ -230,8 +233,8 @@ class Schemas:
 
     def _compile(self, raw: Any, preserve: bool, building: _Built) -> Schema:
         name, merged = self._resolve(raw)
-        preserve = merged.get(_PRESERVE) is True or (preserve and not name)  # a named type says it for itself
-        # What stands beside a reference makes a type of its own; a bare reference is the type it names.
+        preserve = merged.get(_PRESERVE) is True or (preserve and not name)  # a named type declares it itself
+        # Members beside a reference make a type of their own; a bare reference is the type it names.
         identity = (id(merged) if merged is self.raw.get(name) else id(raw), preserve)
         found = self._compiled.get(identity) or building.get(identity)
         if found is None:
@@ -242,9 +245,9 @@ class Schemas:
 
     def _resolve(self, raw: Any) -> tuple[str, Mapping[str, Any]]:
         """
-        Return the name of the referenced type, and the schema with what stands beside the reference laid over.
+        Return the name of the referenced type, and the schema with the members beside the reference merged into it.
 
-        A reference to nothing, or in a circle, is a type that nobody described.
+        A dangling or circular reference is an undescribed type.
         """
         name = ""
         for _ in range(_MAX_REFERENCES):
@@ -345,3 +348,19 @@ def _embedded(schema: Any) -> Any:
     if out.get("x-kubernetes-embedded-resource") is True:
         return _with_type_meta(out)
     return out
+
+
+def kind_schema(schemas: Schemas, manifest: Manifest) -> Schema | None:
+    """
+    Return the schema of a manifest's kind, None when it is unknown.
+
+    Where its own version is unknown, use that of the same group and kind at a stable version: retired versions of
+    built-in kinds differ little from the one that replaced them.
+    """
+    api_version = str(manifest.get("apiVersion") or "")
+    group, kind = group_of(api_version), str(manifest.get("kind") or "")
+    for version in (api_version.rpartition("/")[2], *_STABLE_VERSIONS):
+        schema = schemas.for_kind(group, version, kind)
+        if schema is not None:
+            return schema
+    return None

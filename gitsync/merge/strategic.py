@@ -2,8 +2,8 @@
 Strategic merge patch: a merge patch that knows which lists are merged by a key, with directives.
 
 ``$patch: delete`` and ``$patch: replace`` act on a map or an item, ``$retainKeys`` keeps only the named members,
-``$setElementOrder/x`` gives the order of list x, ``$deleteFromPrimitiveList/x`` takes values out of it. Which
-key merges a list is said by the schema of the built-in types (``x-kubernetes-patch-merge-key``).
+``$setElementOrder/x`` gives the order of list x, ``$deleteFromPrimitiveList/x`` takes values out of it. The merge
+key of a list is in the schema of the built-in types (``x-kubernetes-patch-merge-key``).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.equality import same
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import go
+from gitsync.merge.values import same
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -186,7 +186,7 @@ def _merge_list(original: list[Any], patch: list[Any], schema: Schema, deletes: 
 
 
 def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Return both lists after the items that carry ``$patch`` did what they say."""
+    """Return both lists after executing the directives of the items that carry ``$patch``."""
     plain = []
     replace = False
     for item in patch:
@@ -205,7 +205,7 @@ def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) 
     """
     Return the items in the order given; those it does not name keep their places among the server's.
 
-    An item that only the server has goes before a named one when it stood before it on the server.
+    An item that only the server has is placed before a named one that followed it on the server.
     """
     named = [item for item in merged if _position(order, item, key) >= 0]
     others = [item for item in merged if _position(order, item, key) < 0]
@@ -260,7 +260,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def _directive(item: Any) -> str:
-    """Return what ``$patch`` of a list item says, empty where it says nothing; refuse what it may not say."""
+    """Return the directive of a list item, empty without ``$patch``; reject one that is not allowed in a list."""
     if not isinstance(item, dict) or _DIRECTIVE not in item:
         return ""
     directive = item[_DIRECTIVE]

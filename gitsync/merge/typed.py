@@ -1,8 +1,8 @@
 """
 Typed values: whether a value fits its schema, and which field paths it holds.
 
-One pass answers both for values that fit, which is nearly always; a second, slower one finds the words for
-those that do not. The words are the API server's own, because people search for them.
+One pass answers both for values that fit, nearly all; a second, slower one builds the messages for those that do
+not. The messages are the API server's own, because users search for them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class TypedError(InvalidInput):
 
 
 class _Misfit(Exception):
-    """The quick pass met something that does not fit."""
+    """The fast pass found a value that does not fit."""
 
 
 def field_set(schema: Schema, value: Any, *, duplicates: bool = False) -> FieldSet:
     """
-    Return the paths that applying a value takes: its leaves, list items and map items.
+    Return the paths that applying a value owns: its leaves, list items and map items.
 
     Raise TypedError when the value does not fit; ``duplicates`` lets a list hold one key or member twice,
     and such items are members without anything below them.
@@ -47,7 +47,7 @@ def field_set(schema: Schema, value: Any, *, duplicates: bool = False) -> FieldS
 
 
 def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:
-    """Return the node of a value, None where it takes nothing itself; raise ``_Misfit``."""
+    """Return the node of a value, None where it owns nothing itself; raise ``_Misfit``."""
     kind = type(value)
     if kind is dict:
         if not schema.is_map:
@@ -64,7 +64,7 @@ def collect(schema: Schema, value: Any, duplicates: bool) -> Node | None:
             return MEMBER
         return _collect_list(schema, value, duplicates)
     if value is None:
-        # Null stands for any type; a map or list that is not atomic takes nothing of its own by it.
+        # Null fits any type; a map or list that is not atomic owns nothing of its own with it.
         if schema.is_map:
             return MEMBER if schema.map_atomic else None
         return MEMBER if schema.scalar or schema.list_type == "atomic" else None
@@ -163,7 +163,7 @@ def key_default(schema: Schema, name: str) -> Any:
 
 
 def misfits(schema: Schema, value: Any, path: tuple[str, ...] = (), *, duplicates: bool = False) -> Iterator[str]:
-    """Yield each thing that does not fit, as ``path: what`` in the API server's words."""
+    """Yield each mismatch as ``path: what``, with the API server's message."""
     where = f"{human(path)}: " if path else ""
     kind = type(value)
     if value is None:
@@ -223,7 +223,7 @@ def _item_problem(schema: Schema, item: Any) -> str:
 
 
 def _expected(schema: Schema, value: Any) -> str:
-    """Return what was expected; the API server prints the value as its language does, and so do we."""
+    """Return what was expected; the value is printed as Go prints it, as in the API server."""
     if schema.is_map:
         return f"expected map, got &{{{go(value)}}}"
     if schema.scalar == "numeric":

@@ -1,10 +1,12 @@
-"""Conditions of a status, as Kubernetes has them."""
+"""Conditions of a status, as Kubernetes defines them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+READY, SOURCE_READY, RENDERED = "Ready", "SourceReady", "Rendered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,33 @@ class Condition:
     status: str
     reason: str
     message: str = ""
+
+
+def find_condition(status: Mapping[str, Any], type: str) -> dict[str, Any]:
+    """Return the condition of a type, empty where the status has none."""
+    return next((item for item in status.get("conditions") or () if item.get("type") == type), {})
+
+
+def not_ready_message(status: Mapping[str, Any]) -> str:
+    """Return the message of Ready where it is ``False``, otherwise an empty string."""
+    ready = find_condition(status, READY)
+    return str(ready.get("message", "")) if ready.get("status") == "False" else ""
+
+
+def failed_input(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first of SourceReady and Rendered that is ``False``, empty where neither is."""
+    found = (find_condition(status, type) for type in (SOURCE_READY, RENDERED))
+    return next((item for item in found if item.get("status") == "False"), {})
+
+
+def main_message(status: Mapping[str, Any]) -> str:
+    """Return the message that explains a status best: of a failed input, else the first problem, else Ready's."""
+    if failed := failed_input(status):
+        return str(failed.get("message", ""))
+    problems = status.get("problems") or ()
+    if problems:
+        return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}"
+    return str(find_condition(status, READY).get("message", ""))
 
 
 def set_conditions(

@@ -1,1 +1,1 @@
-"""Compare what Git declares with what lives, and say step by step what a sync would do. Pure: no input or output."""
+"""Plan a sync: compare desired with live objects and classify each step. Pure: no input or output."""

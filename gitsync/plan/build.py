@@ -1,4 +1,4 @@
-"""Make the plan: what a sync would do with every object, in order, with class, reason and digest."""
+"""Build the plan: the step of a sync for every object, in order, with class, reason and digest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitsync.errors import GitsyncError, Rejected
+from gitsync.errors import GitsyncError
+from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan
@@ -32,10 +33,10 @@ SchemaOf = Callable[[Manifest], Schema | None]
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """
-    What was observed of the cluster, completely: live objects by ref, and the answers to dry runs.
+    The complete observed state of the cluster: live objects by ref, and the answers to dry runs.
 
-    A dry run's answer is the object the API server would store, or the error it gave. ``claims`` names, for objects
-    that other Applications declare in Git now, the one that does (``namespace/name``).
+    A dry run's answer is the object the API server would store, or the error it returned. ``claims`` names the other
+    Application (``namespace/name``) that declares an object in Git now.
     """
 
     live: Mapping[ObjectRef, Manifest]
@@ -55,9 +56,9 @@ def build_plan(
     """
     Return what a sync of this revision would do with every declared and every held object.
 
-    ``desired`` comes from ``desired_objects``. Steps of ``previous`` whose desired and live objects are the very same
-    are used again, so planning a second time costs next to nothing. Nothing outside the inventory is pruned. Raise
-    InvalidInput when an annotation or a path to ignore has no meaning.
+    ``desired`` comes from ``desired_objects``. Steps of ``previous`` whose desired and live objects are unchanged are
+    reused, so planning a second time costs next to nothing. Nothing outside the inventory is pruned. Raise
+    InvalidInput when an annotation or a path to ignore is not valid.
     """
     for rule in app.sync.ignore:
         for expression in rule.jq_paths:
@@ -91,7 +92,7 @@ def build_plan(
 
 def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:
     """Return the refs whose step a dry-run apply should confirm, because only the API server can be sure."""
-    return tuple(change.ref for change in plan.changes if change.action is Action.UPDATE and not change.certain)
+    return tuple(change.ref for change in plan.changes if not change.certain)
 
 
 def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
@@ -111,19 +112,19 @@ def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
 
 
 def _family(ref: ObjectRef) -> ObjectRef:
-    """Return the ref without the hash that a generator puts behind a name."""
+    """Return the ref without the hash suffix that a generator appends to a name."""
     return replace(ref, name=_HASH.sub("", ref.name))
 
 
 def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
-    """Return the objects that go, by family: what a generator makes under a new name follows one of them."""
+    """Return the pruned objects by family: an object that a generator creates under a new name replaces one of them."""
     return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
 
 
 def _ownership_conflicts(
     app: Application, changes: Iterable[Change], claims: Mapping[ObjectRef, str]
 ) -> tuple[str, ...]:
-    """Return a line for each object that another Application declares and already holds."""
+    """Return a line for each object that another Application declares and already owns."""
     lines = []
     for change in changes:
         rival = claims.get(change.ref, "")
@@ -134,9 +135,9 @@ def _ownership_conflicts(
 
 def _is_unchanged(again: Change, manifest: Manifest, seen: ClusterState, ref: ObjectRef) -> bool:
     """
-    Tell whether a step of the last plan still holds: the same declared and the same live object.
+    Whether a step of the previous plan is still valid: the same declared and the same live object.
 
-    A step with ignored differences is judged again, since the rules that ignore them may have changed.
+    A step with ignored differences is planned again, since the rules that ignore them may have changed.
     """
     live = seen.live.get(ref)
     return (
@@ -188,14 +189,14 @@ def _steps(
         ref, Action.NOTHING, rule=NOTHING, stage=stage_of(ref.of), wave=options.wave, desired=manifest, live=live
     )
     if options.reconcile is Reconcile.NEVER:
-        yield replace(step, reason="its annotation says not to reconcile")
+        yield replace(step, reason="its annotation disables reconciling")
     elif live is None:
         answer = seen.dry_runs.get(ref)
         yield replace(step, action=Action.CREATE, problem=str(answer) if isinstance(answer, GitsyncError) else "")
     elif options.reconcile is Reconcile.ONCE:
-        yield replace(step, reason="exists, and its annotation says to create it only")
+        yield replace(step, reason="exists, and its annotation allows creating it only")
     elif metadata_of(live).get("deletionTimestamp"):
-        yield replace(step, reason="is being deleted; made again once it is gone")
+        yield replace(step, action=Action.CREATE, reason="recreated once the object that is being deleted is gone")
     else:
         yield _update(app, step, live, options, seen, inventory, schema_of(manifest))
 
@@ -214,7 +215,7 @@ def _skip_reason(app: Application, phase: HookPhase, ref: ObjectRef, desired: Ma
 
 
 def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> bool:
-    """Whether the namespace of an object is declared beside it, and so goes when the Application is deleted."""
+    """Whether the namespace of an object is declared too, and so is deleted with the Application."""
     namespace = desired.get(ObjectRef("", "Namespace", "", ref.namespace))
     if namespace is None or not is_owned(app, namespace):
         return False
@@ -233,8 +234,8 @@ def _update(
     """Return the step for an object that exists."""
     assert step.desired is not None
     answer = seen.dry_runs.get(step.ref)
-    if isinstance(answer, Rejected) and options.force and is_immutable_refusal(answer):
-        return replace(step, action=Action.REPLACE, reason=f"cannot be changed in place: {answer.message}")
+    if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
+        return replace(step, action=Action.REPLACE, reason=f"{fields} cannot be changed in place")
     if isinstance(answer, dict):
         drift = compare_objects(answer, live, schema)
     else:
@@ -252,14 +253,6 @@ def _update(
         desired=ignored.desired,
         action=Action.ADOPT if adopts else Action.UPDATE,
         reason=f"was applied by {owner}" if adopts and owner else "",
-        certain=isinstance(answer, dict) or (drift.certain and not drift.in_sync),
+        certain=isinstance(answer, dict) or (not options.force and (adopts or (drift.certain and not drift.in_sync))),
         problem=str(answer) if isinstance(answer, GitsyncError) else "",
-    )
-
-
-def is_immutable_refusal(error: Rejected) -> bool:
-    """Tell whether the API server refused because a field of an existing object cannot be changed."""
-    text = error.message.lower()
-    return error.code == 422 and any(
-        words in text for words in ("immutable", "forbidden: updates to", "may not change")
     )

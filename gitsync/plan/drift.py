@@ -1,8 +1,8 @@
 """
-Drift: the fields where what lives differs from what Git declares.
+Drift: the fields in which a live object differs from what Git declares.
 
-A field is looked at when Git declares it, or when we applied it before and Git no longer does. Everything else in the
-live object belongs to others and is no drift. Values are compared by meaning, along the schema of the kind.
+A field is compared when Git declares it, or when we applied it before and Git no longer does. Everything else in the
+live object belongs to others and is not drift. Values are compared by meaning, along the schema of the kind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from gitsync.kube import json_pointer
 from gitsync.merge.fieldset import MEMBER, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, field_set
@@ -28,7 +29,7 @@ Path = tuple[str, ...]
 _UNOWNED: Final = frozenset({"f:apiVersion", "f:kind"})
 _UNOWNED_METADATA: Final = frozenset({"f:name", "f:namespace", "f:uid", "f:resourceVersion", "f:generation"})
 _SWITCHES: Final = frozenset({"f:externalTrafficPolicy", "f:ipFamilyPolicy", "f:sessionAffinity", "f:type"})
-"""Fields that decide which others there are: with one of them the API server fills in or drops its dependants."""
+"""Fields on which others depend: changing one makes the API server fill in or drop its dependants."""
 _SKIPPED: Final = frozenset({"apiVersion", "kind", "status"})
 _NOT_COMPARED: Final = frozenset(
     {"name", "namespace", "managedFields", "creationTimestamp", "resourceVersion", "generation", "uid"}
@@ -41,7 +42,7 @@ class Drift:
     What applying a desired object would change; ``paths`` are those of the differences, in elements.
 
     ``owned`` says whether we own exactly what we declare; ``certain`` is False where only a dry run can tell whether
-    a difference is one to the API server too.
+    the API server sees a difference too.
     """
 
     differences: tuple[FieldDifference, ...] = ()
@@ -92,7 +93,7 @@ def compare_objects(
     owned_only: bool = False,
 ) -> Drift:
     """
-    Return every difference between a live object and what the API server says an apply would make of it.
+    Return every difference between a live object and the API server's answer to a dry-run apply.
 
     ``owned_only`` leaves out what the manager does not own in the answer, such as the work of mutating webhooks.
     """
@@ -114,9 +115,9 @@ def undeclared(
     desired: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER
 ) -> tuple[FieldDifference, ...]:
     """
-    Return what a live object has beside what Git declares and we own: no drift, but worth showing to a person.
+    Return the fields of a live object that Git does not declare and we do not own: shown to users, not drift.
 
-    Fields of another manager are foreign; those of nobody are what the API server filled in.
+    Fields of another manager are foreign; fields without a manager were filled in by the API server.
     """
     walk = _Comparer(owners_of(live, manager), whole=True)
     walk.object(schema or DEDUCED, desired, live)
@@ -137,14 +138,14 @@ def _last_applied(live: Manifest, schema: Schema) -> Node | None:
 
 
 def _without_empty(value: Any) -> Any:
-    """Return a value without nulls and empty maps: applying those said nothing of what others put there."""
+    """Return a value without nulls and empty maps: applying those claims nothing that others set there."""
     if isinstance(value, dict):
         return {key: _without_empty(member) for key, member in value.items() if not is_empty(DEDUCED, member)}
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def declared_fields(desired: Manifest, schema: Schema) -> Node | None:
-    """Return what applying an object takes, None when it does not fit its schema (the gate says so)."""
+    """Return the fields that applying an object owns, None when it does not fit its schema (the gate reports that)."""
     try:
         root = field_set(schema, desired).root
     except TypedError:
@@ -156,7 +157,7 @@ def declared_fields(desired: Manifest, schema: Schema) -> Node | None:
 
 
 class _Comparer:
-    """One comparison: what was found, and who owns what; ``whole``: what only live has is always a difference."""
+    """One comparison: the differences and the field owners; ``whole``: a field that only live has is a difference."""
 
     def __init__(self, owners: Owners, *, whole: bool = False) -> None:
         self.owners = owners
@@ -184,9 +185,9 @@ class _Comparer:
             self.record(Difference.CHANGED, path, pointer, desired, live)
 
     def map(self, schema: Schema, desired: dict[str, Any], live: dict[str, Any], path: Path, pointer: str) -> None:
-        """Compare two maps member by member; members that only live has count where we alone own them."""
+        """Compare two maps member by member; a member that only live has counts where we are its only owner."""
         for name, value in desired.items():
-            here, there = (*path, f"f:{name}"), f"{pointer}/{_escape(name)}"
+            here, there = (*path, f"f:{name}"), f"{pointer}/{json_pointer.escape(name)}"
             below = schema.fields[name] or DEDUCED
             if live.get(name) is not None:
                 self.value(below, value, live[name], here, there)
@@ -205,10 +206,10 @@ class _Comparer:
             name = element[2:]
             if element[:2] == "f:" and name not in desired and name in live:
                 below = schema.fields[name] or DEDUCED
-                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{_escape(name)}")
+                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{json_pointer.escape(name)}")
 
     def is_dropped_zero(self, value: Any, path: Path) -> bool:
-        """Tell whether a zero was applied that the API server does not store; whoever removes it takes it from us."""
+        """Whether a zero value was applied that the API server does not persist; removing it transfers ownership."""
         return not self.include_unowned and value in (False, 0, "") and node_at(self.owners.ours, path) is not None
 
     def list(self, schema: Schema, desired: list[Any], live: list[Any], path: Path, pointer: str) -> None:
@@ -249,9 +250,9 @@ class _Comparer:
 
     def may_be_rewritten(self, desired: Any, path: Path) -> bool:
         """
-        Tell whether the API server may make something else of a value, or change others with it.
+        Whether the API server may store another value, or change others with it.
 
-        What only we wrote may be stored in another spelling, what is replaced as a whole may get defaults inside.
+        A value of ours may be stored in another spelling, and one that is replaced as a whole may get defaults inside.
         """
         return node_at(self.owners.others, path) is None or isinstance(desired, dict | list) or path[-1] in _SWITCHES
 
@@ -270,7 +271,7 @@ class _Comparer:
 
 
 def _is_all_ours(node: Node, live: Any) -> bool:
-    """Tell whether a set covers everything in a value: then the value goes as a whole."""
+    """Whether a set covers everything in a value: then the value is removed as a whole."""
     if is_member(node):
         return True
     if type(live) is dict:
@@ -289,7 +290,3 @@ def _compared_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _key(element: str) -> Any:
     return orjson.loads(element[2:])
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

@@ -1,4 +1,4 @@
-"""When two values mean the same to the API server."""
+"""Semantic equality: whether the API server treats two values as the same."""
 
 from __future__ import annotations
 
@@ -6,60 +6,36 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gitsync.merge import quantity
+from gitsync.kube import quantity
+from gitsync.kube.defaults import DEFAULTS, RBAC_GROUP, default_limits
 from gitsync.merge.schema import DEDUCED, Schema
 
 _CORE = "io.k8s.api.core.v1."
-_ADMISSION = "io.k8s.api.admissionregistration.v1."
-_DEFAULTS = {
-    # What the API server fills in inside lists and maps that it replaces as a whole; its OpenAPI documents do not
-    # say so.
-    (f"{_CORE}EndpointPort", "protocol"): "TCP",
-    (f"{_CORE}ObjectFieldSelector", "apiVersion"): "v1",
-    (f"{_CORE}PersistentVolumeClaim", "apiVersion"): "v1",
-    (f"{_CORE}PersistentVolumeClaim", "kind"): "PersistentVolumeClaim",
-    (f"{_CORE}PersistentVolumeClaim", "status"): {"phase": "Pending"},
-    (f"{_CORE}PersistentVolumeClaimSpec", "volumeMode"): "Filesystem",
-    (f"{_CORE}PodCertificateProjection", "maxExpirationSeconds"): 86400,
-    (f"{_CORE}ResourceFieldSelector", "divisor"): "0",
-    (f"{_CORE}ServiceAccountTokenProjection", "expirationSeconds"): 3600,
-    (f"{_ADMISSION}MatchResources", "matchPolicy"): "Equivalent",
-    (f"{_ADMISSION}MatchResources", "namespaceSelector"): {},
-    (f"{_ADMISSION}MatchResources", "objectSelector"): {},
-    (f"{_ADMISSION}NamedRuleWithOperations", "scope"): "*",
-    (f"{_ADMISSION}ParamRef", "parameterNotFoundAction"): "Deny",
-    (f"{_ADMISSION}RuleWithOperations", "scope"): "*",
-    ("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", "status"): "True",
-    ("io.k8s.api.discovery.v1.EndpointPort", "name"): "",
-    ("io.k8s.api.discovery.v1.EndpointPort", "protocol"): "TCP",
-    ("io.k8s.api.networking.v1.NetworkPolicyPort", "protocol"): "TCP",
-    ("io.k8s.api.rbac.v1.RoleRef", "apiGroup"): "rbac.authorization.k8s.io",
-}
 _UNORDERED = frozenset(f"{_CORE}Endpoint{part}" for part in ("Subset", "Address", "Port"))
-"""Lists that the API server sorts as it likes."""
+"""Lists that the API server sorts."""
 
 
 def is_empty(schema: Schema, value: Any) -> bool:
     """
-    Tell whether a value means the same as none at all: null, an empty list, or an empty map of names.
+    Whether a value is equivalent to an absent one: null, an empty list, or an empty map of names.
 
-    An empty struct is something: ``namespaceSelector: {}`` selects every namespace, and its absence only one.
+    An empty struct is not: ``namespaceSelector: {}`` selects every namespace, and its absence only one.
     """
     return value is None or value == [] or (value == {} and not schema.declared)
 
 
 def same_value(schema: Schema, desired: Any, live: Any) -> bool:
     """
-    Tell whether a live value means what was declared.
+    Whether a live value is equivalent to the declared one.
 
-    Quantities, durations and bytes compare by what they amount to, members that only live has count as equal where
-    they hold the schema's default; null, an empty list, string and map of names are alike.
+    Quantities, durations and bytes compare by value, members that only live has count as equal where they hold the
+    default; null, an empty list, string and map of names are equivalent.
     """
     if desired is live:
         return True
     if type(desired) is dict and type(live) is dict:
         if schema.name == f"{_CORE}LimitRangeItem":
-            desired, live = _limits(desired), _limits(live)
+            desired, live = default_limits(desired), default_limits(live)
         return _same_maps(schema, desired, live)
     if type(desired) is list and type(live) is list:
         return _same_lists(schema.items or DEDUCED, desired, live)
@@ -73,7 +49,7 @@ def same_value(schema: Schema, desired: Any, live: Any) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    """Read base64, which may be broken into lines; the server stores it in one, custom resources as it was sent."""
+    """Decode base64 with line breaks; the API server stores one line, in custom resources the text as sent."""
     return base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
 
 
@@ -82,11 +58,11 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {
     "duration": quantity.duration,
     "quantity": quantity.parse,
 }
-"""How to read what a text of some format amounts to."""
+"""Functions that return the value of a text, by format."""
 
 
 def _same_amount(read: Callable[[str], Any], desired: Any, live: Any) -> bool:
-    """Compare by amount; a number is the text that YAML has for it, and what cannot be read compares as it is."""
+    """Compare by value; a number counts as its YAML text, and a text that cannot be parsed compares as it is."""
     try:
         return bool(read(str(desired)) == read(str(live)))
     except ValueError:
@@ -120,21 +96,11 @@ def _same_maps(schema: Schema, desired: dict[str, Any], live: dict[str, Any]) ->
     return all(name in desired or is_default(schema, name, value, desired) for name, value in live.items())
 
 
-def _limits(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a limit of containers with what it makes of itself: the default from max, the request from both."""
-    if item.get("type") != "Container":
-        return item
-    default = {**(item.get("max") or {}), **(item.get("default") or {})}
-    request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
-    return {**item, "default": default, "defaultRequest": request}
-
-
 def is_default(schema: Schema, name: str, value: Any, desired: dict[str, Any]) -> bool:
-    """Tell whether a value is what the API server puts in for a member that was not declared."""
+    """Whether a value is the default that the API server fills in for an undeclared member."""
     if name == "apiGroup" and schema.name == "io.k8s.api.rbac.v1.Subject":
-        return desired.get("kind") in ("User", "Group") and value == "rbac.authorization.k8s.io"
+        return desired.get("kind") in ("User", "Group") and value == RBAC_GROUP
     below = schema.fields[name] or DEDUCED
     if is_empty(below, value):
         return True
-    declared = below.default
-    return bool(value == _DEFAULTS.get((schema.name, name), declared))
+    return bool(value == DEFAULTS.get((schema.name, name), below.default))

@@ -1,4 +1,4 @@
-"""Explain a plan in plain words. This is the default reasoner: rules, no guesses, the same words every time."""
+"""Explain a plan in one paragraph. This is the default reasoner: rules only, with a reproducible text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quick look: whether a live object certainly holds, and we own, exactly what is declared."""
+"""Fast path: detect that a live object matches exactly, without a full comparison."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NOT_OWNED: Final = frozenset({"name", "namespace"})
 
 def matches_exactly(schema: Schema, desired: Manifest, live: Manifest, applied: Node) -> bool:
     """
-    Tell whether nothing has to be looked at closely: one pass over what is declared, and no list or set is built.
+    Whether the full comparison can be skipped: one pass over the declared fields, without building a list or set.
 
-    True is certain: every declared value lives, by meaning, and ``applied``, what we own, is exactly that. False
-    means no more than that the slow comparison has to decide.
+    True is certain: every declared value is live, by meaning, and ``applied``, the fields we own, are exactly these.
+    False only means that the full comparison has to decide.
     """
     owned = len(applied)
     for name, value in desired.items():
@@ -67,7 +67,7 @@ def _map(schema: Schema, desired: dict[str, Any], live: dict[str, Any], node: No
 
 
 def _list(schema: Schema, desired: list[Any], live: list[Any], node: Node) -> bool:
-    """Compare items in the same order only; items that others put between ours are for the slow comparison."""
+    """Compare items in the same order only; items that others inserted are left to the full comparison."""
     items = schema.items or DEDUCED
     if len(desired) != len(live) or len(desired) != len(node):
         return False

@@ -1,4 +1,4 @@
-"""Who owns what of a live object, read from ``metadata.managedFields``."""
+"""The owners of the fields of a live object, read from ``metadata.managedFields``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gitsync.objects.manifest import Manifest, metadata_of
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """The field sets of a live object: ours, everybody else's, and each by its manager."""
+    """The field sets of a live object: ours, those of all others, and each by its manager."""
 
     ours: Node
     others: Node
@@ -25,7 +25,7 @@ class Owners:
 
 
 def owners_of(live: Manifest, manager: str) -> Owners:
-    """Return who owns what of a live object; ``ours`` is what the manager applied."""
+    """Return the field owners of a live object; ``ours`` are the fields that the manager applied."""
     ours: Node = MEMBER
     others: Node = MEMBER
     entries = []
@@ -46,7 +46,7 @@ def owners_of(live: Manifest, manager: str) -> Owners:
 
 
 def applied_fields(live: Manifest, manager: str) -> Node | None:
-    """Return the fields that the manager applied, as they stand in the object; None when it applied nothing."""
+    """Return the fields that the manager applied, as the object records them; None when it applied nothing."""
     for entry in _entries(live):
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             fields: Node = entry.get("fieldsV1") or {}

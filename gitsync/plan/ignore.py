@@ -1,4 +1,4 @@
-"""Differences to ignore: the live value is taken over into what is applied, so that it is not fought."""
+"""Differences to ignore: the live value is copied into the applied object, so that it is not reverted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
@@ -22,7 +23,7 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A drift without what is to be ignored, and the desired object with the live values of those fields."""
+    """A drift without the ignored differences, and the desired object with the live values of those fields."""
 
     drift: Drift
     desired: Manifest
@@ -37,7 +38,7 @@ def without_ignored(
     drift: Drift,
 ) -> Ignored:
     """
-    Mark the differences that rules cover as ignored, and take their live values over into the desired object.
+    Mark the differences that rules cover as ignored, and copy their live values into the desired object.
 
     ``rules`` are the Application's, ``pointers`` the JSON Pointers that the object's own annotation names.
     """
@@ -64,7 +65,7 @@ class _Cover:
     """Decide whether a difference is covered by rules, for one pair of objects."""
 
     def __init__(self, rules: Sequence[IgnoreRule], pointers: Iterable[str], desired: Manifest, live: Manifest) -> None:
-        named = [_keys(pointer) for pointer in (*pointers, *(p for rule in rules for p in rule.json_pointers))]
+        named = [parts(pointer) for pointer in (*pointers, *(p for rule in rules for p in rule.json_pointers))]
         for rule in rules:
             for expression in rule.jq_paths:
                 for side in (desired, live):
@@ -74,7 +75,7 @@ class _Cover:
         self.roots = [root for owner, root in owners_of(live, "").entries if owner.manager in managers]
 
     def __call__(self, difference: FieldDifference, path: Path) -> bool:
-        where = _keys(difference.pointer)
+        where = parts(difference.pointer)
         if any(where[: len(name)] == name for name in self.named):
             return True
         if any(node_at(root, path) is not None for root in self.roots):
@@ -85,12 +86,8 @@ class _Cover:
         return same_value(DEDUCED, _less(difference.desired, below), _less(difference.live, below))
 
 
-def _keys(pointer: str) -> Keys:
-    return tuple(key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:])
-
-
 def _less(value: Any, paths: Iterable[Keys]) -> Any:
-    """Return a value without what some paths name."""
+    """Return a value without the fields at some paths."""
     for path in sorted(paths, reverse=True):
         value = _drop(value, path)
     return value
@@ -109,7 +106,7 @@ def _drop(value: Any, path: Keys) -> Any:
 
 
 def _put(schema: Schema, value: Any, path: Path, new: Any) -> Any:
-    """Return a value with what stands at a path of elements replaced, added, or (``ABSENT``) removed."""
+    """Return a value with the field at a path of elements replaced, added, or (``ABSENT``) removed."""
     if not path:
         return new
     element, rest = path[0], path[1:]

@@ -2,7 +2,7 @@
 The part of jq that names fields: ``.spec.containers[] | select(.name == "proxy") | .image``.
 
 Members (``.a``, ``."a.b"``, ``["a"]``), items (``[]``, ``[0]``) and ``select`` of a member equal (or not) to a literal.
-Anything else is refused, clearly, rather than understood differently from jq.
+Anything else is rejected instead of being interpreted differently from jq.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def paths(expression: str, value: Any) -> tuple[Concrete, ...]:
     """
     Return the paths in a value that an expression names; a part that does not fit the value names nothing.
 
-    Raise InvalidInput when the expression uses more of jq than is understood here.
+    Raise InvalidInput when the expression uses other parts of jq.
     """
     return tuple(_follow(parse(expression), value, ()))
 
 
 @functools.lru_cache(maxsize=512)
 def parse(expression: str) -> Steps:
-    """Return the steps of an expression; raise InvalidInput when it is not understood."""
+    """Return the steps of an expression; raise InvalidInput when it is not supported."""
     if len(expression) > _LIMIT:
         raise _refusal(expression)
     steps, end = _parse(expression, 0, expression)
@@ -133,7 +133,7 @@ def _at(value: Any, path: Concrete) -> Any:
 
 def _refusal(expression: str) -> InvalidInput:
     return InvalidInput(
-        f"the path {expression[:80]!r} is not understood",
+        f"{expression[:80]!r} is not a supported jq path",
         location="spec.sync.ignoreDifferences",
         hint='use members, [], [0] and select(.name == "text")',
     )

@@ -1,4 +1,4 @@
-"""The path elements of list items, also of items that are not as they should be."""
+"""The path elements of list items, also of malformed items."""
 
 from __future__ import annotations
 

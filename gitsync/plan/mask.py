@@ -16,11 +16,11 @@ from gitsync.objects.ref import ObjectRef
 MASK = "••••••"
 _MASKED_ROOTS = ("/data", "/stringData")
 _SHORTEST = 4
-"""Texts shorter than this are not looked for in messages: they would hide ordinary words."""
+"""Texts shorter than this are not masked in messages: that would hide ordinary words."""
 
 
 def is_secret(ref: ObjectRef) -> bool:
-    """Tell whether objects of this kind hold secret values."""
+    """Whether objects of this kind hold secret values."""
     return ref.group == "" and ref.kind == "Secret"
 
 
@@ -29,7 +29,7 @@ def mask(manifest: Manifest) -> Manifest:
     Return a manifest that may be shown.
 
     In a Secret every value of ``data`` and ``stringData`` is hidden and the last-applied annotation too; other objects
-    come back as they are, but for that annotation where it holds a Secret.
+    are returned unchanged.
     """
     if manifest.get("kind") != "Secret" or manifest.get("apiVersion") != "v1":
         return manifest
@@ -62,6 +62,29 @@ def mask_change(change: Change) -> Change:
         live=mask(change.live) if change.live else change.live,
         differences=tuple(mask_difference(change.ref, difference) for difference in change.differences),
     )
+
+
+def to_record(change: Change) -> list[dict[str, Any]]:
+    """Return the differences of a step as audit and history store them: Secret values masked, absent values null."""
+    return [difference_record(difference) for difference in mask_change(change).differences]
+
+
+def difference_record(difference: FieldDifference) -> dict[str, Any]:
+    """Return a difference, masked before, as JSON members; an absent value is null."""
+    return {
+        "path": difference.path,
+        "kind": difference.kind.value,
+        "desired": json_value(difference.desired),
+        "live": json_value(difference.live),
+        "owners": [
+            {"manager": owner.manager, "operation": owner.operation, "time": owner.time} for owner in difference.owners
+        ],
+    }
+
+
+def json_value(value: Any) -> Any:
+    """Return a value of a difference for JSON; an absent one is null."""
+    return None if value is ABSENT else value
 
 
 def mask_text(text: str, manifests: Iterable[Manifest | None]) -> str:
@@ -105,7 +128,7 @@ def _secret_texts(manifests: Iterable[Manifest | None]) -> set[str]:
 
 
 def _forms(value: str) -> set[str]:
-    """Return the spellings in which a value may stand in a message: plain, base64, escaped, line by line."""
+    """Return the spellings in which a message may quote a value: plain, base64, escaped, line by line."""
     plain = {value, "".join(value.split())}
     # what is not base64, or not text, has no other plain form that a message could quote
     with contextlib.suppress(ValueError):

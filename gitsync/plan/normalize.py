@@ -1,12 +1,12 @@
-"""Bring manifests to the form in which they are compared and applied."""
+"""Normalize manifests to the form in which they are compared and applied."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.defaults import encode_texts
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
@@ -20,7 +20,7 @@ _NESTED_LISTS = 10
 
 
 class PreparedObject(NamedTuple):
-    """What was made of a manifest, for one application."""
+    """The result of normalizing a manifest for one Application."""
 
     manifest: Manifest
     of: GroupKind
@@ -39,11 +39,11 @@ def desired_objects(
     Return what the Application declares, by ref, ready to be compared and applied.
 
     Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and
-    what only the server may say are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise InvalidInput
-    when an object has no name or kind, or stands twice.
+    fields that only the API server sets are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise
+    InvalidInput when an object has no name or kind, or is declared twice.
 
-    ``before`` holds what this made for the same Application of manifests, by their identity, and is brought up to
-    date: what is made of the very same manifest is the very same object.
+    ``before`` caches the results for the same Application by the identity of the manifest, and is updated: the same
+    manifest object gives the same result object.
     """
     objects: dict[ObjectRef, Manifest] = {}
     known, now = before or {}, {}
@@ -62,13 +62,15 @@ def desired_objects(
 
 
 def _unpacked(manifests: Iterable[Manifest], depth: int) -> Iterator[Manifest]:
-    """Yield the objects themselves, so that nothing inside a List escapes what is checked of an object."""
+    """Yield the objects inside Lists, so that each of them is validated."""
     for manifest in manifests:
         items = manifest.get("items")
         if not str(manifest.get("kind") or "").endswith("List") or not isinstance(items, list):
             yield manifest
         elif depth >= _NESTED_LISTS or not all(isinstance(item, dict) for item in items):
-            raise InvalidInput("holds what is no object", object=str(ref_of(manifest)), hint="write the objects out")
+            raise InvalidInput(
+                "contains an item that is not an object", object=str(ref_of(manifest)), hint="list complete objects"
+            )
         else:
             yield from _unpacked(items, depth + 1)
 
@@ -113,18 +115,16 @@ def encode_string_data(secret: Manifest) -> Manifest:
         return result
     if not isinstance(texts, dict):
         raise InvalidInput("stringData must be a mapping of strings", object=str(ref_of(secret)))
-    encoded = {}
     for key, text in texts.items():
         if not isinstance(text, str | None):
             raise InvalidInput(
                 f"stringData.{key} must be a string", object=str(ref_of(secret)), hint="put the value in quotes"
             )
-        encoded[key] = base64.b64encode((text or "").encode()).decode()
-    return {**result, "data": {**(secret.get("data") or {}), **encoded}}
+    return {**result, "data": {**(secret.get("data") or {}), **encode_texts(texts)}}
 
 
 def without_nulls(value: Any) -> Any:
-    """Return the value without null members, at any depth; the very same value where it has none."""
+    """Return the value without null members, at any depth; the same object where it has none."""
     if isinstance(value, dict):
         items = [(key, without_nulls(member)) for key, member in value.items() if member is not None]
         if len(items) == len(value) and all(member is value[key] for key, member in items):

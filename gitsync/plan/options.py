@@ -1,4 +1,4 @@
-"""The options that annotations put on one object: ours, and those of Argo CD and Flux where the meaning is the same."""
+"""The options of one object from its annotations: ours, and those of Argo CD and Flux with the same meaning."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Deletion(Enum):
 
 
 class Reconcile(Enum):
-    """How often an object is brought to what Git says."""
+    """How often an object is reconciled with Git."""
 
     ALWAYS = "true"
     ONCE = "once"
@@ -80,7 +80,7 @@ class HookPhase(Enum):
 
     @property
     def is_of_deletion(self) -> bool:
-        """Whether it runs when the Application is deleted, and never in a sync."""
+        """Whether hooks of this phase run only when the Application is deleted."""
         return self in (HookPhase.PRE_DELETE, HookPhase.POST_DELETE)
 
 
@@ -135,7 +135,7 @@ _SSA = {
 _HOOKS = {phase.value: phase for phase in HookPhase}
 _HOOK_DELETE = {policy.value: policy for policy in HookDelete}
 _SKIP = "Skip"
-"""The hook of Argo CD that is none: the object is left alone."""
+"""The hook type of Argo CD that disables an object: it is left alone."""
 _HELM_HOOKS = {
     "pre-install": HookPhase.PRE_SYNC,
     "pre-upgrade": HookPhase.PRE_SYNC,
@@ -145,7 +145,7 @@ _HELM_HOOKS = {
     "post-delete": HookPhase.POST_DELETE,
 }
 _HELM_NO_HOOK = "crd-install"
-"""Helm 2 marked definitions so; they are applied as any other object."""
+"""Helm 2 marked CRDs with it; they are applied as any other object."""
 _HELM_HOOK_DELETE = {
     "hook-succeeded": HookDelete.SUCCEEDED,
     "hook-failed": HookDelete.FAILED,
@@ -157,7 +157,7 @@ def options_of(manifest: Manifest) -> Options:
     """
     Return the options of an object; the project's own annotation wins over a synonym.
 
-    Raise InvalidInput naming the object, the annotation and its value when a value has no meaning.
+    Raise InvalidInput naming the object, the annotation and its value when a value is not valid.
     """
     annotations = annotations_of(manifest)
     if not annotations or _OPTION_KEYS.isdisjoint(annotations):
@@ -166,7 +166,7 @@ def options_of(manifest: Manifest) -> Options:
 
 
 class _Reader:
-    """Read the annotations of one object, with its name at hand for errors."""
+    """Read the annotations of one object; errors name the object."""
 
     def __init__(self, annotations: Mapping[str, str], subject: str) -> None:
         self.annotations = annotations
@@ -227,7 +227,7 @@ class _Reader:
         return meaning
 
     def _hooks(self) -> tuple[tuple[HookPhase, ...], bool]:
-        """Return the phases in which the object runs, and whether it is left out because it runs in none we know."""
+        """Return the phases of a hook, and whether the object is skipped because all its phases are unknown."""
         if keys.HOOK in self.annotations:
             return self._names(keys.HOOK, _HOOKS), False
         if self.annotations.get(ARGO_HOOK) == _SKIP:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from gitsync.kube.kinds import CRD, NAMESPACE
 from gitsync.objects.change import Action, Change
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.options import HookPhase, Options
@@ -32,8 +33,8 @@ _PRUNE_BASE = 14
 
 _FOUNDATION_KINDS = frozenset(
     {
-        GroupKind("", "Namespace"),
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        NAMESPACE,
+        CRD,
         GroupKind("rbac.authorization.k8s.io", "ClusterRole"),
         GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
     }
@@ -50,7 +51,7 @@ _WEBHOOK_KINDS = frozenset(
     }
 )
 _KIND_ORDER = (
-    # What a workload refers to stands before it; the order inside a wave is that of starting, nothing waits on it.
+    # What a workload refers to comes before it; this only orders the start of writes inside a wave, without waiting.
     "Namespace",
     "CustomResourceDefinition",
     "ClusterRole",

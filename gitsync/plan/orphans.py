@@ -1,4 +1,4 @@
-"""Orphans: objects that bear the marks of an Application and that no Application holds any more."""
+"""Orphans: objects with the marks of an Application that no Application has in its inventory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gitsync.plan.tracking import owner_of
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An object that nobody prunes: the Application that applied it as ``namespace/name``, and why it is not held."""
+    """An object that is never pruned: the Application that applied it (``namespace/name``), and why it has no owner."""
 
     ref: ObjectRef
     application: str

@@ -1,4 +1,4 @@
-"""What an object may do: the powers that pods, roles and network policies give, as sets that can be compared."""
+"""Privileges granted by pods, roles and network policies, as comparable sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def privileges(spec: dict[str, Any]) -> frozenset[str]:
-    """Return what a pod may do beyond its own walls, in words."""
+    """Return the privileges of a pod outside its sandbox, as descriptions."""
     found = {name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name) is True}
     found |= {
         f"hostPath {at(volume, 'hostPath', 'path')}" for volume in _items(spec.get("volumes")) if "hostPath" in volume
@@ -52,7 +52,7 @@ def privileges(spec: dict[str, Any]) -> frozenset[str]:
 
 
 def protections(spec: dict[str, Any]) -> frozenset[str]:
-    """Return the restrictions that a pod puts on itself, in words."""
+    """Return the security restrictions that a pod declares, as descriptions."""
     found = _restrictions(spec.get("securityContext") or {}, "the pod")
     for container in containers(spec):
         found |= _restrictions(container.get("securityContext") or {}, f"container {container.get('name')}")
@@ -85,7 +85,7 @@ def permissions(role: Manifest | None) -> frozenset[tuple[str, str, str, str]]:
 def widened(
     before: frozenset[tuple[str, str, str, str]], after: frozenset[tuple[str, str, str, str]]
 ) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the grants after that no grant before covers."""
+    """Return the grants of ``after`` that no grant of ``before`` covers."""
     return tuple(
         sorted(
             grant

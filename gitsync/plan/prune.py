@@ -1,4 +1,4 @@
-"""What may be deleted: owned, live, and no longer declared. The inventory is the only licence."""
+"""Prune: delete objects of the inventory that are owned, live and no longer declared, and no others."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def prune_changes(
     """
     Return a step for every object of the inventory that is live and no longer declared.
 
-    The step is a prune only where the live object still carries our marks and the uid we know, and nothing asks to
-    keep it; otherwise it does nothing and says why. An object that another Application declares now (``claims``) is
-    left to it. Where nothing at all is declared, as when the Application itself is deleted, objects that are to outlive
-    it are kept too. An object outside the inventory is never mentioned.
+    The step is a prune only where the live object still carries our marks and the uid we know, and no annotation or
+    setting keeps it; otherwise it does nothing and gives the reason. An object that another Application declares now
+    (``claims``) is left to it. Where nothing at all is declared, as when the Application itself is deleted, objects
+    that are to outlive it are kept too. An object outside the inventory is never mentioned.
     """
     steps = []
     for ref in sorted(ref for ref in inventory if ref not in desired and ref in live):
@@ -35,7 +35,7 @@ def prune_changes(
         if claimant:
             kept = f"kept: {claimant} declares it now"
         elif (app.is_deleted or not desired) and options.delete is Deletion.KEEP:
-            kept = "kept: its annotation says that it outlives its application"
+            kept = "kept: its annotation excludes it from the deletion of its application"
         else:
             kept = _why_kept(app, live[ref], inventory.entries[ref].uid, options)
         steps.append(_step(ref, live[ref], options, kept))
@@ -58,9 +58,9 @@ def _why_kept(app: Application, live: Manifest, known_uid: str, options: Options
         owner = owner_of(live)
         return f"kept: now belongs to {owner}" if owner else "kept: no longer carries this application's marks"
     if known_uid and known_uid != uid_of(live):
-        return "kept: somebody created it again; it is not the object we applied"
+        return "kept: it was recreated by another client; its uid is not the one in the inventory"
     if options.prune is Deletion.KEEP:
-        return "kept: its annotation says not to prune"
+        return "kept: its annotation disables pruning"
     if not app.sync.prune:
         return "kept: pruning is off for this application"
     return ""

@@ -1,4 +1,4 @@
-"""Owner marks: the label and annotation that say which Application applied an object."""
+"""Owner marks: the label and annotation that name the Application that applied an object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def marked(app: Application, ref: ObjectRef, manifest: Manifest) -> Manifest:
 
 
 def is_owned(app: Application, live: Manifest) -> bool:
-    """Tell whether a live object carries exactly this Application's tracking annotation, for exactly this object."""
+    """Whether a live object carries this Application's tracking annotation, written for this very object."""
     return annotations_of(live).get(TRACKING_ID) == tracking_id(app, ref_of(live))
 
 

@@ -1,4 +1,4 @@
-"""What changed inside one value that differs as a whole, such as an atomic list or a long text: for people to read."""
+"""Diff the inside of an atomic value (list, map, long text) for display."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from gitsync.kube import json_pointer
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
@@ -49,11 +50,10 @@ def changes_in(difference: FieldDifference, live: Manifest | None) -> tuple[Nest
 
 def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[NestedChange, ...]:
     """
-    Return where two containers differ inside, at most 40 places; texts of JSON count as what they hold.
+    Return where two containers differ inside, at most 40 places; texts of JSON are parsed.
 
-    Empty unless both are mappings or both lists, and of a size that a person may want to read. Items of lists are
-    matched by likeness, so one that was put in front does not show all others as changed. What the API server puts in
-    by itself, as the schema says, is no change.
+    Empty unless both are mappings or both lists, and small enough to read. Items of lists are matched by similarity,
+    so one inserted in front does not show all others as changed. Defaults of the API server are not changes.
     """
     live, desired = _container(live), _container(desired)
     if type(live) is not type(desired) or not isinstance(live, dict | list):
@@ -75,7 +75,7 @@ def inner_lines(live: Any, desired: Any) -> tuple[Line, ...]:
 
 
 def _container(value: Any) -> Any:
-    """Return what a text of JSON holds, and any other value as it is."""
+    """Return the parsed value of a JSON text, and any other value as it is."""
     if value is ABSENT or not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
         return None if value is ABSENT else value
     try:
@@ -85,13 +85,13 @@ def _container(value: Any) -> Any:
 
 
 def _schema_at(live: Manifest, pointer: str) -> Schema:
-    """Return what Kubernetes says of the field that a JSON Pointer names; nothing for kinds of others."""
+    """Return the built-in schema of the field at a JSON Pointer; an empty one for custom resources."""
     api_version = str(live.get("apiVersion") or "")
     found = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
-    for part in pointer.split("/")[1:]:
+    for name in json_pointer.parts(pointer):
         if found is None:
             break
-        found = found.items if found.is_list else found.fields[part.replace("~1", "/").replace("~0", "~")]
+        found = found.items if found.is_list else found.fields[name]
     return found or DEDUCED
 
 
@@ -108,7 +108,7 @@ def _without_defaults(schema: Schema, value: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Return how many plain values there are in one, as far as it matters."""
+    """Return the number of scalars in a value, up to the limit."""
     waiting, size = [value], 0
     while waiting and size <= _LARGEST:
         item = waiting.pop()

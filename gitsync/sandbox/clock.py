@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
-from datetime import UTC, datetime
 from time import perf_counter
 from typing import Protocol
+
+from gitsync.kube.times import timestamp
 
 _SLICE = 0.005
 
@@ -62,7 +63,7 @@ class Clock:
         """Return the time as RFC 3339 with seconds and ``Z``."""
         second = int(self.now())
         if self._stamp[0] != second:
-            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            text = timestamp(second)
             self._stamp = (second, text)
         return self._stamp[1]
 

@@ -10,8 +10,8 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gitsync.merge.builtin import resources
-from gitsync.merge.json_merge import merge_patch
+from gitsync.kube.openapi import resources
+from gitsync.merge.values import merge_patch
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.sandbox import errors, kinds
 from gitsync.sandbox.clock import Clock

@@ -10,6 +10,7 @@ from fastapi import HTTPException
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.objects.application import Application
 from gitsync.objects.change import HoldReason, Plan, Review
+from gitsync.objects.phase import Phase
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
@@ -68,7 +69,7 @@ class ReviewHandler:
         self._engine.requests.poll_now([view.key])
 
     def _shown(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
-        if view.plan is None and view.status.get("phase") in ("AwaitingApproval", "Rejected"):
+        if view.plan is None and Phase.of(view.status).is_held:
             raise HTTPException(409, "Another replica works on this application: ask its dashboard.")
         if view.plan is None or view.application is None or not is_held(view):
             raise HTTPException(409, "Nothing waits for approval here any more.")

@@ -1,4 +1,4 @@
-"""Origins: where fields come from that somebody looks at, found when they ask and remembered for a while."""
+"""The provenance of fields, traced on request and cached."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from gitsync.render.provenance.trace import FieldSelection, Traces
 _log = logging.getLogger(__name__)
 
 _KEPT = 20
-"""Commits of applications whose answers are remembered."""
+"""The number of commits whose traces are cached."""
 
-_PATIENCE = 2.0
-"""Seconds that a page waits while another commit is traced."""
+_TRACE_TIMEOUT = 2.0
+"""Seconds that a request waits while another commit is traced."""
 
 Known = dict[tuple[ObjectRef, str], tuple[FieldSetter, ...]]
 
 
 class FieldProvenance:
     """
-    Trace fields by rendering the commit once more, with provenance, in a process of its own.
+    Trace fields by rendering the commit again, with provenance, in a separate process.
 
-    Syncs never pay for it, what was asked before is answered from memory, and one commit is traced at a time. Safe for
-    use from several threads.
+    Syncs do not trace; traces are cached, and one commit is traced at a time. Thread-safe.
     """
 
     def __init__(
@@ -44,10 +43,10 @@ class FieldProvenance:
         self._known: OrderedDict[tuple[GitSource, str], Known] = OrderedDict()
 
     def trace(self, app: Application, commit: str, wanted: FieldSelection) -> Traces:
-        """Return the steps that set these fields, as far as that can be told now: no page waits long for it."""
+        """Return the steps that set these fields, as far as they are known in time: a request does not wait long."""
         asked = {ref: tuple(fields) for ref, fields in wanted.items()}
-        known = self._remembered((app.source, commit))
-        if _missing(asked, known) and self._busy.acquire(timeout=_PATIENCE):
+        known = self._cached((app.source, commit))
+        if _missing(asked, known) and self._busy.acquire(timeout=_TRACE_TIMEOUT):
             try:
                 known |= self._trace(app, commit, _missing(asked, known))
             finally:
@@ -58,7 +57,7 @@ class FieldProvenance:
         }
 
     def _trace(self, app: Application, commit: str, missing: FieldSelection) -> Known:
-        """Return an answer for each field, an empty one where there is none: it is not asked for again."""
+        """Return a trace for each field, an empty one where there is none, so that it is not traced again."""
         found: Traces = {}
         try:
             if missing:
@@ -68,7 +67,7 @@ class FieldProvenance:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)
         return {(ref, field): found.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}
 
-    def _remembered(self, key: tuple[GitSource, str]) -> Known:
+    def _cached(self, key: tuple[GitSource, str]) -> Known:
         with self._lock:
             known = self._known.setdefault(key, {})
             self._known.move_to_end(key)

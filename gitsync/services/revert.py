@@ -1,4 +1,4 @@
-"""Undo: from "take this back" to a revert commit in Git, which the controller then follows."""
+"""Create and push a revert commit for one or more commits, which the controller then applies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Cluster, LiveCache, RevertResult, Source
 from gitsync.sync.credentials import credentials_of
 
-_LOOK_BACK = 200
+_MAX_COMMITS = 200
 _SHORTEST = 7
 
 
 class RevertService:
-    """Work out which commits an undo takes back, and push it."""
+    """Find the commits to revert, and push the revert commit."""
 
     def __init__(self, source: Source, cluster: Cluster, live: LiveCache) -> None:
         self._source = source
@@ -24,7 +24,7 @@ class RevertService:
 
     def commits(self, app: Application, after: str = "") -> Sequence[Commit]:
         """
-        Return what would be undone, newest first: everything after a commit, or only the newest one.
+        Return the commits to revert, newest first: all after a commit, or only the newest one.
 
         ``after`` is a full id or its beginning, at least 7 characters. Raise InvalidInput when it is not among the
         latest commits of the branch, or is the newest itself.
@@ -32,13 +32,13 @@ class RevertService:
         credentials = credentials_of(app, self._cluster, self._live)
         head = self._source.resolve(app.source, credentials)
         self._source.snapshot(app.source, credentials, head)
-        latest = self._source.commits(app.source, head, limit=_LOOK_BACK)
+        latest = self._source.commits(app.source, head, limit=_MAX_COMMITS)
         if not after:
             return latest[:1]
         for index, commit in enumerate(latest):
             if len(after) >= _SHORTEST and commit.id.startswith(after):
                 if index == 0:
-                    raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to undo")
+                    raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to revert")
                 return latest[:index]
         raise InvalidInput(
             f"{after[:60]!r} is not among the last {len(latest)} commits of {app.source.revision}",
@@ -46,7 +46,7 @@ class RevertService:
         )
 
     def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> RevertResult:
-        """Push one commit that undoes these, to the tracked branch or to another one for review."""
+        """Push one commit that reverts these, to the tracked branch or to another one for review."""
         credentials = credentials_of(app, self._cluster, self._live)
         return self._source.revert(
             app.source, credentials, [commit.id for commit in commits], author=author, branch=branch

@@ -1,4 +1,4 @@
-"""Reviews: a person's word on exactly one plan, checked, stored and audited as one; for dashboard and command line."""
+"""Approve or reject one plan: check permissions, store the review, write the audit record."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gitsync.ports import Clock, Records
 
 class ReviewService:
     """
-    Take reviews of plans. The newest counts, until the plan changes.
+    Store reviews of plans. The newest review counts, until the plan changes.
 
-    What is rejected can only be approved by saying so with ``overrule``, which the audit repeats.
+    A rejected plan can only be approved with ``overrule``, which the audit records.
     """
 
     def __init__(self, records: Records, clock: Clock) -> None:
@@ -26,7 +26,7 @@ class ReviewService:
         self._clock = clock
 
     def approve(self, app: Application, plan: Plan, by: User, reason: str, *, overrule: bool = False) -> datetime:
-        """Let the plan run once; return until when. Raise Refused where this person, or this plan, may not."""
+        """Approve one run of the plan; return when that expires. Raise Refused where user or plan is not allowed."""
         _check(app, by)
         now = self._clock.now()
         before = self._records.review(app.key, plan.digest, now)
@@ -35,7 +35,7 @@ class ReviewService:
             raise Refused(
                 f"the plan was {rejection_message(before)}",
                 object=f"Application {app.key}",
-                hint="approve it all the same by overruling that (--overrule), or change Git",
+                hint="approve it with --overrule, or change Git",
             )
         until = expires(app, now)
         said = f"overrules: {rejection_message(before)}" if before is not None and is_overruled else ""
@@ -43,10 +43,10 @@ class ReviewService:
         return until
 
     def reject(self, app: Application, plan: Plan, by: User, reason: str) -> None:
-        """Hold the plan until it changes. Raise Refused where this person may not."""
+        """Hold the plan until it changes. Raise Refused where the user may not review it."""
         _check(app, by)
         if not reason:
-            raise InvalidInput("a rejection needs a reason", object=f"Application {app.key}", hint="say why")
+            raise InvalidInput("a rejection needs a reason", object=f"Application {app.key}", hint="give a reason")
         self._store(app, plan, Review(by, False, reason), "")
 
     def _store(self, app: Application, plan: Plan, review: Review, message: str) -> None:
@@ -71,10 +71,10 @@ class ReviewService:
 
 def _check(app: Application, by: User) -> None:
     if not by.name:
-        raise InvalidInput("a review needs a name", object=f"Application {app.key}", hint="say who you are")
+        raise InvalidInput("a review needs a name", object=f"Application {app.key}", hint="give your name")
     if not may_review(app, by):
         who = (
-            f"{by.name} is not of {approvers(app)}" if by.is_authenticated else f"nobody vouches for who {by.name!r} is"
+            f"{by.name} is not one of {approvers(app)}" if by.is_authenticated else f"{by.name!r} is not authenticated"
         )
         raise Refused(
             f"only {approvers(app)} may review this plan, and {who}",

@@ -1,4 +1,4 @@
-"""Memory: what the controller remembers of one application between two looks; losing it costs only work."""
+"""The per-Application cache kept between reconciles; losing it only costs recomputation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.normalize import PreparedObject
+from gitsync.plan.options import Options
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 
 
 @dataclass(slots=True)
 class Operation:
-    """One sync under way; it may take several looks, since waiting for health holds no worker."""
+    """A running sync; it may take several reconciles, since waiting for health holds no worker."""
 
     id: str
     commit: Commit
@@ -41,9 +42,9 @@ class Operation:
 
 @dataclass(slots=True)
 class RetryState:
-    """Failures of one input in a row: why the last one, and when, by the monotonic clock, the next try is due."""
+    """Consecutive failures of one input: the last message, and the monotonic time of the next retry."""
 
-    input: tuple[str, int, str]
+    input: tuple[str, int, str] = ("", 0, "")
     failures: int = 0
     retry_at: float = 0.0
     message: str = ""
@@ -52,64 +53,96 @@ class RetryState:
 @dataclass(slots=True)
 class RenderResult:
     """
-    What a commit renders to, and what that declares for this application.
+    What a commit renders to, and the objects that it declares for this Application.
 
-    ``is_complete`` is False while a kind is not known to the cluster, so that its scope may change.
+    ``is_complete`` is False while the cluster does not know a kind, so that its scope may change. ``decryption_keys``
+    are the keys by which encrypted Secrets were decrypted.
     """
 
     build: Build
     app: Application | None = None
     declared: Mapping[ObjectRef, Manifest] | None = None
+    options: Mapping[ObjectRef, Options] = field(default_factory=dict)
     is_complete: bool = False
     decryption_keys: tuple[str, ...] = ()
-    """The keys by which what is encrypted was opened."""
 
 
 @dataclass(slots=True)
-class ReconcileCache:
-    """What is remembered of one application; one worker at a time holds it."""
+class GitCache:
+    """The commit that the Application follows, and how and when it was fetched. Times are monotonic."""
 
     source: GitSource | None = None
     next_poll: float = float("-inf")
+    last_poll: float = float("-inf")
     poll_error: GitsyncError | None = None
     commit: str = ""
     polled_request: str = ""
     notified_at: float | None = None
-    """When somebody said that Git has changed, by the monotonic clock; None once that was looked into."""
-    last_poll: float = float("-inf")
-    """When Git was asked last, by the monotonic clock."""
+    """Time of the last unprocessed push notification, or None."""
     credentials: Credentials = field(default_factory=Credentials)
-    """By which Git was asked last."""
+    """The credentials of the last poll."""
     fetched: Commit | None = None
     trusted: Mapping[str, str] | None = None
-    """The keys by which the fetched commit was verified; None where no signature is asked for."""
+    """The keys by which the fetched commit was verified; None where no signature is required."""
     fast_forward: tuple[str, str, bool] = ("", "", True)
-    """From which commit to which the revision moved, and whether forward."""
+    """The last move of the revision: from which commit, to which one, and whether it was a fast-forward."""
     snapshot: Snapshot | None = None
-    rendered_of: tuple[str, str, str] = ("", "", "")
-    rendered: dict[str, RenderResult] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RenderCache:
+    """The last rendered commits of one source, and the objects prepared from them."""
+
+    source: tuple[str, str, str] = ("", "", "")
+    commits: dict[str, RenderResult] = field(default_factory=dict)
     prepared: dict[int, PreparedObject] = field(default_factory=dict)
-    """What the last declared manifests were made to, for the application as it was then."""
+    """The objects made of the last manifests, by manifest identity, for ``prepared_for``."""
     prepared_for: Application | None = None
-    render_error: tuple[str, InvalidInput] | None = None
+    error: tuple[str, InvalidInput] | None = None
+    """The commit that could not be rendered, and why."""
+
+
+@dataclass(slots=True)
+class PlanCache:
+    """The last plan, and dry-run results by object, valid for one desired object and one live resourceVersion."""
+
+    plan: Plan | None = None
+    dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CheckCache:
+    """The objects that were validated and checked against policy last."""
+
     validated: Mapping[ObjectRef, Manifest] | None = None
     validated_by: Schemas | None = None
     policy_checked: tuple[Mapping[ObjectRef, Manifest], Application] | None = None
-    """What was judged by policy, for the application as it was then."""
     violations: tuple[str, ...] = ()
-    """What policy said against it."""
-    plan: Plan | None = None
-    dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(default_factory=dict)
-    """What was asked about which desired object at which live version, the answer, and when it came."""
+
+
+@dataclass(slots=True)
+class ExecutionCache:
+    """The running operation, failures and retries."""
+
     operation: Operation | None = None
-    retry: RetryState = field(default_factory=lambda: RetryState(("", 0, "")))
+    retry: RetryState = field(default_factory=RetryState)
     failed: dict[ObjectRef, StepResult] = field(default_factory=dict)
     self_heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
-    requested_by: str = ""
-    """The person who asks for a sync; empty once it was carried out."""
     hook_cleanup_due: float = float("-inf")
-    """When hooks that are left over are deleted again, by the monotonic clock."""
+    """Monotonic time of the next attempt to delete leftover hooks."""
     is_operation_restored: bool = False
-    """Whether it was looked, after the start, for an operation that a crash interrupted."""
+    """Whether an operation interrupted by a crash has been restored since start-up."""
     has_unresolved_writes: bool = True
-    """The audit may hold writes without an outcome: after a start, and after answers that never came."""
+    """Whether the audit may hold writes without an outcome: after start-up, and after a lost response."""
+
+
+@dataclass(slots=True)
+class ReconcileCache:
+    """The cache of one Application; one worker at a time uses it. ``requested_by`` requested a pending sync."""
+
+    requested_by: str = ""
+    git: GitCache = field(default_factory=GitCache)
+    render: RenderCache = field(default_factory=RenderCache)
+    plans: PlanCache = field(default_factory=PlanCache)
+    checks: CheckCache = field(default_factory=CheckCache)
+    execution: ExecutionCache = field(default_factory=ExecutionCache)

@@ -1,4 +1,4 @@
-"""The credentials of a Git server, from the Secret that an Application names."""
+"""Credentials and keys from the Secrets that an Application names."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
     """
     Return the credentials of the Secret beside the Application, none when it names none.
 
-    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``. The Secret is followed by a
-    watch, so an unchanged one costs no request and a rotated one is used at once.
+    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``. The Secret is
+    watched, so an unchanged one costs no request and a rotated one is used at once.
     """
     name = app.source.credentials
     if not name:
@@ -39,9 +39,9 @@ def decryption_keys(app: Application, cluster: Cluster, live: LiveCache) -> tupl
     name = app.source.decryption_keys
     if not name:
         raise InvalidInput(
-            "a Secret in Git is encrypted by SOPS, and no keys are named",
+            "a Secret in Git is encrypted by SOPS, but the Application names no keys",
             location=where,
-            hint="name a Secret of age keys",
+            hint="name a Secret with age keys",
         )
     secret = secret_of(app, name, where, cluster, live)
     keys = tuple(text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
@@ -71,11 +71,11 @@ def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: L
 
 
 def text_of(secret: Manifest, key: str) -> str:
-    """Return a member of a Secret as text, empty when it has none; raise InvalidInput when it is no text."""
+    """Return a member of a Secret as text, empty when it has none; raise InvalidInput when it is not UTF-8."""
     encoded = (secret.get("data") or {}).get(key)
     if not encoded:
         return ""
     try:
         return base64.b64decode(encoded).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise InvalidInput(f"Secret {secret['metadata']['name']}: {key} is no text") from error
+        raise InvalidInput(f"Secret {secret['metadata']['name']}: {key} is not UTF-8 text in base64") from error

@@ -1,4 +1,4 @@
-"""Unseal: the encrypted Secrets of a build in the clear, in memory only."""
+"""Decrypt the Secrets of a build, in memory only."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _WHERE = "spec.source.decryption.secretRef.name"
 
 def decrypt_manifests(build: Build, tree: Tree, keys: Sequence[str]) -> tuple[Manifest, ...]:
     """
-    Return the manifests of a build with what SOPS encrypted in the clear; ``tree`` has the files they come from.
+    Return the manifests of a build with SOPS-encrypted Secrets decrypted; ``tree`` has their files.
 
-    Only Secrets may be encrypted, since of other kinds every value is shown. Raise InvalidInput that names file and
-    object when one cannot be opened.
+    Only Secrets may be encrypted, since the values of other kinds are shown. Raise InvalidInput with file and object
+    when one cannot be decrypted.
     """
     identities = tuple(identity for key in keys for identity in identities_of(key, _WHERE))
     pairs = zip(build.manifests, build.sources, strict=True)
     return tuple(
-        _opened(manifest, origin, tree, identities) if is_encrypted(manifest) else manifest
+        _decrypted(manifest, origin, tree, identities) if is_encrypted(manifest) else manifest
         for manifest, origin in pairs
     )
 
 
-def _opened(manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence[Identity]) -> Manifest:
+def _decrypted(manifest: Manifest, origin: Origin, tree: Tree, identities: Sequence[Identity]) -> Manifest:
     ref = ref_of(manifest)
     if not is_secret(ref):
         raise InvalidInput(

@@ -1,10 +1,11 @@
-"""Dependencies: what an application waits for before a new commit of it is applied."""
+"""What an Application waits for before a new commit of it is applied."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gitsync.objects.application import Application, dependencies_of
+from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
 
 Find = Callable[[str], Manifest | None]
@@ -13,16 +14,16 @@ Find = Callable[[str], Manifest | None]
 
 def blocking_dependency(app: Application, commit: str, find: Find) -> str:
     """
-    Return what the application waits for, in words; empty when every application it depends on is ready.
+    Return what the Application waits for, empty when every Application it depends on is ready.
 
-    Ready is Synced and Healthy, said of its current generation, and, where it follows the same revision of the same
+    Ready is the condition Ready of the current generation and, where both follow the same revision of the same
     repository, at the same commit.
     """
     if not app.depends_on:
         return ""
     cycle = _cycle(app.key, app.depends_on, find)
     if cycle:
-        return f"spec.dependsOn is a cycle, which never ends: {' → '.join(cycle)}"
+        return f"spec.dependsOn is a cycle: {' → '.join(cycle)}"
     waits = (_waits(app, key, find(key), commit) for key in app.depends_on)
     return next((text for text in waits if text), "")
 
@@ -31,9 +32,8 @@ def _waits(app: Application, key: str, other: Manifest | None, commit: str) -> s
     if other is None:
         return f"depends on Application {key}, which does not exist"
     if at(other, "status", "observedGeneration") != metadata_of(other).get("generation"):
-        return f"depends on Application {key}, whose newest spec was not looked at yet"
-    conditions = at(other, "status", "conditions", default=[])
-    ready: Manifest = next((item for item in conditions if item["type"] == "Ready"), {})
+        return f"depends on Application {key}, whose latest spec is not reconciled yet"
+    ready = find_condition(other.get("status") or {}, READY)
     if ready.get("status") != "True":
         return f"depends on Application {key}, which is not ready: {ready.get('reason', 'Unknown')}"
     follows = (at(other, "spec", "source", "repoURL"), at(other, "spec", "source", "revision", default="main"))
@@ -43,15 +43,15 @@ def _waits(app: Application, key: str, other: Manifest | None, commit: str) -> s
 
 
 def _cycle(key: str, depends_on: tuple[str, ...], find: Find) -> tuple[str, ...]:
-    """Return a way that leads back to the application, empty when there is none."""
-    ways: list[tuple[str, ...]] = [(key, other) for other in depends_on]
+    """Return a dependency path that leads back to the Application, empty when there is none."""
+    paths: list[tuple[str, ...]] = [(key, other) for other in depends_on]
     seen: set[str] = set()
-    while ways:
-        way = ways.pop()
-        last = way[-1]
+    while paths:
+        path = paths.pop()
+        last = path[-1]
         if last == key:
-            return way
+            return path
         if last not in seen:
             seen.add(last)
-            ways += [(*way, other) for other in dependencies_of(find(last) or {})]
+            paths += [(*path, other) for other in dependencies_of(find(last) or {})]
     return ()

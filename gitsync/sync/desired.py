@@ -1,14 +1,17 @@
-"""Render: what a commit declares, rendered at most once."""
+"""The objects that a commit declares, rendered at most once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import Options, options_of
 from gitsync.ports import Cluster, LiveCache, Renderer, Source
 from gitsync.render.build import Build
 from gitsync.render.provenance.locate import locate_field
@@ -17,18 +20,35 @@ from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.credentials import decryption_keys
 from gitsync.sync.decrypt import decrypt_manifests
 from gitsync.sync.fetch import Fetcher
+from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
-from gitsync.sync.reconcile import FailureReason, Reconcile
 
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
-"""Return the texts of the keys that open what an application encrypted."""
+"""Return the age keys that decrypt the Secrets of an Application."""
 
 _KEPT = 2
 """The commit that is followed, and the last good one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The objects of a commit as they are applied, their options, and what rendering reported."""
+
+    commit: Commit
+    objects: Mapping[ObjectRef, Manifest]
+    options: Mapping[ObjectRef, Options]
+    count: int
+    warnings: tuple[str, ...]
+    locate: Locator
+
+    def target(self, fetched: Commit | None) -> Target:
+        """Return the target of a reconcile that converges to this commit."""
+        hooks = frozenset(ref for ref, options in self.options.items() if options.hooks)
+        return Target(self.commit, self.objects, hooks, fetched.id if fetched else "", self.locate)
+
+
 class DesiredState:
-    """Know what commits declare for an application."""
+    """Render commits to the objects that they declare for an Application."""
 
     def __init__(
         self,
@@ -46,92 +66,102 @@ class DesiredState:
         self._fetcher = fetcher
         self._keys_of = keys_of
 
-    def load(self, run: Reconcile, cache: ReconcileCache, commit: Commit) -> Mapping[ObjectRef, Manifest]:
+    def load(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Rendered:
         """
-        Return the objects that a commit declares, as they are applied; the very same ones while nothing changed.
+        Return the objects that a commit declares, the identical ones while nothing changed.
 
-        A commit that touches no file of an earlier render costs nothing. Raise InvalidInput with ``file:line``; the
-        same commit is not rendered again to say so again. Where nothing is left of an application that holds objects,
-        it declares none: the gate then has a person say whether all are to be deleted.
+        A commit that touches no file of a cached render is not rendered. Raise InvalidInput with ``file:line``; the
+        error of a commit is cached. A commit without objects for an Application that holds some declares none: the
+        gate then requires an approval to delete all of them.
         """
-        run.stage = FailureReason.RENDER
+        app = given.app
         try:
-            rendered = self._rendered(run, cache, commit)
+            result = self._result(given, cache, commit)
         except EmptyRender as error:
-            if not len(run.inventory):
+            if not len(given.state.inventory):
                 raise
-            rendered = RenderResult(Build((), frozenset(), (str(error),)))
-        run.rendered_count = len(rendered.build.manifests)
-        run.warnings = rendered.build.warnings
-        keys = self._keys(run, rendered.build)
-        is_same = rendered.app == run.app and rendered.decryption_keys == keys
-        if rendered.declared is None or not rendered.is_complete or not is_same:
-            manifests = self._decrypted(run, cache, commit, rendered.build, keys)
-            if cache.prepared_for != run.app:
-                cache.prepared_for, cache.prepared = run.app, {}
-            rendered.declared, rendered.is_complete = build_desired(run.app, manifests, self._cluster, cache.prepared)
-            rendered.app, rendered.decryption_keys = run.app, keys
-        return rendered.declared
+            result = RenderResult(Build((), frozenset(), (str(error),)))
+        keys = self._keys(app, result.build)
+        is_same = result.app == app and result.decryption_keys == keys
+        if result.declared is None or not result.is_complete or not is_same:
+            self._prepare(app, cache, commit, result, keys)
+        return Rendered(
+            commit,
+            result.declared or {},
+            result.options,
+            len(result.build.manifests),
+            result.build.warnings,
+            partial(self._locate, app, cache, commit),
+        )
 
-    def _keys(self, run: Reconcile, build: Build) -> tuple[str, ...]:
-        """Return the texts of the keys that the application names; none where nothing is encrypted."""
+    def _prepare(
+        self, app: Application, cache: ReconcileCache, commit: Commit, result: RenderResult, keys: tuple[str, ...]
+    ) -> None:
+        """Make the objects of a rendered commit for an Application."""
+        manifests = self._decrypted(app, cache, commit, result.build, keys)
+        if cache.render.prepared_for != app:
+            cache.render.prepared_for, cache.render.prepared = app, {}
+        objects, result.is_complete = build_desired(app, manifests, self._cluster, cache.render.prepared)
+        result.options = {ref: options_of(manifest) for ref, manifest in objects.items()}
+        result.declared, result.app, result.decryption_keys = objects, app, keys
+
+    def _keys(self, app: Application, build: Build) -> tuple[str, ...]:
+        """Return the decryption keys that the Application names; none where nothing is encrypted."""
         if not any(is_encrypted(manifest) for manifest in build.manifests):
             return ()
-        return self._keys_of(run.app, self._cluster, self._live)
+        return self._keys_of(app, self._cluster, self._live)
 
     def _decrypted(
-        self, run: Reconcile, cache: ReconcileCache, commit: Commit, build: Build, keys: tuple[str, ...]
+        self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: tuple[str, ...]
     ) -> Sequence[Manifest]:
-        """Return the manifests of a build in the clear; the processes that render hold no keys."""
+        """Return the decrypted manifests of a build; the render processes have no keys."""
         if not keys:
             return build.manifests
-        tree = self._fetcher.snapshot(run, cache, commit.id).tree
-        cache.snapshot = None
+        tree = self._fetcher.snapshot(app, cache.git, commit.id).tree
+        cache.git.snapshot = None
         return decrypt_manifests(build, tree, keys)
 
-    def locate(self, run: Reconcile, cache: ReconcileCache, manifest: Manifest, field: str) -> str:
+    def _locate(self, app: Application, cache: ReconcileCache, commit: Commit, manifest: Manifest, field: str) -> str:
         """Return where a field of a rendered object was written, by reading the files of the commit again."""
-        assert run.target_commit is not None
-        tree = self._fetcher.snapshot(run, cache, run.target_commit.id).tree
-        cache.snapshot = None
-        return locate_field(tree, sorted(cache.rendered[run.target_commit.id].build.files_read), manifest, field)
+        tree = self._fetcher.snapshot(app, cache.git, commit.id).tree
+        cache.git.snapshot = None
+        return locate_field(tree, sorted(cache.render.commits[commit.id].build.files_read), manifest, field)
 
-    def _rendered(self, run: Reconcile, cache: ReconcileCache, commit: Commit) -> RenderResult:
-        source = run.app.source
+    def _result(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
+        source, render = given.app.source, cache.render
         key = (source.repo_url, source.path, source.renderer)
-        if cache.rendered_of != key:
-            cache.rendered_of, cache.rendered, cache.render_error = key, {}, None
-        if run.is_requested:
-            cache.render_error = None
-        known = cache.rendered.get(commit.id)
+        if render.source != key:
+            render.source, render.commits, render.error = key, {}, None
+        if given.is_requested:
+            render.error = None
+        known = render.commits.get(commit.id)
         if known is not None:
             return known
-        if cache.render_error is not None and cache.render_error[0] == commit.id:
-            raise cache.render_error[1]
-        made = self._same_as_before(run, cache, commit) or RenderResult(self._render(run, cache, commit))
-        cache.rendered = {**dict(list(cache.rendered.items())[1 - _KEPT :]), commit.id: made}
+        if render.error is not None and render.error[0] == commit.id:
+            raise render.error[1]
+        made = self._same_as_before(given.app, cache, commit) or RenderResult(self._render(given.app, cache, commit))
+        render.commits = {**dict(list(render.commits.items())[1 - _KEPT :]), commit.id: made}
         return made
 
-    def _render(self, run: Reconcile, cache: ReconcileCache, commit: Commit) -> Build:
-        source = run.app.source
-        snapshot = self._fetcher.snapshot(run, cache, commit.id)
-        cache.snapshot = None  # its files are not needed any more
+    def _render(self, app: Application, cache: ReconcileCache, commit: Commit) -> Build:
+        snapshot = self._fetcher.snapshot(app, cache.git, commit.id)
+        cache.git.snapshot = None  # its files are not needed any more
         try:
-            return self._renderer.render(snapshot, source.path, source.renderer)
+            return self._renderer.render(snapshot, app.source.path, app.source.renderer)
         except InvalidInput as error:
-            cache.render_error = (commit.id, error)
+            cache.render.error = (commit.id, error)
             raise
 
-    def _same_as_before(self, run: Reconcile, cache: ReconcileCache, commit: Commit) -> RenderResult | None:
-        """Return an earlier render when nothing that it read has changed since."""
-        for before, rendered in cache.rendered.items():
-            changed = self._source.changed_paths(run.app.source, before, commit.id)
+    def _same_as_before(self, app: Application, cache: ReconcileCache, commit: Commit) -> RenderResult | None:
+        """Return a cached render none of whose input files changed since."""
+        for before, rendered in cache.render.commits.items():
+            changed = self._source.changed_paths(app.source, before, commit.id)
             if changed is not None and not _touches(changed, rendered.build.files_read):
                 return rendered
         return None
 
 
 def _touches(changed: Iterable[str], read: frozenset[str]) -> bool:
-    """Whether a changed path is one that was read, or lies below a folder that was."""
+    """Whether a changed path was read, or is below a folder that was read."""
     folders = tuple(path for path in read if path.endswith("/"))
     return any(path in read or path.startswith(folders) for path in changed)

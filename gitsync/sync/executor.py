@@ -1,56 +1,88 @@
-"""Execution: carry an operation as far as it goes now, and account for it."""
+"""Run the operation of an Application as far as it can run now."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks, is_hook
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.errors import GitsyncError, TransientError
-from gitsync.objects.change import Action, Change, Plan
+from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of
-from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import HookPhase
 from gitsync.plan.order import POST_SYNC
 from gitsync.ports import Clock, LiveCache, Records
-from gitsync.sync.cache import Operation, ReconcileCache
+from gitsync.sync.cache import ExecutionCache, Operation, RetryState
 from gitsync.sync.history import record_steps, save_record
 from gitsync.sync.observe import created_namespace, health_of
 from gitsync.sync.operation import operation_from_status, operation_to_status
-from gitsync.sync.reconcile import FailureReason, Reconcile
-from gitsync.sync.retry import record_failure, reset
+from gitsync.sync.planner import Planned
+from gitsync.sync.retry import next_retry
 from gitsync.sync.state_store import StateStore
-from gitsync.sync.status.writer import StatusWriter
+
+StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]], None]
+"""Add entries to the inventory, and the running operation, to the status; return once both are stored."""
 
 _RESYNC_PERIOD = 10.0
-"""Watch events take a waiting sync up again; should one be missed, so does this many seconds."""
+"""Seconds after which a waiting sync is reconciled even if a watch event was missed."""
 _HOOK_DELETE_RETRY, _HOOK_DELETE_REFUSED_RETRY = 5.0, 600.0
-"""So long a delete of a hook rests that was not taken, and one that was refused: only a person can change that."""
+"""Retry delay in seconds for a failed hook deletion: transient error, and permanent refusal."""
 _HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_deletion}
-"""The triggers of operations that run hooks only, because the application is being deleted."""
+"""The triggers of operations that only run hooks, because the Application is being deleted."""
 _PEER_TIMEOUT, _PEER_POLL = 10.0, 0.2
-"""So long a prune waits for other applications of the repository, looking so often."""
+"""How long a prune waits for other Applications of the repository, and the polling interval, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """
+    What one run of an operation did.
+
+    ``message`` is why the operation failed; ``healed`` counts corrected objects; ``peers`` are the Applications that
+    a prune waits for, and that have to poll Git now.
+    """
+
+    operation: Operation
+    is_over: bool
+    message: str = ""
+    healed: int = 0
+    peers: tuple[str, ...] = ()
+    requeue_after: float | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the operation has ended successfully."""
+        return self.is_over and not self.message
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of an operation for a plan."""
+
+    planned: Planned
+    operation: Operation
+    request: ApplyRequest
 
 
 class SyncExecutor:
     """
-    Run one operation of an application at a time: hooks before, the plan's batches, hooks with it and after it.
+    Run one operation of an Application at a time: PreSync hooks, the plan's batches, Sync and PostSync hooks.
 
-    What waits holds no worker: the next look goes on where this one stopped. ``nudge`` is called with applications
-    that should look at Git now; it is set once, before the start.
+    Waiting holds no worker: the next reconcile resumes here.
     """
 
     def __init__(
         self,
         applier: Applier,
         hooks: Hooks,
-        statuses: StatusWriter,
         records: Records,
         state: StateStore,
         live: LiveCache,
@@ -58,263 +90,240 @@ class SyncExecutor:
     ) -> None:
         self._applier = applier
         self._hooks = hooks
-        self._statuses = statuses
         self._records = records
         self._state = state
         self._live = live
         self._clock = clock
-        self.request_poll: Callable[[Sequence[str]], None] = lambda keys: None
 
-    def run(self, run: Reconcile, cache: ReconcileCache, trigger: str) -> bool:
-        """Begin an operation, or go on with the one under way, for the turn's plan; tell whether it has ended well."""
-        run.stage = FailureReason.APPLY
-        plan = run.plan
-        assert plan is not None
-        assert run.verdict is not None
+    def begin_or_resume(self, planned: Planned, cache: ExecutionCache, trigger: str, approver: str) -> Operation:
+        """Return the running operation, or a new one, with the current plan and its approver."""
         operation = cache.operation
         if operation is None:
-            operation = cache.operation = self._begin(run, cache, plan, trigger)
-        operation.plan = plan
-        if run.verdict.approver:
-            operation.approver, operation.approved = run.verdict.approver, plan
+            operation = cache.operation = self._begin(planned, trigger)
+        operation.plan = planned.plan
+        if approver:
+            operation.approver, operation.approved = approver, planned.plan
+        return operation
+
+    def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:
+        """Run an operation until it ends, fails or has to wait; ``finish`` has to be called when it is over."""
         cache.has_unresolved_writes = True  # also when the audit fails on the way
-        hold = self._inventory_writer(run, operation)
-        job = self._job(run, plan, operation.commit, hold, operation.id, operation.approver)
-        done = self._run_phases(run, operation, job)
+        run = _Run(planned, operation, self._request(planned, operation, store))
+        done = self._run_phases(run)
         operation.steps.update(record_steps(done.results))
         cache.has_unresolved_writes = bool(operation.hooks) or any(result.is_unknown for result in done.results)
-        return self._complete_or_requeue(run, cache, operation, done)
+        return self._complete_or_requeue(run, cache, done)
 
-    def restore(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Take up, at the first look after a start, the operation that a crash interrupted."""
-        assert run.plan is not None
-        if not cache.is_operation_restored and cache.operation is None and run.operation:
-            cache.operation = operation_from_status(run.operation, run.plan, run.now, self._clock.monotonic())
+    def restore(self, planned: Planned, cache: ExecutionCache) -> None:
+        """At the first reconcile after a start, restore the operation that a crash interrupted."""
+        kept = planned.given.state.operation
+        if not cache.is_operation_restored and cache.operation is None and kept:
+            cache.operation = operation_from_status(kept, planned.plan, planned.given.now, self._clock.monotonic())
         cache.is_operation_restored = True
 
-    def clean_up_hooks(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Delete hooks that are left over from syncs that ended; what the API server does not take is tried again."""
-        plan = run.plan
-        assert plan is not None
-        if cache.operation is not None or not any(is_hook(change) for change in plan.changes):
-            return
+    def clean_up_hooks(self, planned: Planned, cache: ExecutionCache) -> float | None:
+        """
+        Delete leftover hooks of ended syncs; return the seconds until failed deletes are retried.
+
+        A delete that the API server does not accept is retried later.
+        """
+        if cache.operation is not None or not any(is_hook(change) for change in planned.plan.changes):
+            return None
         now, had_open_intents = self._clock.monotonic(), cache.has_unresolved_writes
         if now >= cache.hook_cleanup_due:
             cache.has_unresolved_writes = True  # also when the audit fails on the way
-            job = self._job(run, plan, run.target_commit or Commit(run.applied), lambda entries: None)
-            results = self._hooks.sweep(job, {})
+            results = self._hooks.sweep(self._request(planned), {})
             cache.has_unresolved_writes = had_open_intents or any(result.is_unknown for result in results)
             delays = [_delay(result.error) for result in results if result.error is not None]
             cache.hook_cleanup_due = now + max(delays, default=0.0)
-        if now < cache.hook_cleanup_due:
-            run.requeue_in(cache.hook_cleanup_due - now)
+        return cache.hook_cleanup_due - now if now < cache.hook_cleanup_due else None
 
-    def supersede(self, run: Reconcile, cache: ReconcileCache, trigger: str = "") -> None:
+    def supersede(self, planned: Planned, cache: ExecutionCache, trigger: str = "") -> SyncRecord | None:
         """
-        End an operation that still waits when there is a newer commit: what it did stays, the new one goes on.
+        End a waiting operation when there is a newer commit, and return its record; what it wrote stays.
 
-        Where the application is being deleted, all but the operation of this very trigger are ended.
+        While the Application is being deleted, every operation but the one of this trigger is ended.
         """
-        operation = cache.operation
+        operation, commit = cache.operation, planned.target.commit.id
         if operation is None:
-            return
-        if run.app.is_deleted:
+            return None
+        if planned.app.is_deleted:
             newer = "the deletion of the Application" if operation.trigger != trigger else ""
         else:
-            newer = (
-                run.target_commit.id[:12]
-                if run.target_commit is not None and run.target_commit.id != operation.commit.id
-                else ""
-            )
-        if newer:
-            message = f"superseded by {newer} while it waited for {operation.waiting}"
-            self.finish(run, cache, operation, message, superseded=True)
+            newer = commit[:12] if commit != operation.commit.id else ""
+        if not newer:
+            return None
+        message = f"superseded by {newer} while waiting for {operation.waiting}"
+        return self.finish(planned, cache, operation, message, superseded=True)
 
     def finish(
         self,
-        run: Reconcile,
-        cache: ReconcileCache,
+        planned: Planned,
+        cache: ExecutionCache,
         operation: Operation,
         message: str = "",
         *,
         superseded: bool = False,
-    ) -> None:
-        """End an operation, its approval too, and keep its record; one that did nothing and ended well leaves none."""
+    ) -> SyncRecord | None:
+        """End an operation and its approval, and save its record; a successful one without steps leaves none."""
         if operation.approved is not None:
-            self._records.end_approval(run.app.key, operation.approved.digest)
+            self._records.end_approval(planned.app.key, operation.approved.digest)
         cache.operation = None
-        if operation.steps or message:
-            took = round((self._clock.monotonic() - operation.began) * 1000)
-            why = run.pin.message if run.pin is not None and operation.trigger == "rollback" else ""
-            run.record = save_record(operation, run.app, self._records, message, took, why=why, superseded=superseded)
+        if not operation.steps and not message:
+            return None
+        took = round((self._clock.monotonic() - operation.began) * 1000)
+        rollback = planned.given.state.rollback
+        why = rollback.message if rollback is not None and operation.trigger == "rollback" else ""
+        return save_record(operation, planned.app, self._records, message, took, why=why, superseded=superseded)
 
-    def _begin(self, run: Reconcile, cache: ReconcileCache, plan: Plan, trigger: str) -> Operation:
+    def _begin(self, planned: Planned, trigger: str) -> Operation:
+        given = planned.given
         return Operation(
             id=uuid.uuid4().hex[:16],
-            commit=run.target_commit or Commit(run.applied),
+            commit=planned.target.commit,
             trigger=trigger,
-            initiator=(run.requested_by or "manual") if trigger == "manual" else "automated",
-            started=run.now,
+            initiator=(given.requested_by or "manual") if trigger == "manual" else "automated",
+            started=given.now,
             began=self._clock.monotonic(),
-            plan=plan,
+            plan=planned.plan,
         )
 
-    def _inventory_writer(
-        self, run: Reconcile, operation: Operation
-    ) -> Callable[[Mapping[ObjectRef, InventoryEntry]], None]:
-        """Return how objects are taken into the inventory before an operation writes them."""
-        assert run.observation is not None
-        created, desired = created_namespace(run.app), run.observation.desired
-
-        def is_left(ref: ObjectRef) -> bool:
-            is_only_created = ref in created and desired.get(ref) == created[ref]
-            return is_only_created or operation.trigger == HookPhase.POST_DELETE.value  # then nobody prunes any more
-
-        def hold(entries: Mapping[ObjectRef, InventoryEntry]) -> None:
-            wider = run.inventory.widened({ref: held for ref, held in entries.items() if not is_left(ref)})
-            under_way = operation_to_status(operation)
-            if wider.entries.keys() != run.inventory.entries.keys() or under_way != run.status_before.get(
-                "operation", {}
-            ):
-                status = {**run.status_before, "phase": "Executing", "inventory": (), "packedInventory": ""}
-                status |= {"operation": under_way, **wider.to_status()}
-                run.manifest = self._statuses.write(run.manifest, {k: v for k, v in status.items() if v})
-            run.inventory = wider
-
-        return hold
-
-    def _job(
+    def _request(
         self,
-        run: Reconcile,
-        plan: Plan,
-        commit: Commit,
-        hold: Callable[[Mapping[ObjectRef, InventoryEntry]], None],
-        sync: str = "",
-        approver: str = "",
+        planned: Planned,
+        operation: Operation | None = None,
+        store: StoreInventory = lambda entries, running: None,
     ) -> ApplyRequest:
-        assert run.observation is not None
+        """Return the request to apply a plan; deletes of leftover hooks belong to no operation."""
+        app = planned.app
+        created, desired = created_namespace(app), planned.observation.desired
+        # after the objects are deleted, nothing prunes any more
+        keeps_none = operation is not None and operation.trigger == HookPhase.POST_DELETE.value
+
+        def widen(entries: Mapping[ObjectRef, InventoryEntry]) -> None:
+            is_left = {ref for ref in entries if keeps_none or (ref in created and desired.get(ref) == created[ref])}
+            kept = {ref: entry for ref, entry in entries.items() if ref not in is_left}
+            store(kept, operation_to_status(operation))
+
         return ApplyRequest(
-            run.app,
-            plan,
-            commit,
-            sync,
-            run.observation.versions,
-            hold,
-            lambda ref, manifest: health_of(ref, manifest, self._live, run.app.health_checks),
-            approver=approver,
+            app,
+            planned.plan,
+            operation.commit if operation is not None else planned.target.commit,
+            operation.id if operation is not None else "",
+            planned.observation.versions,
+            widen,
+            lambda ref, manifest: health_of(ref, manifest, self._live, app.health_checks),
+            approver=operation.approver if operation is not None else "",
         )
 
-    def _run_phases(self, run: Reconcile, operation: Operation, job: ApplyRequest) -> ApplyProgress:
-        """Run part after part until one fails or has to wait; a failure runs the hooks for it."""
+    def _run_phases(self, run: _Run) -> ApplyProgress:
+        """Run phase after phase until one fails or has to wait; a failure runs the SyncFail hooks."""
         results: tuple[StepResult, ...] = ()
-        for part in self._phases(run, operation, job):
+        hooks = run.operation.hooks
+        for part in self._phases(run):
             results += part.results
-            if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(run, operation):
-                self._hooks.stop(job, operation.hooks)
-                if not run.app.is_deleted:
-                    results += self._hooks.run(job, operation.hooks, HookPhase.SYNC_FAIL).results
-                return ApplyProgress(results, part.waiting)
+            if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(run):
+                self._hooks.stop(run.request, hooks)
+                if not run.planned.app.is_deleted:
+                    results += self._hooks.run(run.request, hooks, HookPhase.SYNC_FAIL).results
+                return replace(part, results=results)
             if part.waiting:
-                return ApplyProgress(results, part.waiting)
+                return replace(part, results=results)
         return ApplyProgress(results)
 
-    def _phases(self, run: Reconcile, operation: Operation, job: ApplyRequest) -> Iterator[ApplyProgress]:
-        """Yield what each part of a sync came to, in order; each is begun only when the one before has ended."""
-        phase = _HOOKS_OF_DELETION.get(operation.trigger)
+    def _phases(self, run: _Run) -> Iterator[ApplyProgress]:
+        """Yield the progress of each phase of a sync in order; a phase starts when the one before has ended."""
+        request, hooks = run.request, run.operation.hooks
+        phase = _HOOKS_OF_DELETION.get(run.operation.trigger)
         if phase is not None:
-            yield self._hooks.run(job, operation.hooks, phase)
-            left = [done for done in self._hooks.sweep(job, operation.hooks) if isinstance(done.error, TransientError)]
+            yield self._hooks.run(request, hooks, phase)
+            left = [done for done in self._hooks.sweep(request, hooks) if isinstance(done.error, TransientError)]
             yield ApplyProgress(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
             return
-        yield self._hooks.run(job, operation.hooks, HookPhase.PRE_SYNC)
-        yield self._apply(run, operation, job)
-        yield self._hooks.run(job, operation.hooks, HookPhase.SYNC)
-        if any(is_hook(change) and change.stage == POST_SYNC for change in job.plan.changes):
-            yield ApplyProgress(waiting=_unhealthy(run, job, self._live))
-        yield self._hooks.run(job, operation.hooks, HookPhase.POST_SYNC)
+        yield self._hooks.run(request, hooks, HookPhase.PRE_SYNC)
+        yield self._apply(run)
+        yield self._hooks.run(request, hooks, HookPhase.SYNC)
+        if any(is_hook(change) and change.stage == POST_SYNC for change in request.plan.changes):
+            yield ApplyProgress(waiting=_unhealthy(run.planned, self._live))
+        yield self._hooks.run(request, hooks, HookPhase.POST_SYNC)
 
-    def _apply(self, run: Reconcile, operation: Operation, job: ApplyRequest) -> ApplyProgress:
-        lagging = self._wait_for_peers(run, operation)
-        due = tuple(change for change in job.plan.changes if not is_hook(change) and _is_due(change, bool(lagging)))
-        done = self._applier.execute(replace(job, plan=replace(job.plan, changes=due)))
-        if lagging and not done.waiting:
-            run.requeue_in(_PEER_POLL)
-            return replace(done, waiting=lagging)
-        return done
+    def _apply(self, run: _Run) -> ApplyProgress:
+        plan, commit, peers = run.planned.plan, run.planned.target.commit.id, self._peers_behind(run)
+        due = tuple(change for change in plan.changes if not is_hook(change) and _is_due(change, bool(peers)))
+        done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
+        if not peers:
+            return done
+        waiting = f"{peers[0]} to fetch commit {commit[:12]}, since it may declare what would be pruned"
+        return replace(done, waiting=done.waiting or waiting, peers=peers)
 
-    def _wait_for_peers(self, run: Reconcile, operation: Operation) -> str:
+    def _peers_behind(self, run: _Run) -> tuple[str, ...]:
         """
-        Return what a prune waits for: applications that may have taken over what left this one.
+        Return the Applications that a prune waits for, since they may have taken over an object that left this one.
 
-        They are asked to look at Git at once; one that does not in time is waited for no longer.
+        They poll Git at once; after a timeout the prune waits no longer.
         """
-        is_pruning = any(change.action is Action.PRUNE for change in operation.plan.writes)
-        if run.target_commit is None or run.app.is_deleted or not is_pruning:
-            return ""
-        lagging = self._state.applications_behind(run.app.key, run.app.source.repo_url, run.target_commit.id)
-        if not lagging or self._clock.monotonic() - operation.began > _PEER_TIMEOUT:
-            return ""
-        self.request_poll(lagging)
-        return f"{lagging[0]} to look at commit {run.target_commit.id[:12]}, since it may declare what would be pruned"
+        app, commit = run.planned.app, run.planned.target.commit.id
+        is_pruning = any(change.action is Action.PRUNE for change in run.planned.plan.writes)
+        is_late = self._clock.monotonic() - run.operation.began > _PEER_TIMEOUT
+        if app.is_deleted or not is_pruning or is_late:
+            return ()
+        return self._state.applications_behind(app.key, app.source.repo_url, commit)
 
-    def _is_late(self, run: Reconcile, operation: Operation) -> bool:
-        return self._clock.monotonic() - operation.began >= run.app.sync.health_timeout
+    def _is_late(self, run: _Run) -> bool:
+        return self._clock.monotonic() - run.operation.began >= run.planned.app.sync.health_timeout
 
-    def _complete_or_requeue(
-        self, run: Reconcile, cache: ReconcileCache, operation: Operation, done: ApplyProgress
-    ) -> bool:
-        """Turn what was done into the operation's end, or its next look; tell whether it has ended well."""
-        now = self._clock.monotonic()
+    def _complete_or_requeue(self, run: _Run, cache: ExecutionCache, done: ApplyProgress) -> Applied:
+        """Complete the operation, or schedule its next reconcile."""
+        now, operation, app = self._clock.monotonic(), run.operation, run.planned.app
         failed = [result for result in done.results if result.outcome is Outcome.FAILED]
+        healed = 0
         if operation.trigger == "drift":
             healed = sum(1 for result in done.results if result.outcome is Outcome.SUCCEEDED)
-            run.healed += healed
             if healed:
                 cache.self_heals.append(now)
-        if done.waiting and not failed and not self._is_late(run, operation):
+        if done.waiting and not failed and not self._is_late(run):
             operation.waiting = done.waiting
-            run.requeue_in(_RESYNC_PERIOD)
-            return False
+            delay = _PEER_POLL if done.peers else _RESYNC_PERIOD
+            return Applied(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
         message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
         if done.waiting and not failed:
-            message = f"waited {run.app.sync.health_timeout:.0f} s for {done.waiting}"
+            message = f"waited {app.sync.health_timeout:.0f} s for {done.waiting}"
         cache.failed = {result.change.ref: result for result in failed}
+        delays = [_HOOK_DELETE_RETRY] if operation.hooks else []  # then it is checked whether they were deleted
         if message:
-            run.requeue_in(record_failure(cache, run, failed, now))
+            cache.retry = next_retry(cache.retry, run.planned.retry_key, app.sync, failed, now)
             cache.retry.message = message
+            delays.append(cache.retry.retry_at - now)
         else:
-            reset(cache, run)
-            run.mark_applied(operation.commit.id)
-        run.message = message
-        self.finish(run, cache, operation, message)
-        if operation.hooks:
-            run.requeue_in(_HOOK_DELETE_RETRY)  # then it is seen whether their deletes were taken
-        return not message
+            cache.retry = RetryState()
+        return Applied(operation, True, message, healed, done.peers, min(delays, default=None))
 
 
 def _delay(error: GitsyncError) -> float:
-    """Return how many seconds a delete that was not taken rests before it is tried again."""
+    """Return the seconds until a failed delete is retried."""
     return error.retry_after or _HOOK_DELETE_RETRY if isinstance(error, TransientError) else _HOOK_DELETE_REFUSED_RETRY
 
 
 def is_terminating(change: Change) -> bool:
-    """Whether the step deletes what is on its way out already."""
-    return change.action is Action.PRUNE and bool(metadata_of(change.live or {}).get("deletionTimestamp"))
+    """Whether the step only waits until an object that is being deleted is gone."""
+    return change.action in (Action.PRUNE, Action.CREATE) and bool(
+        metadata_of(change.live or {}).get("deletionTimestamp")
+    )
 
 
 def _is_due(change: Change, is_waiting_for_peers: bool) -> bool:
-    """Whether the step may be carried out now."""
-    return not is_terminating(change) and not (is_waiting_for_peers and change.action is Action.PRUNE)
+    """Whether the step may run now."""
+    return change.action is not Action.PRUNE or not (is_waiting_for_peers or is_terminating(change))
 
 
-def _unhealthy(run: Reconcile, job: ApplyRequest, live: LiveCache) -> str:
-    """Return what the hooks after a sync wait for: the first object that is not healthy."""
-    assert run.observation is not None
-    for change in job.plan.changes:
+def _unhealthy(planned: Planned, live: LiveCache) -> str:
+    """Return what the PostSync hooks wait for: the first object that is not healthy."""
+    changes, observed = planned.plan.changes, planned.observation.live
+    for change in changes:
         if change.desired is not None and not is_hook(change) and change.action is Action.NOTHING:
-            status = health_of(change.ref, run.observation.live.get(change.ref), live, run.app.health_checks)
+            status = health_of(change.ref, observed.get(change.ref), live, planned.app.health_checks)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 return f"{change.ref} to be healthy, which is {status.health.value}"
-    if any(change.is_write and not is_hook(change) for change in job.plan.changes):
-        return "the applied objects to be seen again"
+    if any(change.is_write and not is_hook(change) for change in changes):
+        return "the applied objects to be observed"
     return ""

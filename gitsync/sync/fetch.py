@@ -1,18 +1,19 @@
-"""Fetch: which commit an application follows now."""
+"""Fetch the commit that an Application follows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from random import random
 
-from gitsync.errors import Refused, SourceUnavailable
-from gitsync.objects.manifest import at
+from gitsync.errors import GitsyncError, Refused, SourceUnavailable
+from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
 from gitsync.ports import Clock, Cluster, Credentials, LiveCache, Snapshot, Source
-from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
-from gitsync.sync.reconcile import FailureReason, Reconcile
+from gitsync.sync.input import ReconcileInput
 
 Verify = Callable[[Path, str, Mapping[str, str]], object]
 """Raise Refused unless a commit of a mirror is signed by one of the named keys."""
@@ -20,14 +21,28 @@ Verify = Callable[[Path, str, Mapping[str, str]], object]
 _NOW = float("-inf")
 _RETRY = 30.0
 _PUSH_DEBOUNCE = 1.0
-"""However often it is said that Git has changed, it is asked once in so many seconds."""
+"""Minimum seconds between polls triggered by push notifications."""
+_SHORTEST_WAIT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """
+    The result of the last poll: the commit id, and why the Git server could not be reached.
+
+    ``requeue_after`` is the number of seconds until the next poll.
+    """
+
+    commit: str
+    error: GitsyncError | None
+    requeue_after: float
 
 
 class Fetcher:
     """
-    Ask the Git server when a poll is due or a person asks, and remember the answer until then.
+    Poll the Git server when the interval has elapsed or a user requests it, and cache the answer until then.
 
-    Other credentials are tried, and other trusted keys applied, at the next look.
+    Rotated credentials and trusted keys take effect at the next reconcile.
     """
 
     def __init__(
@@ -47,86 +62,89 @@ class Fetcher:
         self._clock = clock
         self._random = random
 
-    def fetch(self, run: Reconcile, cache: ReconcileCache) -> Commit:
-        """Return the commit that the application follows; the last good one while the Git server is away."""
-        run.stage = FailureReason.SOURCE
-        source = run.app.source
+    def poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
+        """
+        Resolve the revision to a commit id, from the cache while no poll is due.
+
+        An unreachable Git server is an error beside the last known commit; raise SourceUnavailable when none is known.
+        """
+        source, requested = given.app.source, given.app.requested_sync
         self._source.check(source)
         if cache.source != source:
             cache.source, cache.fetched, cache.next_poll = source, None, _NOW
         now = self._clock.monotonic()
-        if run.app.requested_sync != cache.polled_request:
-            cache.notified_at, cache.polled_request = now, run.app.requested_sync
-        credentials = self._credentials(run)
+        if requested != cache.polled_request:
+            cache.notified_at, cache.polled_request = now, requested
+        credentials = self._credentials(given.app)
         if credentials != cache.credentials:
             cache.credentials, cache.next_poll = credentials, _NOW
-        if self._is_due(run, cache, now):
-            self._poll(run, cache, now)
-        run.source_error = cache.poll_error
-        run.requeue_in(max(cache.next_poll - now, 0.05))
-        trusted = self._trusted_keys(run) if source.verify == "SignedCommits" else None
+        wait = _seconds_to_poll(given, cache, now)
+        if wait <= 0:
+            self._poll(given, cache, now)
+            wait = cache.next_poll - now
+        return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT))
+
+    def checkout(self, given: ReconcileInput, cache: GitCache) -> Commit:
+        """Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one."""
+        trusted = self._trusted_keys(given.app) if given.app.source.verify == "SignedCommits" else None
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
-            snapshot = self.snapshot(run, cache, cache.commit)
+            snapshot = self.snapshot(given.app, cache, cache.commit)
             if trusted is not None:
                 self._verify(Path(snapshot.git_dir), cache.commit, trusted)
             cache.fetched, cache.trusted = snapshot.commit, trusted
-        if not run.is_requested:
-            self._reject_force_push(run, cache)
-        run.commit = run.target_commit = cache.fetched
+        if not given.is_requested:
+            self._reject_force_push(given, cache)
         return cache.fetched
 
-    def snapshot(self, run: Reconcile, cache: ReconcileCache, commit: str) -> Snapshot:
-        """Return the files of a commit; the last one asked for is kept until it was rendered."""
+    def snapshot(self, app: Application, cache: GitCache, commit: str) -> Snapshot:
+        """Return the files of a commit; the last snapshot is cached until it is rendered."""
         if cache.snapshot is None or cache.snapshot.commit.id != commit:
-            cache.snapshot = self._source.snapshot(run.app.source, self._credentials(run), commit)
+            cache.snapshot = self._source.snapshot(app.source, self._credentials(app), commit)
         return cache.snapshot
 
-    def _reject_force_push(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Refuse a branch that was rewritten: its new commit does not contain the applied one."""
-        before, after = run.applied_before, cache.commit
+    def _reject_force_push(self, given: ReconcileInput, cache: GitCache) -> None:
+        """Raise Refused when the branch was rewritten: its new commit does not contain the applied one."""
+        source, before, after = given.app.source, given.state.applied_to(given.app), cache.commit
         if not before or before == after:
             return
         if cache.fast_forward[:2] != (before, after):
-            cache.fast_forward = (before, after, self._source.is_forward(run.app.source, before, after))
+            cache.fast_forward = (before, after, self._source.is_forward(source, before, after))
         if not cache.fast_forward[2]:
             raise Refused(
-                f"non-fast-forward: {run.app.source.revision} was moved to {after[:12]}, which does not contain the "
+                f"non-fast-forward: {source.revision} was moved to {after[:12]}, which does not contain the "
                 f"applied commit {before[:12]}; it is held, and {before[:12]} stays applied",
                 location="spec.source.revision",
-                hint="ask for a sync to take it",
+                hint="request a sync to accept it",
             )
 
-    def _is_due(self, run: Reconcile, cache: ReconcileCache, now: float) -> bool:
-        """Whether to ask now; a push event shortly after the last question waits, a person does not."""
-        if now >= cache.next_poll:
-            return True
-        if cache.notified_at is None or run.is_requested:
-            return cache.notified_at is not None
-        rest = cache.last_poll + _PUSH_DEBOUNCE - now
-        if rest > 0:
-            run.requeue_in(rest)
-        return rest <= 0
-
-    def _poll(self, run: Reconcile, cache: ReconcileCache, now: float) -> None:
-        interval = run.app.sync.interval
-        # applications of one repository share a poll: what another one heard lately, or since the hint, is as good
+    def _poll(self, given: ReconcileInput, cache: GitCache, now: float) -> None:
+        source, interval = given.app.source, given.app.sync.interval
+        # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
         age = interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
         cache.notified_at, cache.last_poll = None, now
         try:
-            cache.commit = self._source.resolve(run.app.source, self._credentials(run), max_age=age)
+            cache.commit = self._source.resolve(source, self._credentials(given.app), max_age=age)
             cache.poll_error = None
             cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         except SourceUnavailable as error:
-            cache.commit = cache.commit or str(at(run.manifest, "status", "revision", "fetched", default=""))
+            cache.commit = cache.commit or given.state.fetched
             if not cache.commit:
                 raise
             cache.poll_error = error
             cache.next_poll = now + min(interval, _RETRY)
 
-    def _credentials(self, run: Reconcile) -> Credentials:
-        return credentials_of(run.app, self._cluster, self._live)
+    def _credentials(self, app: Application) -> Credentials:
+        return credentials_of(app, self._cluster, self._live)
 
-    def _trusted_keys(self, run: Reconcile) -> dict[str, str]:
+    def _trusted_keys(self, app: Application) -> dict[str, str]:
         where = "spec.source.verify.secretRef.name"
-        secret = secret_of(run.app, run.app.source.verify_keys, where, self._cluster, self._live)
+        secret = secret_of(app, app.source.verify_keys, where, self._cluster, self._live)
         return {name: text_of(secret, name) for name in secret.get("data") or {}}
+
+
+def _seconds_to_poll(given: ReconcileInput, cache: GitCache, now: float) -> float:
+    """Return the seconds until a poll is due; a push soon after the last poll is debounced, a user request is not."""
+    rest = cache.next_poll - now
+    if cache.notified_at is None:
+        return rest
+    return 0.0 if given.is_requested else min(rest, cache.last_poll + _PUSH_DEBOUNCE - now)

@@ -1,17 +1,16 @@
-"""Finish an operation: one record of what it saw, decided and did."""
+"""The history record of an operation, and drift as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitsync.apply.execute import shown_differences
 from gitsync.apply.types import StepResult
 from gitsync.errors import one_line
 from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.mask import mask_change
+from gitsync.plan.mask import mask_change, to_record
 from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
@@ -28,14 +27,14 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
             reason=result.change.reason,
             outcome=result.outcome,
             message="" if result.outcome is Outcome.SUCCEEDED else result.message,
-            differences=tuple(shown_differences(result.change)),
+            differences=tuple(to_record(result.change)),
         )
         for result in results
     }
 
 
 def describe_drift(change: Change) -> str:
-    """Return the differences of a step in words, Secret values masked: field, values, manager and time."""
+    """Return the differences of a step as text, Secret values masked: field, values, manager and time."""
     if change.action is Action.CREATE:
         return "was deleted"
     if change.action is Action.PRUNE:
@@ -48,7 +47,7 @@ def describe_drift(change: Change) -> str:
 def _described(difference: FieldDifference) -> str:
     owner = difference.owners[0] if difference.owners else None
     by = f" by {owner.manager} ({owner.operation})" if owner else ""
-    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale carry no time
+    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale have no time
     if difference.live is ABSENT:
         return f"{difference.path} is gone"
     if difference.desired is ABSENT:
@@ -66,7 +65,7 @@ def save_record(
     why: str = "",
     superseded: bool = False,
 ) -> SyncRecord:
-    """Save and return the record of an operation, beginning with why; the oldest beyond the limit are dropped."""
+    """Save and return the record of an operation, its explanation prefixed with ``why``; drop the oldest ones."""
     record = records.save(
         SyncRecord(
             application=app.key,

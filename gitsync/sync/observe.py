@@ -1,42 +1,62 @@
-"""Observe: what Git declares and what lives, side by side, from the shared local copies."""
+"""Observe desired and live objects from the shared caches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
-from gitsync.merge.schema import Schema, Schemas
+from gitsync.kube.kinds import CRD
+from gitsync.merge.schema import Schema, Schemas, kind_schema
 from gitsync.objects.application import Application, HealthCheck
-from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
-from gitsync.plan.schemas import kind_schema
 from gitsync.ports import Cluster, LiveCache, Resource
 
-CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
 _CACHE_SYNC_TIMEOUT = 5.0
-"""So long a worker waits for the first list of a kind; later the list itself calls it back."""
+"""Seconds that a worker waits for the first list of a kind; later the list enqueues the Application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """
-    What was seen of one application at one moment.
+    What was observed of one Application at one moment.
 
-    ``live`` holds every declared or held object that exists; every kind of it was listed completely.
+    ``live`` holds every declared or held object that exists; every kind of it was listed completely. ``health`` has
+    the declared objects other than hooks.
     """
 
     desired: Mapping[ObjectRef, Manifest]
     live: Mapping[ObjectRef, Manifest]
     versions: Mapping[ObjectRef, str]
     schemas: Schemas
+    inventory: Inventory = field(default_factory=Inventory)
+    health: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
+
+    @property
+    def overall_health(self) -> Health:
+        """The worst health of the declared objects; an unknown one does not count."""
+        return worst(status.health for status in self._known_health.values())
+
+    @property
+    def least_healthy(self) -> str:
+        """The least healthy object with its message, empty when no health is known."""
+        known = self._known_health
+        if not known:
+            return ""
+        ref = max(known, key=lambda ref: known[ref].health.badness)
+        return f"{ref}: {known[ref].message}"
+
+    @property
+    def _known_health(self) -> dict[ObjectRef, HealthStatus]:
+        return {ref: status for ref, status in self.health.items() if status.health is not Health.UNKNOWN}
 
     def schema_of(self, manifest: Manifest) -> Schema | None:
         """Return the schema of a manifest's kind."""
@@ -47,11 +67,10 @@ def build_desired(
     app: Application, manifests: Sequence[Manifest], cluster: Cluster, before: dict[int, PreparedObject] | None = None
 ) -> tuple[dict[ObjectRef, Manifest], bool]:
     """
-    Return what the application declares, each object placed in its namespace and marked as ours.
+    Return the objects that an Application declares, with namespace and owner marks, and whether that is final.
 
-    What ``before`` has of an earlier call for the same application is taken over; see ``desired_objects``.
-
-    False beside it says that a kind is not known yet, so that the answer may change without a change in Git.
+    It is not final while the cluster does not know a kind: the result may change without a change in Git. Objects
+    of an earlier call for the same Application are reused from ``before``; see ``desired_objects``.
     """
     scopes = _scopes(manifests, _resources(manifests, cluster).values())
     objects = desired_objects(app, manifests, lambda of: scopes.get(of, True), before)
@@ -60,9 +79,9 @@ def build_desired(
 
 def created_namespace(app: Application) -> dict[ObjectRef, Manifest]:
     """
-    Return the destination, when the application asks to have it created, as an object that is only created.
+    Return the destination namespace where the Application has it created, as an object that is only created.
 
-    It bears no owner marks: several applications may ask for it, and nobody prunes it.
+    It has no owner marks: several Applications may create it, and none prunes it.
     """
     if not app.destination.create_namespace:
         return {}
@@ -75,10 +94,10 @@ def observe(
     desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster: Cluster, live: LiveCache
 ) -> Observation:
     """
-    Return every live object that is declared or held.
+    Return every live object that is declared or in the inventory.
 
-    Raise ClusterUnavailable while a needed kind has not been listed completely or may be out of date: then nothing
-    may be concluded from an object's absence.
+    Raise ClusterUnavailable while a kind has not been listed completely or may be out of date: then an absent object
+    may exist.
     """
     versions = {ref: held.version for ref, held in inventory.entries.items()}
     versions |= {ref: _version(str(manifest["apiVersion"])) for ref, manifest in desired.items()}
@@ -91,16 +110,20 @@ def observe(
         if resource is not None and (manifest := live.get(resource, ref.namespace, ref.name)) is not None
     }
     return Observation(
-        desired, seen, versions, cluster.schemas({(resource.group, resource.version) for resource in followed})
+        desired,
+        seen,
+        versions,
+        cluster.schemas({(resource.group, resource.version) for resource in followed}),
+        inventory,
     )
 
 
 def confirm_missing(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
     """
-    Return the observation with objects read anew that were meant to be written but never seen.
+    Return the observation with objects read from the API server whose write was intended but never observed.
 
-    The answer to such a write may have been lost, and its watch event may still be on the way: taken for absent, the
-    object would leave the inventory and be nobody's for ever.
+    The response may have been lost, and the watch event may be delayed: taken for absent, the object would be dropped
+    from the inventory and never be pruned.
     """
     doubtful = [
         ref
@@ -121,9 +144,9 @@ def health_of(
     ref: ObjectRef, manifest: Manifest | None, live: LiveCache, checks: Sequence[HealthCheck] = ()
 ) -> HealthStatus:
     """
-    Return the health of a live object, with the reason of the pods that belong to it; absent is Missing.
+    Return the health of a live object, with the message of its Pods; an absent one is Missing.
 
-    The application's own check of a kind goes before any other rule.
+    The Application's own check of a kind precedes any other rule.
     """
     if manifest is None:
         return HealthStatus(Health.MISSING, "not in the cluster")
@@ -145,7 +168,7 @@ def _resources(manifests: Iterable[Manifest], cluster: Cluster) -> dict[tuple[st
 
 
 def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dict[GroupKind, bool]:
-    """Return which kinds are namespaced, by the cluster and by the definitions among the manifests themselves."""
+    """Return which kinds are namespaced, from discovery and from the definitions among the manifests."""
     scopes = {}
     for manifest in manifests:
         if (group_of(str(manifest.get("apiVersion") or "")), manifest.get("kind")) == (
@@ -160,7 +183,7 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
 
 
 def _pod_kinds(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Resource]:
-    """Return the kinds that workloads consist of, when there are workloads."""
+    """Return the kinds that workloads create, where there are workloads."""
     if not any((ref.group, ref.kind) in _WORKLOADS for ref in refs):
         return set()
     return {resource for kind in _PARTS if (resource := cluster.resource(*kind)) is not None}

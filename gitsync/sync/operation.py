@@ -1,4 +1,4 @@
-"""Resumption: keep an operation that has hooks in the status, so that it goes on after a crash."""
+"""Keep an operation that has hooks in the status, so that it is resumed after a crash."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gitsync.sync.cache import Operation
 
 def operation_to_status(operation: Operation | None) -> dict[str, Any]:
     """
-    Return what the status keeps of an operation; nothing where no hook could run twice, or never.
+    Return what the status keeps of an operation, empty for one without hooks.
 
-    A hook that failed is kept as one that runs: whoever goes on finds out again that it failed.
+    It prevents that a hook runs twice or never. A failed hook is kept as a running one: its failure is detected again.
     """
     if operation is None or not any(is_hook(change) for change in operation.plan.changes):
         return {}

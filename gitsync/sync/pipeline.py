@@ -1,235 +1,271 @@
 """
-The pipeline of one application, and the page to read first.
+The pipeline of one Application, and the module to read first.
 
-    source → render → converge (observe → plan → gate → apply → health) → record
+    fetch → render → reconcile (observe → plan → decide → apply → observe) → analyse → record
 
-Every look begins anew from what Git, the cluster and the status say; memory only saves work. A look that finds
-nothing changed asks and writes nothing.
+Every reconcile is level-based: it starts from Git, the cluster and the status, and the cache only saves work. A
+reconcile that finds no change writes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
 
 from gitsync.errors import GitsyncError, RecordUnavailable, TerminalError, TransientError
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
+from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
-from gitsync.plan.options import HookPhase, options_of
+from gitsync.plan.options import HookPhase, Options
 from gitsync.ports import Clock, Records
+from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.desired import DesiredState
+from gitsync.sync.desired import DesiredState, Rendered
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.reconcile import FailureReason, Reconcile, Rollback
+from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.build import build_status
-from gitsync.sync.status.refusal_audit import audit_record, previous_refusal, refusal_message
+from gitsync.sync.status.outcome import PhaseOutcome
+from gitsync.sync.status.refusal_audit import refusal_record
+from gitsync.sync.status.report import FailureReason, Report
+from gitsync.sync.status.view import view_of
 from gitsync.sync.status.writer import StatusWriter
 
 _HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
-"""The finalizers that stand for hooks."""
+"""The finalizers of the deletion hooks."""
 _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
-"""The stages in which what is wrong is wrong in Git."""
+"""The stages whose terminal errors have their cause in Git."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """When to reconcile an Application again, in seconds, and the other Applications that have to poll Git now."""
+
+    requeue_after: float | None = None
+    peers: tuple[str, ...] = ()
 
 
 class Pipeline:
-    """Sync applications. One application is never synced by two threads at once: the queue sees to that."""
+    """Sync Applications. The work queue ensures that two threads never sync the same one."""
 
     def __init__(
         self,
         fetcher: Fetcher,
-        desire: DesiredState,
-        converger: Reconciler,
-        aftermath: PostSyncAnalysis,
+        desired: DesiredState,
+        reconciler: Reconciler,
+        analysis: PostSyncAnalysis,
         records: Records,
         statuses: StatusWriter,
         state: StateStore,
         clock: Clock,
     ) -> None:
         self._fetcher = fetcher
-        self._desire = desire
-        self._converger = converger
-        self._aftermath = aftermath
+        self._desired = desired
+        self._reconciler = reconciler
+        self._analysis = analysis
         self._records = records
         self._statuses = statuses
         self._state = state
         self._clock = clock
-        self._memories: dict[str, ReconcileCache] = {}
+        self._caches: dict[str, ReconcileCache] = {}
 
-    def sync(self, manifest: Manifest) -> float | None:
+    def sync(self, manifest: Manifest) -> SyncResult:
         """
-        Bring the live objects of one application to what its Git revision declares.
+        Bring the live objects of one Application to what its Git revision declares.
 
-        Return the seconds until it wants to look again. A passing failure is raised, after it was recorded.
+        A transient error is raised after it was recorded.
         """
-        cache = self._memory(uid_of(manifest))
-        run = Reconcile.start(manifest, self._clock.now())
-        run.requested_by = cache.requested_by
+        cache = self._cache(uid_of(manifest))
+        report = Report.start(manifest, self._clock.now())
+        is_deleted = False
         try:
-            run.app = parse_application(manifest)
+            report.given = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             if metadata_of(manifest).get("deletionTimestamp"):
-                self._delete(run, cache)
-            elif run.app.suspend:
-                run.suspend()
+                is_deleted = self._delete(report, cache)
+            elif report.app.suspend:
+                report.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
             else:
-                self._finalize(run, _finalizers(manifest))
-                self._follow(run, cache)
+                self._set_finalizers(report, _finalizers(manifest))
+                self._follow(report, cache)
         except GitsyncError as error:
-            run.set_error(error)
-        return self._record(run)
+            report.fail(error)
+        return self._record(report, is_deleted=is_deleted)
 
     def relay(self, manifest: Manifest) -> None:
-        """Show an application that another replica works on, as its status says, and remember nothing of it."""
+        """Show an Application that another replica reconciles, as its status says, and drop its cache."""
         self.forget(uid_of(manifest))
-        run = Reconcile.start(manifest, self._clock.now())
-        with suppress(TerminalError):  # the other replica says why it cannot be read
-            run.app = parse_application(manifest)
-        self._state.publish_remote(run)
+        now = self._clock.now()
+        given = ReconcileInput.unparsed(manifest, now)
+        with suppress(TerminalError):  # the other replica reports why the spec is invalid
+            given = ReconcileInput.parse(manifest, now)
+        self._state.publish_remote(given, Report(manifest, given).previous_status)
 
     def forget(self, uid: str) -> None:
-        """Forget an application that is gone."""
-        self._memories.pop(uid, None)
+        """Drop the cache of a deleted Application."""
+        self._caches.pop(uid, None)
 
     def poll_now(self, uid: str) -> None:
-        """Ask the Git server at the next look, whatever the interval."""
-        self._memory(uid).notified_at = self._clock.monotonic()
+        """Poll the Git server at the next reconcile, whatever the interval."""
+        self._cache(uid).git.notified_at = self._clock.monotonic()
 
     def request(self, uid: str, by: str) -> None:
-        """Sync at the next look because a person asks for it, also where automation is off."""
+        """Sync at the next reconcile because a user requests it, also where automation is off."""
         self.poll_now(uid)
-        self._memory(uid).requested_by = by
+        self._cache(uid).requested_by = by
 
-    def _follow(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Converge to the commit that Git has; while that cannot be used, keep up the last one that was applied."""
+    def _follow(self, report: Report, cache: ReconcileCache) -> None:
+        """Converge to the commit that Git has; while that cannot be used, to the one that was applied last."""
         try:
-            commit = self._fetcher.fetch(run, cache)
-            self._state.record_revision(run.app.key, run.app.source.repo_url, commit.id)
-            if run.pin is not None and run.pin.bad_commit == commit.id and not run.is_requested:
-                self._stand_by(run, cache, run.pin)
+            commit = self._fetch(report, cache)
+            rollback = report.state.rollback
+            if rollback is not None and rollback.bad_commit == commit.id and not report.given.is_requested:
+                self._keep_rollback(report, cache, commit, rollback)
             else:
-                run.pin = None
-                self._converge(run, cache, commit)
-                self._aftermath.evaluate(run)
+                report.state = replace(report.state, rollback=None)
+                self._converge(report, cache, commit)
+                self._analyse(report)
         except TerminalError as error:
-            stage = run.stage
-            if stage not in _GIT or run.applied in ("", run.commit.id if run.commit else ""):
+            stage = report.stage
+            if stage not in _GIT or report.state.applied in ("", report.commit.id if report.commit else ""):
                 raise
-            self._keep_up(run, cache, error)
-            run.stage = stage
-            run.set_error(error)
+            self._keep_applied(report, cache, error)
+            report.stage = stage
+            report.fail(error)
 
-    def _stand_by(self, run: Reconcile, cache: ReconcileCache, pin: Rollback) -> None:
-        """Keep up an older commit, or just look, while Git's newest one is known to be no good."""
-        if pin.to_commit:
-            run.target_commit = Commit(pin.to_commit)
-        assert run.target_commit is not None
-        self._converge(run, cache, run.target_commit)
-        if run.phase in ("Synced", "Drifted", "Pending"):
-            run.hold_on(pin)
+    def _fetch(self, report: Report, cache: ReconcileCache) -> Commit:
+        """Return the commit that the Application follows."""
+        report.stage = FailureReason.SOURCE
+        polled = self._fetcher.poll(report.given, cache.git)
+        report.source_error = polled.error
+        report.requeue_in(polled.requeue_after)
+        report.commit = commit = self._fetcher.checkout(report.given, cache.git)
+        self._state.record_revision(report.app.key, report.app.source.repo_url, commit.id)
+        return commit
 
-    def _keep_up(self, run: Reconcile, cache: ReconcileCache, reason: TerminalError) -> None:
-        run.target_commit = Commit(run.applied)
+    def _keep_rollback(self, report: Report, cache: ReconcileCache, commit: Commit, rollback: Rollback) -> None:
+        """Converge to an older commit, or only observe, while Git's newest one is known to fail."""
+        self._converge(report, cache, Commit(rollback.to_commit) if rollback.to_commit else commit)
+        if report.outcome.phase in (Phase.SYNCED, Phase.DRIFTED, Phase.PENDING):
+            reason = "RolledBack" if rollback.to_commit else "Held"
+            report.outcome = replace(report.outcome, phase=Phase.FAILED, reason=reason, message=rollback.message)
+
+    def _keep_applied(self, report: Report, cache: ReconcileCache, reason: TerminalError) -> None:
+        """Converge to the commit that was applied last; raise the reason where that fails too."""
         try:
-            self._converge(run, cache, run.target_commit)
+            self._converge(report, cache, Commit(report.state.applied))
         except TerminalError:
-            raise reason from None  # the reason why the newest cannot be used is what helps
+            raise reason from None  # why the newest commit cannot be used is the error to fix
 
-    def _converge(self, run: Reconcile, cache: ReconcileCache, commit: Commit) -> None:
-        desired = self._desire.load(run, cache, commit)
-        self._converger.reconcile(run, cache, desired, partial(self._desire.locate, run, cache))
-        phases = {phase for manifest in desired.values() for phase in options_of(manifest).hooks}
-        self._finalize(run, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
+    def _converge(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:
+        rendered = self._render(report, cache, commit)
+        self._reconciler.reconcile(report, cache, rendered.target(report.commit))
+        phases = {phase for options in rendered.options.values() for phase in options.hooks}
+        self._set_finalizers(report, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
 
-    def _finalize(self, run: Reconcile, hooks: Collection[str]) -> None:
-        """Keep a finalizer for each thing that is to be done when the application is deleted."""
-        wanted = {FINALIZER}.union(_HOOKS.keys() & hooks) if run.app.sync.prune else frozenset[str]()
-        run.manifest = self._statuses.set_finalizers(run.manifest, wanted)
+    def _render(self, report: Report, cache: ReconcileCache, commit: Commit) -> Rendered:
+        report.stage = FailureReason.RENDER
+        rendered = self._desired.load(report.given, cache, commit)
+        report.rendered = (rendered.count, rendered.warnings)
+        return rendered
 
-    def _delete(self, run: Reconcile, cache: ReconcileCache) -> None:
+    def _analyse(self, report: Report) -> None:
+        """Decide whether the commit is good once it is applied."""
+        planned = report.planned
+        if planned is None or report.outcome.phase is not Phase.SYNCED:
+            return
+        current = replace(planned, given=report.given)
+        if report.state.applied != planned.target.commit.id:
+            return
+        result = self._analysis.evaluate(current, find_condition(report.previous_status, CONDITION))
+        report.state, report.metric_condition = result.state, result.condition
+        report.record = result.record or report.record
+        report.requeue_in(result.requeue_after)
+
+    def _set_finalizers(self, report: Report, hooks: Collection[str]) -> None:
+        """Set a finalizer for each thing to do when the Application is deleted."""
+        wanted = {FINALIZER}.union(_HOOKS.keys() & hooks) if report.app.sync.prune else frozenset[str]()
+        report.manifest = self._statuses.set_finalizers(report.manifest, wanted)
+
+    def _delete(self, report: Report, cache: ReconcileCache) -> bool:
         """
-        Run the hooks before, delete what the application holds, run the hooks after, and let it go.
+        Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all of it is complete.
 
-        A finalizer stands for each, and is taken off when it is done. With pruning off nothing is done, and all stays.
+        The finalizer of each is removed when it is complete. With pruning off, nothing is deleted.
         """
-        run.target_commit = Commit(run.applied) if run.applied else None
-        left = _finalizers(run.manifest) if run.app.sync.prune else frozenset[str]()
+        left = _finalizers(report.manifest) if report.app.sync.prune else frozenset[str]()
         for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
-            if finalizer in left and not self._is_done(run, cache, finalizer):
-                if run.phase in ("Synced", "Drifted", "Executing", "Pending"):
-                    run.phase = "Deleting"
-                return
+            if finalizer in left and not self._is_complete(report, cache, finalizer):
+                if report.outcome.phase in (Phase.SYNCED, Phase.DRIFTED, Phase.EXECUTING, Phase.PENDING):
+                    report.outcome = replace(report.outcome, phase=Phase.DELETING)
+                return False
             left -= {finalizer}
-            run.manifest = self._statuses.set_finalizers(run.manifest, left)
-        run.is_deleted = True
+            report.manifest = self._statuses.set_finalizers(report.manifest, left)
+        return True
 
-    def _is_done(self, run: Reconcile, cache: ReconcileCache, finalizer: str) -> bool:
-        """Go on with what a finalizer stands for, and tell whether it is done."""
+    def _is_complete(self, report: Report, cache: ReconcileCache, finalizer: str) -> bool:
+        """Continue the deletion step of a finalizer; return whether it is complete."""
         phase = _HOOKS.get(finalizer)
         if phase is None:
-            return not len(run.inventory) or self._converger.delete_all(run, cache)
-        if run.target_commit is None:
+            return not len(report.state.inventory) or self._reconciler.delete_all(report, cache)
+        if not report.state.applied:
             return True
-        hooks = _hooks_of(run.app, self._desire.load(run, cache, run.target_commit), phase)
-        return not hooks or self._converger.run_deletion_hooks(run, cache, hooks, phase)
+        rendered = self._render(report, cache, Commit(report.state.applied))
+        hooks = _hooks_of(report.app, rendered.objects, rendered.options, phase)
+        target = Target(rendered.commit, hooks, frozenset(hooks))
+        return not hooks or self._reconciler.run_deletion_hooks(report, cache, target, phase)
 
-    def _record(self, run: Reconcile) -> float | None:
-        """Publish what was found, write the status if it changed, and say when to look again."""
-        key, observation = run.app.key, run.observation
+    def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:
+        """Publish the report and write the status if it changed."""
+        key, observation = report.app.key, report.observation
         objects = frozenset(observation.versions) if observation is not None else self._state.tracked(key)
-        self._state.track(key, objects | _looked_at(run))
-        if not run.is_deleted:
-            status = self._accounted(run)
-            self._state.publish(run, status)
-            run.manifest = self._statuses.write(run.manifest, status)
-        if isinstance(run.error, TransientError):
-            raise run.error
-        return run.requeue_after
+        self._state.track(key, objects | _watched(report.app))
+        if not is_deleted:
+            self._audit_refusal(report)
+            status = build_status(report)
+            self._state.publish(view_of(report, status), report.drift, report.record)
+            report.manifest = self._statuses.write(report.manifest, status)
+        if isinstance(report.error, TransientError):
+            raise report.error
+        return SyncResult(report.requeue_after, report.peers)
 
-    def _accounted(self, run: Reconcile) -> dict[str, Any]:
-        """Return the status; a refusal that it says for the first time stands in the audit before."""
-        status = build_status(run)
-        message = refusal_message(run, status)
-        if message and message != previous_refusal(run):
+    def _audit_refusal(self, report: Report) -> None:
+        """Audit a refusal before the status reports it for the first time."""
+        record = refusal_record(report)
+        if record is not None:
             try:
-                self._records.audit([audit_record(run, message)])
+                self._records.audit([record])
             except RecordUnavailable as error:
-                run.set_error(error)
-                return build_status(run)
-        return status
+                report.fail(error)
 
-    def _memory(self, uid: str) -> ReconcileCache:
-        return self._memories.setdefault(uid, ReconcileCache())
+    def _cache(self, uid: str) -> ReconcileCache:
+        return self._caches.setdefault(uid, ReconcileCache())
 
 
 def _finalizers(manifest: Manifest) -> frozenset[str]:
     return frozenset(metadata_of(manifest).get("finalizers") or ())
 
 
-def _hooks_of(app: Application, declared: Mapping[ObjectRef, Manifest], phase: HookPhase) -> dict[ObjectRef, Manifest]:
-    """Return the hooks that run in a phase of the deletion; not one whose namespace is gone by then."""
+def _hooks_of(
+    app: Application, declared: Mapping[ObjectRef, Manifest], options: Mapping[ObjectRef, Options], phase: HookPhase
+) -> dict[ObjectRef, Manifest]:
+    """Return the hooks of a phase of the deletion, without those whose namespace is deleted by then."""
     return {
         ref: manifest
         for ref, manifest in declared.items()
-        if phase in options_of(manifest).hooks
-        and not (phase is HookPhase.POST_DELETE and loses_namespace(app, ref, declared))
+        if phase in options[ref].hooks and not (phase is HookPhase.POST_DELETE and loses_namespace(app, ref, declared))
     }
 
 
-def _secrets_of(run: Reconcile) -> frozenset[ObjectRef]:
-    source = run.app.source
-    names = (source.credentials, source.verify_keys, source.decryption_keys)
-    return frozenset(ObjectRef("", "Secret", run.app.namespace, name) for name in names if name)
-
-
-def _looked_at(run: Reconcile) -> frozenset[ObjectRef]:
-    """Return what concerns an application beside its own objects."""
-    others = (ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in run.app.depends_on)
-    return _secrets_of(run) | frozenset(others)
+def _watched(app: Application) -> frozenset[ObjectRef]:
+    """Return the objects whose changes enqueue an Application beside its own objects: Secrets and dependencies."""
+    names = (app.source.credentials, app.source.verify_keys, app.source.decryption_keys)
+    secrets = frozenset(ObjectRef("", "Secret", app.namespace, name) for name in names if name)
+    return secrets | {ObjectRef(GROUP, "Application", *key.split("/", 1)) for key in app.depends_on}

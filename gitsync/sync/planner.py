@@ -1,34 +1,69 @@
-"""Planning: what a sync would do, confirmed by dry runs where only the API server can be sure."""
+"""Plan what a sync would do, confirmed by dry runs where only the API server can decide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
+from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import ClusterState, build_plan, uncertain
 from gitsync.ports import Cluster
-from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.cache import PlanCache
+from gitsync.sync.history import describe_drift
+from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation
-from gitsync.sync.reconcile import FailureReason, Reconcile
 from gitsync.sync.state_store import StateStore
 
 Answer = Manifest | GitsyncError
 _REFUSED = timedelta(seconds=15)
-"""So long a refusal of a dry run is taken for the answer to the next one."""
+"""How long a refused dry run is cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a reconcile started from and observed, and its plan: the input of the gate and of the executor."""
+
+    given: ReconcileInput
+    target: Target
+    observation: Observation
+    plan: Plan
+
+    @property
+    def app(self) -> Application:
+        """The Application."""
+        return self.given.app
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the plan's revision was applied completely before, for this source and destination."""
+        return self.plan.revision == self.given.state.applied_to(self.app)
+
+    @property
+    def retry_key(self) -> tuple[str, int, str]:
+        """What failures are counted for: a new commit, spec or request resets the count."""
+        return (self.target.fetched, self.app.generation, f"{self.app.requested_sync} {self.given.requested_by}")
+
+    @property
+    def drift(self) -> tuple[tuple[ObjectRef, str], ...]:
+        """The objects that differ although Git did not change: field, values, manager and time."""
+        if not self.is_applied:
+            return ()
+        return tuple((change.ref, describe_drift(change)) for change in self.plan.writes)
 
 
 class Planner:
     """
-    Make plans. Answers to dry runs are remembered for exactly the objects they were about.
+    Build plans. Dry-run results are cached for exactly the objects that they were about.
 
-    A refusal is asked about again after a while, since what the cluster allows may change, or when a person asks.
+    A refusal is retried after a while, since the cluster's rules may change, or when a user requests a sync.
     """
 
     def __init__(self, cluster: Cluster, state: StateStore, pool: Executor) -> None:
@@ -36,32 +71,30 @@ class Planner:
         self._state = state
         self._pool = pool
 
-    def plan(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Give the turn its plan; raise ClusterUnavailable when a dry run that is needed gets no answer."""
-        run.stage = FailureReason.PLAN
-        observation = run.observation
-        assert observation is not None
-        plan = self._make(run, cache, observation)
+    def plan(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
+        """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
+        plan = self._build(given, target, observation, cache)
         unsure = set(uncertain(plan)) - cache.dry_runs.keys()
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
         steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
         if steps:
-            user = impersonated(run.app)
+            user = impersonated(given.app)
             answers = self._pool.map(lambda desired: self._dry_run(desired or {}, user), steps.values())
             for ref, answer in zip(steps, answers, strict=True):
                 desired, version = observation.desired[ref], resource_version_of(observation.live[ref])
-                cache.dry_runs[ref] = (desired, version, answer, run.now)
-            plan = self._make(run, cache, observation)
-        cache.plan = run.plan = plan
+                cache.dry_runs[ref] = (desired, version, answer, given.now)
+            plan = self._build(given, target, observation, cache)
+        cache.plan = plan
+        return Planned(given, target, observation, plan)
 
-    def _make(self, run: Reconcile, cache: ReconcileCache, observation: Observation) -> Plan:
-        claims = self._state.declared_elsewhere(run.app.key, observation.versions)
+    def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
+        claims = self._state.declared_elsewhere(given.app.key, observation.versions)
         return build_plan(
-            run.app,
-            run.target_commit.id if run.target_commit else "",
+            given.app,
+            target.commit.id,
             observation.desired,
-            ClusterState(observation.live, _remembered(run, cache, observation), claims),
-            run.inventory,
+            ClusterState(observation.live, _cached_answers(given, observation, cache), claims),
+            observation.inventory,
             observation.schema_of,
             cache.plan,
         )
@@ -70,21 +103,21 @@ class Planner:
         try:
             return self._cluster.apply(desired, manager=FIELD_MANAGER, dry_run=True, user=user)
         except ClusterUnavailable:
-            raise  # then nobody knows, and nothing may be concluded
+            raise  # outcome unknown: do not plan on it
         except GitsyncError as error:
             return error
 
 
-def _remembered(run: Reconcile, cache: ReconcileCache, observation: Observation) -> Mapping[ObjectRef, Answer]:
-    """Return the answers to earlier dry runs that still hold: same desired object, same live version."""
+def _cached_answers(given: ReconcileInput, observation: Observation, cache: PlanCache) -> Mapping[ObjectRef, Answer]:
+    """Drop outdated dry-run results from the cache and return the others: same desired object, same live version."""
 
-    def holds(ref: ObjectRef, desired: Manifest, version: str, answer: Answer, asked: datetime) -> bool:
-        if isinstance(answer, GitsyncError) and asked != run.now:
-            is_fresh = isinstance(answer, TerminalError) and abs(run.now - asked) < _REFUSED
-            if run.is_requested or not is_fresh:
+    def is_valid(ref: ObjectRef, desired: Manifest, version: str, answer: Answer, asked: datetime) -> bool:
+        if isinstance(answer, GitsyncError) and asked != given.now:
+            is_fresh = isinstance(answer, TerminalError) and abs(given.now - asked) < _REFUSED
+            if given.is_requested or not is_fresh:
                 return False
         is_same = observation.desired.get(ref) is desired
         return is_same and resource_version_of(observation.live.get(ref, {})) == version
 
-    cache.dry_runs = {ref: entry for ref, entry in cache.dry_runs.items() if holds(ref, *entry)}
+    cache.dry_runs = {ref: entry for ref, entry in cache.dry_runs.items() if is_valid(ref, *entry)}
     return {ref: answer for ref, (_, _, answer, _) in cache.dry_runs.items()}

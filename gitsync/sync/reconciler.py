@@ -1,345 +1,233 @@
-"""Converge: observe → plan → gate → apply → health, for any desired state."""
+"""Reconcile the cluster with a target: observe → plan → decide → apply → observe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from typing import Any
 
-from gitsync.apply.hooks import is_hook
-from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import ManifestRule
-from gitsync.gate.decide import decide, decide_deletion
-from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policy_for
-from gitsync.objects.change import Action, Decision, HoldReason, Plan, Review, Verdict
+from gitsync.objects.application import Application
+from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
-from gitsync.objects.keys import GROUP, HOOK_RUN, VERSION
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.keys import HOOK_RUN
+from gitsync.objects.manifest import annotations_of, metadata_of, uid_of
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import AuditRecord, Commit, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import HookPhase, options_of
+from gitsync.plan.options import HookPhase
 from gitsync.plan.tracking import is_owned, owner_of
-from gitsync.ports import Clock, Cluster, LiveCache, Records
-from gitsync.sync.advice import AdviceGate
-from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.dependencies import blocking_dependency
-from gitsync.sync.executor import SyncExecutor, is_terminating
-from gitsync.sync.history import describe_drift
+from gitsync.ports import Cluster, LiveCache, Records
+from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
+from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
+from gitsync.sync.executor import SyncExecutor
+from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, health_of, observe
 from gitsync.sync.operation import operation_to_status
-from gitsync.sync.planner import Planner
-from gitsync.sync.reconcile import FailureReason, Reconcile
-from gitsync.sync.retry import reset
+from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.state_store import StateStore
-from gitsync.sync.validation import Locator, policy_violations, validate_desired
-
-_REVIEW_POLL = 5.0
-"""A review may be given by another process, straight into the database, and windows open by themselves."""
-_PHASES = {HoldReason.REJECTION: "Rejected", HoldReason.APPROVAL: "AwaitingApproval", HoldReason.WINDOW: "Pending"}
-_SELF_HEAL_LIMIT, _SELF_HEAL_WINDOW = 5, 60.0
-"""So many heals in so many seconds are a fight with another controller, and pause healing."""
+from gitsync.sync.status.build import executing_status
+from gitsync.sync.status.outcome import outcome_of
+from gitsync.sync.status.report import FailureReason, Report
+from gitsync.sync.status.writer import StatusWriter
+from gitsync.sync.validation import validate_once
 
 
 class Reconciler:
-    """Bring the cluster from what lives to what is declared, as far as policy and the moment allow."""
+    """Bring the cluster to a target as far as policy, reviews and time allow; the results go into the report."""
 
     def __init__(
         self,
         cluster: Cluster,
         live: LiveCache,
         records: Records,
-        clock: Clock,
         planner: Planner,
-        advising: AdviceGate,
-        execution: SyncExecutor,
-        policies: Sequence[Policy],
-        rules: Sequence[ManifestRule],
+        gate: SyncGate,
+        executor: SyncExecutor,
+        statuses: StatusWriter,
         state: StateStore,
     ) -> None:
         self._cluster = cluster
         self._live = live
         self._records = records
-        self._clock = clock
         self._planner = planner
-        self._advising = advising
-        self._execution = execution
-        self._policies = policies
-        self._rules = rules
+        self._gate = gate
+        self._executor = executor
+        self._statuses = statuses
         self._state = state
 
-    def reconcile(
-        self, run: Reconcile, cache: ReconcileCache, desired: Mapping[ObjectRef, Manifest], place: Locator
-    ) -> None:
-        """Look, plan, and carry out what may be carried out now; the turn holds all that was found."""
-        self._observe(run, desired)
-        self._validate(run, cache, place)
-        self._planner.plan(run, cache)
-        run.detected_drift = _drift(run)
-        self._execution.restore(run, cache)
-        self._execution.supersede(run, cache)
-        self._resolve_open_writes(run, cache)
-        self._check_policy(run, cache)
-        trigger = self._trigger(run, cache)
-        is_heard = self._advising.is_ready(run, cache)
-        if trigger and is_heard and self._is_allowed(run, cache):
-            self._execution.run(run, cache, trigger)
-            self._observe(run, desired)
-            self._planner.plan(run, cache)
+    def reconcile(self, report: Report, cache: ReconcileCache, target: Target) -> None:
+        """Observe, plan, and run the steps that the gate allows."""
+        planned = self._prepare(report, cache, target)
+        report.drift = planned.drift
+        decision = self._gate.decide(planned, cache)
+        planned = self._take(report, planned, decision)
+        message = decision.message
+        if decision.trigger:
+            message = self._execute(report, cache, planned, decision)
+            planned = self._plan(report, cache, replace(target, locate=None))
         else:
-            self._execution.clean_up_hooks(run, cache)
-        self._set_phase(run, cache)
+            report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
+        self._conclude(report, cache, planned, message)
 
-    def delete_all(self, run: Reconcile, cache: ReconcileCache) -> bool:
+    def delete_all(self, report: Report, cache: ReconcileCache) -> bool:
         """
-        Delete what an application holds, because it is being deleted itself, and tell whether that is over.
+        Delete the objects in the inventory of a deleted Application; return whether that is complete.
 
-        Only what the application wants approved still waits, see ``decide_deletion``.
+        Only an Application that requires approvals waits for one, see ``decide_deletion``.
         """
-        self._observe(run, {})
-        self._planner.plan(run, cache)
-        self._execution.restore(run, cache)
-        self._execution.supersede(run, cache, "delete")
-        self._resolve_open_writes(run, cache)
-        plan = run.plan
-        assert plan is not None
-        run.verdict = decide_deletion(plan, run.app, self._review(run, cache, plan))
-        is_allowed = run.verdict.decision is Decision.ALLOWED
-        if is_allowed and not all(is_terminating(change) for change in plan.writes):
-            self._execution.run(run, cache, "delete")
-            self._observe(run, {})
-            self._planner.plan(run, cache)
-        self._set_phase(run, cache)
-        return cache.operation is None and run.plan is not None and not run.plan.writes
+        target, message = Target(Commit(report.state.applied)), ""
+        planned = self._prepare(report, cache, target, DELETE)
+        decision = self._gate.decide_deletion(planned, cache.execution)
+        self._take(report, planned, decision)
+        if decision.trigger:
+            message = self._execute(report, cache, planned, decision)
+            planned = self._plan(report, cache, target)
+        self._conclude(report, cache, planned, message)
+        return cache.execution.operation is None and not planned.plan.writes
 
-    def run_deletion_hooks(
-        self, run: Reconcile, cache: ReconcileCache, hooks: Mapping[ObjectRef, Manifest], phase: HookPhase
-    ) -> bool:
+    def run_deletion_hooks(self, report: Report, cache: ReconcileCache, target: Target, phase: HookPhase) -> bool:
         """
-        Run hooks because the application is being deleted, and tell whether all of them have ended well.
+        Run the hooks of a deleted Application, which are the target; return whether all of them succeeded.
 
-        One that fails is tried again with the delays of the application's retry policy.
+        A failed hook is retried with the delays of the Application's retry policy.
         """
-        self._observe(run, hooks)
-        self._planner.plan(run, cache)
-        self._execution.restore(run, cache)
-        self._execution.supersede(run, cache, phase.value)
-        self._resolve_open_writes(run, cache)
-        assert run.plan is not None
-        violations = policy_violations(run.app, run.plan, self._policies, self._rules)
-        run.verdict = Verdict(Decision.REFUSED if violations else Decision.ALLOWED, violations)
-        is_due = not violations and not self._is_backing_off(run, cache)
-        is_over = is_due and self._execution.run(run, cache, phase.value)
-        self._observe(run, hooks)
-        self._set_phase(run, cache)
-        return is_over
+        planned, message, is_complete = self._prepare(report, cache, target, phase.value), "", False
+        decision = self._gate.decide_hooks(planned, cache.execution, phase)
+        self._take(report, planned, decision)
+        if decision.trigger:
+            message = self._execute(report, cache, planned, decision)
+            is_complete = cache.execution.operation is None and not message
+        report.observation = self._observe(report, target)
+        self._conclude(report, cache, planned, message)
+        return is_complete
 
-    def _observe(self, run: Reconcile, desired: Mapping[ObjectRef, Manifest]) -> None:
-        run.stage = FailureReason.OBSERVE
-        observation = confirm_missing(
-            observe(desired, run.inventory, self._cluster, self._live), run.inventory, self._cluster
-        )
-        run.observation = observation
-        created = created_namespace(run.app)
-        self._state.set_declared(run.app.key, frozenset(ref for ref in desired if created.get(ref) != desired[ref]))
-        run.inventory = _updated_inventory(run, observation)
-        run.health = {
-            ref: health_of(ref, observation.live.get(ref), self._live, run.app.health_checks)
-            for ref, manifest in desired.items()
-            if not options_of(manifest).hooks
+    def _prepare(self, report: Report, cache: ReconcileCache, target: Target, trigger: str = "") -> Planned:
+        """Observe, validate and plan; restore or supersede an operation, and resolve writes without an outcome."""
+        planned = self._plan(report, cache, target)
+        self._executor.restore(planned, cache.execution)
+        report.record = self._executor.supersede(planned, cache.execution, trigger) or report.record
+        self._resolve_open_writes(planned, cache.execution)
+        return planned
+
+    def _plan(self, report: Report, cache: ReconcileCache, target: Target) -> Planned:
+        observation = self._observe(report, target)
+        if target.locate is not None:
+            report.stage, report.observation = FailureReason.RENDER, None
+            validate_once(observation, target.locate, cache.checks)
+        report.stage, report.observation = FailureReason.PLAN, observation
+        report.planned = planned = self._planner.plan(report.given, target, observation, cache.plans)
+        return planned
+
+    def _observe(self, report: Report, target: Target) -> Observation:
+        """Observe the objects of the target and of the inventory, which is updated to what exists."""
+        report.stage = FailureReason.OBSERVE
+        app, desired, inventory = report.app, target.desired, report.state.inventory
+        found = confirm_missing(observe(desired, inventory, self._cluster, self._live), inventory, self._cluster)
+        created = created_namespace(app)
+        self._state.set_declared(app.key, frozenset(ref for ref in desired if created.get(ref) != desired[ref]))
+        health = {
+            ref: health_of(ref, found.live.get(ref), self._live, app.health_checks)
+            for ref in desired.keys() - target.hooks
         }
+        observation = replace(found, inventory=_updated_inventory(app, found), health=health)
+        report.state = replace(report.state, inventory=observation.inventory)
+        return observation
 
-    def _validate(self, run: Reconcile, cache: ReconcileCache, place: Locator) -> None:
-        """Refuse a revision with an object that does not fit its schema, before anything of it is written."""
-        observation = run.observation
-        assert observation is not None
-        if cache.validated is observation.desired and cache.validated_by is observation.schemas:
-            return
-        run.stage = FailureReason.RENDER
-        try:
-            validate_desired(observation, place)
-        except InvalidInput:
-            run.observation = None
-            raise
-        cache.validated, cache.validated_by = observation.desired, observation.schemas
+    def _take(self, report: Report, planned: Planned, decision: SyncDecision) -> Planned:
+        """Report a decision; return the plan with the advice in it."""
+        report.planned = planned = replace(planned, plan=decision.plan)
+        report.verdict = decision.verdict
+        report.requeue_in(decision.requeue_after)
+        return planned
 
-    def _check_policy(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Judge what is declared by policy, also where no sync is due: a hook is declared and need not be written."""
-        assert run.plan is not None
-        assert run.observation is not None
-        judged = (run.observation.desired, run.app)
-        if (
-            cache.policy_checked is None
-            or cache.policy_checked[0] is not judged[0]
-            or cache.policy_checked[1] != judged[1]
-        ):
-            cache.violations = policy_violations(run.app, run.plan, self._policies, self._rules)
-            cache.policy_checked = judged
-        if cache.violations and cache.operation is None:
-            run.verdict = Verdict(Decision.REFUSED, cache.violations)
+    def _execute(self, report: Report, cache: ReconcileCache, planned: Planned, decision: SyncDecision) -> str:
+        """Run the operation as far as it can run now; return why it failed."""
+        report.stage = FailureReason.APPLY
+        operation = self._executor.begin_or_resume(planned, cache.execution, decision.trigger, decision.approver)
+        applied = self._executor.run(planned, cache.execution, operation, partial(self._store_inventory, report))
+        report.healed += applied.healed
+        report.peers = applied.peers
+        report.requeue_in(applied.requeue_after)
+        if applied.is_complete:
+            report.state = report.state.with_applied(operation.commit.id, report.app)
+            _acknowledge(report, cache)
+        if applied.is_over:
+            finished = self._executor.finish(planned, cache.execution, operation, applied.message)
+            report.record = finished or report.record
+        return applied.message
 
-    def _trigger(self, run: Reconcile, cache: ReconcileCache) -> str:
-        """Return why to sync now, empty when there is nothing to do or the application does not want it."""
-        plan, app = run.plan, run.app
-        assert plan is not None
-        if cache.operation is not None:
-            return cache.operation.trigger
-        if all(is_terminating(change) for change in plan.writes):
-            return ""
-        if run.is_requested:
-            return "manual"
-        if run.pin is not None and run.pin.to_commit and not run.is_applied:
-            return "rollback"
-        if not app.sync.automated or (run.pin is not None and not run.pin.to_commit):
-            return ""
-        if not run.is_applied:
-            return "retry" if cache.retry.failures else "commit"
-        return "drift" if app.sync.self_heal else ""
+    def _store_inventory(
+        self, report: Report, entries: Mapping[ObjectRef, InventoryEntry], operation: Mapping[str, Any]
+    ) -> None:
+        """Add entries to the inventory, and write it with the running operation to the status where they differ."""
+        before, previous = report.state.inventory, report.previous_status
+        wider = before.widened(entries)
+        if wider.entries.keys() != before.entries.keys() or operation != previous.get("operation", {}):
+            report.manifest = self._statuses.write(report.manifest, executing_status(previous, wider, operation))
+        report.state = replace(report.state, inventory=wider)
 
-    def _is_allowed(self, run: Reconcile, cache: ReconcileCache) -> bool:
-        """Ask the gate, the retry policy and the fight breaker."""
-        plan = run.plan
-        assert plan is not None
-        now = self._clock.monotonic()
-        if self._is_backing_off(run, cache):
-            return False
-        if not run.is_applied and cache.operation is None:
-            run.message = blocking_dependency(run.app, plan.revision, self._application)
-            if run.message:
-                return False
-        if run.is_applied and len(cache.self_heals) >= _SELF_HEAL_LIMIT:
-            pause = cache.self_heals[-_SELF_HEAL_LIMIT] + _SELF_HEAL_WINDOW - now
-            if pause > 0:
-                run.message = (
-                    f"healed {_SELF_HEAL_LIMIT} times within a minute: another controller writes the same fields"
-                )
-                run.requeue_in(pause)
-                return False
-        operation = cache.operation
-        if operation is not None and operation.approver and _continues(operation.approved, plan):
-            run.verdict = Verdict(Decision.ALLOWED)
-            return True
-        run.verdict = decide(
-            plan,
-            run.app,
-            policy_for(self._policies, run.app),
-            self._review(run, cache, plan),
-            run.now,
-            manual=run.is_requested,
-            violations=cache.violations,
-        )
-        return run.verdict.decision is Decision.ALLOWED
+    def _conclude(self, report: Report, cache: ReconcileCache, planned: Planned, message: str) -> None:
+        """Report phase, reason and message, and what the status keeps."""
+        outcome = outcome_of(planned, report.verdict, cache.execution, message)
+        state = replace(report.state, operation=operation_to_status(cache.execution.operation))
+        report.state = state.with_applied(planned.plan.revision, report.app) if outcome.is_applied else state
+        report.outcome = outcome
+        report.requeue_in(outcome.requeue_after)
+        if outcome.phase is Phase.SYNCED:
+            _acknowledge(report, cache)
+            cache.execution.failed.clear()
 
-    def _review(self, run: Reconcile, cache: ReconcileCache, plan: Plan) -> Review | None:
-        sync = cache.operation.id if cache.operation is not None else ""
-        return self._records.review(run.app.key, plan.digest, run.now, sync=sync)
-
-    def _is_backing_off(self, run: Reconcile, cache: ReconcileCache) -> bool:
-        """Whether what failed is not to be tried again yet."""
-        due = cache.retry.retry_at if cache.retry.input == run.input else 0.0
-        left = due - self._clock.monotonic()
-        if left > 0:
-            run.requeue_in(left)
-        return left > 0
-
-    def _application(self, key: str) -> Manifest | None:
-        resource = self._cluster.resource(GROUP, VERSION, "Application")
-        namespace, _, name = key.partition("/")
-        return self._live.get(resource, namespace, name) if resource is not None else None
-
-    def _resolve_open_writes(self, run: Reconcile, cache: ReconcileCache) -> None:
+    def _resolve_open_writes(self, planned: Planned, cache: ExecutionCache) -> None:
         """
-        Give an outcome to writes that have none: after a crash, or when the answer never came.
+        Audit an outcome for writes that have none: after a crash, or when the response was lost.
 
-        The plan tells: an apply that it would do again was not done, any other was. A delete was done when the object
-        is gone or on its way out, a hook when it bears the mark of its sync.
+        An apply that the plan would repeat failed, any other succeeded. A delete succeeded when the object is absent
+        or terminating, a hook when it has the mark of its sync.
         """
         if not cache.has_unresolved_writes:
             return
-        assert run.plan is not None
-        open_intents = [record for record in self._records.unfinished() if record.application == run.app.key]
-        self._records.audit(_resolved(intent, _has_taken_effect(intent, run), run.now) for intent in open_intents)
+        open_intents = [record for record in self._records.unfinished() if record.application == planned.app.key]
+        now = planned.given.now
+        self._records.audit(_resolved(intent, _has_taken_effect(intent, planned), now) for intent in open_intents)
         cache.has_unresolved_writes = False
 
-    def _set_phase(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Say in one word, and a sentence, where the application stands."""
-        plan, operation = run.plan, cache.operation
-        assert plan is not None
-        run.operation = operation_to_status(operation)
-        current = {change.ref for change in plan.writes}
-        run.problems = {ref: result.message for ref, result in cache.failed.items() if ref in current}
-        run.drift_objects = len(plan.writes) if run.is_applied and not run.app.is_deleted else 0
-        is_refused = run.verdict is not None and run.verdict.decision is Decision.REFUSED
-        if not plan.writes and operation is None and not is_refused:
-            run.phase = "Synced"
-            run.mark_applied(plan.revision)
-            self._report_failed_hooks(run, cache)
-        elif operation is not None and (run.verdict is None or run.verdict.decision is Decision.ALLOWED):
-            run.phase, run.reason = "Executing", "Waiting"
-            run.message = f"waits for {operation.waiting}"
-        elif run.verdict is not None and run.verdict.decision is Decision.HELD:
-            run.phase, run.reason = _PHASES[run.verdict.holds[0]], run.verdict.holds[0].value
-            run.message = "; ".join(run.verdict.reasons)
-            run.requeue_in(_REVIEW_POLL)
-        elif is_refused and run.verdict is not None:
-            run.phase, run.reason = "Failed", "Refused"
-            run.message = "; ".join(run.verdict.reasons)
-        elif run.problems:
-            run.phase, run.reason = "Failed", "ApplyFailed"
-        elif cache.retry.message and cache.retry.input == run.input:
-            run.phase, run.reason = "Failed", "SyncFailed"
-            run.message = cache.retry.message
-        elif all(is_terminating(change) for change in plan.writes):
-            run.phase, run.reason = "Executing", "Deleting"
-            run.message = f"waits for {plan.writes[0].ref} to be gone"
-        elif run.drift_objects:
-            run.phase, run.reason = "Drifted", "Drifted"
-            count = run.drift_objects
-            differ = f"{count} objects differ" if count > 1 else "1 object differs"
-            run.message = run.message or f"{differ} from Git: {plan.writes[0].ref}"
-        else:
-            run.phase, run.reason = "Pending", "OutOfSync"
-            run.message = run.message or f"{len(plan.writes)} steps wait for a sync"
 
-    def _report_failed_hooks(self, run: Reconcile, cache: ReconcileCache) -> None:
-        """Everything is applied: all that can still be wrong is a hook that failed after it, for this very input."""
-        failed = {ref: result for ref, result in cache.failed.items() if is_hook(result.change)}
-        if failed and cache.retry.input == run.input:
-            run.phase, run.reason = "Failed", "HookFailed"
-            run.problems = {ref: result.message for ref, result in failed.items()}
-        else:
-            reset(cache, run)
-            cache.failed.clear()
+def _acknowledge(report: Report, cache: ReconcileCache) -> None:
+    """Reset the retries and the carried out request; a request that was made meanwhile stays."""
+    cache.execution.retry = RetryState()
+    if cache.requested_by == report.given.requested_by:
+        cache.requested_by = ""
+    report.given = report.given.acknowledge_request()
 
 
-def _updated_inventory(run: Reconcile, observation: Observation) -> Inventory:
+def _updated_inventory(app: Application, observation: Observation) -> Inventory:
     """
-    Return the inventory as far as this observation, a complete one, narrows or completes it.
+    Return the inventory of a complete observation.
 
-    Dropped are objects that are neither declared nor live, and those that now belong to another application.
+    Objects that are neither declared nor live are dropped, and those that belong to another Application.
     """
-    entries: dict[ObjectRef, InventoryEntry] = {}
-    for ref in observation.desired.keys() | run.inventory.entries.keys():
+    held, entries = observation.inventory, dict[ObjectRef, InventoryEntry]()
+    for ref in observation.desired.keys() | held.entries.keys():
         live = observation.live.get(ref)
-        if ref in observation.desired and live is not None and is_owned(run.app, live):
+        if ref in observation.desired and live is not None and is_owned(app, live):
             entries[ref] = InventoryEntry(observation.versions[ref], uid_of(live))
-        elif ref not in run.inventory:
+        elif ref not in held:
             continue
-        elif ref in observation.desired or (live is not None and owner_of(live) in ("", run.app.key)):
-            entries[ref] = run.inventory.entries[ref]
+        elif ref in observation.desired or (live is not None and owner_of(live) in ("", app.key)):
+            entries[ref] = held.entries[ref]
     return Inventory(entries)
 
 
-def _has_taken_effect(intent: AuditRecord, run: Reconcile) -> bool:
-    assert run.observation is not None
-    assert run.plan is not None
+def _has_taken_effect(intent: AuditRecord, planned: Planned) -> bool:
     ref = ObjectRef.from_path(intent.resource)
-    live = run.observation.live.get(ref)
+    live = planned.observation.live.get(ref)
     if intent.action == Action.PRUNE.value:
         return live is None or bool(metadata_of(live).get("deletionTimestamp"))
     if intent.action == Action.HOOK.value:
         return live is not None and annotations_of(live).get(HOOK_RUN, "").startswith(intent.sync)
-    return all(change.ref != ref for change in run.plan.writes)
+    return all(change.ref != ref for change in planned.plan.writes)
 
 
 def _resolved(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:
@@ -349,21 +237,4 @@ def _resolved(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:
         timestamp=now,
         message=f"its outcome was not known at first; found {'done' if is_done else 'not done'} afterwards",
         details={},
-    )
-
-
-def _drift(run: Reconcile) -> tuple[tuple[ObjectRef, str], ...]:
-    """Return what differs though Git did not change: which field, from what to what, by whom and when."""
-    assert run.plan is not None
-    if not run.is_applied:
-        return ()
-    return tuple((change.ref, describe_drift(change)) for change in run.plan.writes)
-
-
-def _continues(approved: Plan | None, plan: Plan) -> bool:
-    """Whether the plan is what is left of an approved one: its steps, to the letter, were all approved."""
-    steps = {(change.ref, change.action): change.desired for change in approved.writes} if approved else {}
-    return all(
-        (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
-        for change in plan.writes
     )

@@ -1,4 +1,4 @@
-"""Attempts: when a failed sync is tried again."""
+"""When a failed sync is retried."""
 
 from __future__ import annotations
 
@@ -6,38 +6,27 @@ from collections.abc import Sequence
 
 from gitsync.apply.types import StepResult
 from gitsync.errors import TransientError
-from gitsync.sync.cache import ReconcileCache, RetryState
-from gitsync.sync.reconcile import Reconcile
+from gitsync.objects.application import SyncPolicy
+from gitsync.sync.cache import RetryState
 
 _TRANSIENT_LIMIT = 30.0
 
 
-def record_failure(cache: ReconcileCache, run: Reconcile, failed: Sequence[StepResult], now: float) -> float:
+def next_retry(
+    before: RetryState, key: tuple[str, int, str], policy: SyncPolicy, failed: Sequence[StepResult], now: float
+) -> RetryState:
     """
-    Count a failure of this input and return the seconds until the next try.
+    Count a failure of this input and return the state with the time of the next retry.
 
-    The application's retry policy says how long; beyond its limit it is tried at the longest delay, for ever, since
-    the cluster may change. What only the cluster's state is to blame for is tried again soon, and counts no limit.
+    The delay follows the Application's retry policy; beyond its limit the longest delay is used indefinitely, since
+    the cluster may change. Transient errors alone are retried after at most 30 seconds, whatever the limit.
     """
-    if cache.retry.input != run.input:
-        cache.retry = RetryState(run.input)
-    attempts, retry = cache.retry, run.app.sync.retry
-    attempts.failures += 1
+    failures, retry = (before.failures if before.input == key else 0) + 1, policy.retry
+    delay = min(retry.initial * retry.factor ** min(failures - 1, 64), retry.max)
+    if failures > retry.limit:
+        delay = max(retry.max, policy.interval)
     transient = [result.error for result in failed if isinstance(result.error, TransientError)]
-    longest = max(retry.max, run.app.sync.interval) if attempts.failures > retry.limit else retry.max
-    delay = min(retry.initial * retry.factor ** min(attempts.failures - 1, 64), longest)
-    if attempts.failures > retry.limit:
-        delay = longest
     if failed and len(transient) == len(failed):
         asked = max((error.retry_after or 0.0 for error in transient), default=0.0)
         delay = max(min(delay, _TRANSIENT_LIMIT), asked)
-    attempts.retry_at = now + delay
-    return delay
-
-
-def reset(cache: ReconcileCache, run: Reconcile) -> None:
-    """Forget the failures, and take what was asked for as carried out; a request of this very moment stands."""
-    cache.retry = RetryState(("", 0, ""))
-    if cache.requested_by == run.requested_by:
-        cache.requested_by = ""
-    run.acknowledge_request()
+    return RetryState(key, failures, now + delay)

@@ -1,4 +1,4 @@
-"""State: what the engine last saw, in memory, for the dashboard and for finding whose object changed."""
+"""In-memory state of all Applications, for the dashboard and to find the Applications of a changed object."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from dataclasses import replace
 from datetime import datetime
 
 from gitsync.errors import Refused
-from gitsync.objects.change import Action, Change
-from gitsync.objects.health import Health, HealthStatus
-from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.mask import mask, mask_change
+from gitsync.plan.mask import mask
 from gitsync.ports import ApplicationView, Cluster, LiveCache, ResourceView, StateEvent
-from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.input import ReconcileInput
 
 _KEPT_EVENTS = 2000
-_SYNC = {Action.CREATE: "Missing", Action.PRUNE: "ToPrune", Action.NOTHING: "Synced"}
 
 
 class StateStore:
     """
-    Hold the latest view of each application and a ring of what changed; see the port ``View``.
+    The latest view of each Application and a ring buffer of events; see the port ``StateReader``.
 
-    An application whose cluster cannot be observed keeps its last resources, while its status says Unknown.
+    An Application whose cluster cannot be observed keeps its last resources, while its status is Unknown.
     """
 
     def __init__(self, cluster: Cluster, live: LiveCache) -> None:
@@ -42,42 +40,52 @@ class StateStore:
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
 
-    def publish(self, run: Reconcile, status: Manifest) -> None:
-        """Take what a turn found, and the status that says so; events say what differs from before."""
-        key = run.app.key
+    def publish(
+        self,
+        view: ApplicationView,
+        drift: Iterable[tuple[ObjectRef, str]] = (),
+        record: SyncRecord | None = None,
+    ) -> None:
+        """Store the view of a reconcile, and emit events for what differs from the previous one."""
         with self._changed:
-            before = self._applications.get(key)
-            view = _view_of(run, status, before)
-            if before is not None and _same(before, view):
-                self._applications[key] = replace(before, seen=run.now)
-                return
-            self._applications[key] = replace(view, sequence=self._last + 1)
-            for kind, message, ref in _differences(before, view, run):
-                self._emit(run.now, key, kind, message, ref)
+            before = self._applications.get(view.key)
+            if view.plan is None and before is not None:
+                view = replace(view, resources=before.resources, plan=before.plan)
+            self._store(view, before, (*_drift_events(drift), *_sync_events(record)))
 
-    def publish_remote(self, run: Reconcile) -> None:
+    def publish_remote(self, given: ReconcileInput, status: Manifest) -> None:
         """
-        Take what another replica says of an application, by its status: which commit it follows, what it holds.
+        Store what the status says of an Application that another replica reconciles: its commit and its inventory.
 
-        Its objects are not shown, since they are not looked at here.
+        Its objects are not shown, since they are not observed here.
         """
-        key, status = run.app.key, run.status_before
-        fetched = str(at(status, "revision", "fetched", default=""))
-        self.record_revision(key, run.app.source.repo_url, fetched)
-        self.set_declared(key, frozenset(run.inventory.entries))
+        key, app = given.app.key, given.app
+        self.record_revision(key, app.source.repo_url, given.state.fetched)
+        self.set_declared(key, frozenset(given.state.inventory.entries))
         self.track(key, frozenset())
         with self._changed:
             before = self._applications.get(key)
             if before is not None and before.resources:
-                before = None  # from when it was ours
-            view = _view_of(run, status, before)
-            if before is None or not _same(before, view):
-                self._applications[key] = replace(view, sequence=self._last + 1)
-                for kind, message, ref in _differences(before, view, run):
-                    self._emit(run.now, key, kind, message, ref)
+                before = None  # from when this replica reconciled it
+            known = app if app.source.repo_url else None
+            plan = before.plan if before is not None else None
+            view = ApplicationView(key, known, status, (), plan, None, given.now)
+            if before is None or not _is_same(before, view):
+                self._store(view, before)
+
+    def _store(
+        self, view: ApplicationView, before: ApplicationView | None, events: Iterable[tuple[str, str, str]] = ()
+    ) -> None:
+        """Store a view; one that is equal to the previous one only updates the time."""
+        if before is not None and _is_same(before, view):
+            self._applications[view.key] = replace(before, seen=view.seen)
+            return
+        self._applications[view.key] = replace(view, sequence=self._last + 1)
+        for kind, message, ref in (*_differences(before, view), *events):
+            self._emit(view.seen, view.key, kind, message, ref)
 
     def remove(self, key: str, now: datetime) -> None:
-        """Forget an application that is gone."""
+        """Remove a deleted Application."""
         with self._changed:
             self._follows.pop(key, None)
             if self._applications.pop(key, None) is not None:
@@ -86,34 +94,34 @@ class StateStore:
         self.set_declared(key, frozenset())
 
     def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
-        """Return which of these objects another application declares in Git, and which one."""
+        """Return which of these objects another Application declares in Git, and which Application."""
         with self._changed:
             others = {ref: min(self._declared.get(ref, frozenset()) - {key}, default="") for ref in refs}
         return {ref: other for ref, other in others.items() if other}
 
     def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
-        """Say which objects an application declares in Git."""
+        """Store which objects an Application declares in Git."""
         with self._changed:
             _index(self._declared, key, self._declares.get(key, frozenset()), refs)
             self._declares[key] = refs
 
     def register(self, keys: Iterable[str]) -> None:
-        """Say which applications there are, before any was looked at."""
+        """Register all Applications before the first reconcile."""
         with self._changed:
             for key in keys:
                 self._follows.setdefault(key, ("", ""))
 
     def record_revision(self, key: str, repository: str, commit: str) -> None:
-        """Say which commit of which repository an application follows now."""
+        """Store which commit of which repository an Application follows."""
         with self._changed:
             self._follows[key] = (repository, commit)
 
     def applications_behind(self, key: str, repository: str, commit: str) -> tuple[str, ...]:
         """
-        Return the other applications of a repository that have not looked at this commit yet.
+        Return the other Applications of a repository that have not fetched this commit yet.
 
-        Until they have, nobody knows whether an object that left this application went to one of them. Applications
-        that were never looked at count, since their repository is not known.
+        Until they have, one of them may declare an object that left this Application. Applications that were never
+        reconciled count, since their repository is not known.
         """
         with self._changed:
             return tuple(
@@ -123,18 +131,18 @@ class StateStore:
             )
 
     def track(self, key: str, refs: frozenset[ObjectRef]) -> None:
-        """Say which objects concern an application."""
+        """Track the objects whose changes enqueue an Application."""
         with self._changed:
             _index(self._interest, key, self._refs.get(key, frozenset()), refs)
             self._refs[key] = refs
 
     def tracked(self, key: str) -> frozenset[ObjectRef]:
-        """Return the objects that concern an application, as far as it was said."""
+        """Return the objects tracked for an Application."""
         with self._changed:
             return self._refs.get(key, frozenset())
 
     def applications_for(self, ref: ObjectRef) -> frozenset[str]:
-        """Return the applications that an object concerns."""
+        """Return the Applications that track an object."""
         with self._changed:
             return self._interest.get(ref, frozenset())
 
@@ -154,7 +162,7 @@ class StateStore:
             return tuple(event for event in self._events if event.id > after)[:limit]
 
     def wait(self, after: int, timeout: float) -> bool:
-        """Wait until there is a newer event; say whether there is."""
+        """Wait until there is a newer event; return whether there is one."""
         with self._changed:
             return self._changed.wait_for(lambda: self._last > after, timeout)
 
@@ -208,7 +216,7 @@ class StateStore:
 def _index(
     index: dict[ObjectRef, frozenset[str]], key: str, before: frozenset[ObjectRef], refs: frozenset[ObjectRef]
 ) -> None:
-    """Move a key in an index by ref from what it was under to what it is under now."""
+    """Move a key in an index by ref from its previous refs to its current ones."""
     for ref in before - refs:
         left = index[ref] - {key}
         if left:
@@ -219,39 +227,7 @@ def _index(
         index[ref] = index.get(ref, frozenset()) | {key}
 
 
-def _view_of(run: Reconcile, status: Manifest, before: ApplicationView | None) -> ApplicationView:
-    observation, plan = run.observation, run.plan
-    resources: tuple[ResourceView, ...] = before.resources if before else ()
-    if plan is not None and observation is not None:
-        resources = tuple(_resource(run, change) for change in plan.changes)
-        plan = replace(plan, changes=tuple(mask_change(change) for change in plan.changes))
-    else:
-        plan = before.plan if before else None
-    return ApplicationView(
-        key=run.app.key,
-        application=run.app if run.app.source.repo_url else None,
-        status=status,
-        resources=resources,
-        plan=plan,
-        verdict=run.verdict,
-        seen=run.now,
-    )
-
-
-def _resource(run: Reconcile, change: Change) -> ResourceView:
-    assert run.observation is not None
-    ref = change.ref
-    return ResourceView(
-        ref=ref,
-        version=run.observation.versions[ref],
-        sync=_SYNC.get(change.action, "OutOfSync"),
-        health=run.health.get(ref, HealthStatus(Health.UNKNOWN)),
-        change=mask_change(change),
-        problem=run.problems.get(ref, ""),
-    )
-
-
-def _same(before: ApplicationView, view: ApplicationView) -> bool:
+def _is_same(before: ApplicationView, view: ApplicationView) -> bool:
     return before.status == view.status and [_shown(r) for r in before.resources] == [_shown(r) for r in view.resources]
 
 
@@ -259,10 +235,8 @@ def _shown(resource: ResourceView) -> tuple[object, ...]:
     return (resource.ref, resource.sync, resource.health, resource.problem, resource.change.differences)
 
 
-def _differences(
-    before: ApplicationView | None, view: ApplicationView, run: Reconcile
-) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, message and ref of what changed between two views."""
+def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[tuple[str, str, str]]:
+    """Yield kind, message and ref of each difference between two views."""
     status, old = view.status, before.status if before else {}
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
         yield "application", f"{status.get('phase')}, {status.get('sync')}, {status.get('health')}", ""
@@ -274,7 +248,13 @@ def _differences(
             yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path
     for ref in known.keys() - {resource.ref for resource in view.resources}:
         yield "resource", "gone", ref.path
-    for ref, line in run.detected_drift:
+
+
+def _drift_events(drift: Iterable[tuple[ObjectRef, str]]) -> Iterator[tuple[str, str, str]]:
+    for ref, line in drift:
         yield "drift", line, ref.path
-    if run.record is not None:
-        yield "sync", f"{run.record.outcome.value}: {len(run.record.steps)} steps ({run.record.trigger})", ""
+
+
+def _sync_events(record: SyncRecord | None) -> Iterator[tuple[str, str, str]]:
+    if record is not None:
+        yield "sync", f"{record.outcome.value}: {len(record.steps)} steps ({record.trigger})", ""

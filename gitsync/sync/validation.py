@@ -1,40 +1,45 @@
-"""Checks of what an application declares, before anything of it is written: the same wherever a plan is judged."""
+"""Checks of the declared objects before anything of them is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, check_rules
-from gitsync.gate.checks import check_manifests
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import policy_for
-from gitsync.gate.validate import validate
+from gitsync.gate.validation import check_manifests, validate
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
-from gitsync.objects.manifest import Manifest
+from gitsync.sync.cache import CheckCache
+from gitsync.sync.input import Locator
 from gitsync.sync.observe import Observation, created_namespace
 
-Locator = Callable[[Manifest, str], str]
-"""Tell where a field of a rendered object was written, as ``file:line``."""
+
+def validate_once(observation: Observation, locate: Locator, cache: CheckCache) -> None:
+    """Validate the declared objects, unless the same ones were valid by the same schemas."""
+    if cache.validated is observation.desired and cache.validated_by is observation.schemas:
+        return
+    validate_desired(observation, locate)
+    cache.validated, cache.validated_by = observation.desired, observation.schemas
 
 
-def validate_desired(observation: Observation, place: Locator) -> None:
-    """Raise InvalidInput for the first declared object that does not fit its schema, or that no API server takes."""
+def validate_desired(observation: Observation, locate: Locator) -> None:
+    """Raise InvalidInput for the first declared object that does not match its schema or is always rejected."""
     for ref, manifest in observation.desired.items():
         schema = observation.schema_of(manifest)
         for problem in validate(manifest, schema) if schema is not None else ():
             raise InvalidInput(
-                f"{problem.path}: {problem.what}", location=place(manifest, problem.path), object=str(ref)
+                f"{problem.path}: {problem.what}", location=locate(manifest, problem.path), object=str(ref)
             )
         for line in check_manifests([manifest]):
-            raise InvalidInput(line, location=place(manifest, ""))
+            raise InvalidInput(line, location=locate(manifest, ""))
 
 
 def policy_violations(
     app: Application, plan: Plan, policies: Sequence[Policy], rules: Iterable[ManifestRule]
 ) -> tuple[str, ...]:
-    """Return what policy and the operator's rules say against the objects of a plan, one line each."""
+    """Return the violations of policy and operator rules by the objects of a plan, one line each."""
     namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
     desired = {change.ref: change.desired for change in plan.changes if change.desired is not None}
     created = created_namespace(app)

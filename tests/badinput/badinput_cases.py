@@ -23,10 +23,12 @@ from gitsync.errors import GitsyncError
 from gitsync.gate.policy import Policy
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
-from tests.badinput.material import CANARIES, GOOD, BareRepo, Entries, Places, application
-from tests.badinput.signing import Signers
-from tests.flow.world import NAMESPACE, World, config_map, until
-from tests.served import Served, serve
+from tests.asgi_server import Served, serve
+from tests.badinput.repository import CANARIES, GOOD, BareRepo, Entries, Places, application
+from tests.badinput.signed_commits import Signers
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 PATIENCE = 25.0
 SECRET = "a secret of the webhook"

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from tests.badinput.badinput_cases import run_case
-from tests.conformance import conformance_dir
+from tests.conformance_data import conformance_dir
 
 _FILE = conformance_dir() / "badinput" / "cases.json"
 _SUITE: dict[str, Any] = orjson.loads(_FILE.read_bytes()) if _FILE.is_file() else {"defaults": {}, "cases": []}

@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
-from tests.flow.world import World, config_map, deployment
-from tests.served import Served, serve
+from tests.asgi_server import Served, serve
+from tests.flow.environment import World
+from tests.flow.factories import config_map, deployment
 
 ARGUMENTS = [
     "--no-sandbox",

@@ -11,7 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Site, Watched
-from tests.flow.world import config_map, until
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 APP = "/apps/gitsync/shop"
 PAGES = {

@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 from gitsync.cli.main import app
 from gitsync.sandbox.server import Sandbox
-from tests.flow.world import World, config_map, deployment, until
+from tests.flow.environment import World
+from tests.flow.factories import config_map, deployment
+from tests.waiting import until
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,36 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Gitsync
-from tests.gitrepo import GitRepo
-from tests.secrets.sealing import Sealer, new_key
+from tests.cli.factories import DEPLOYMENT, write
+from tests.git_repository import GitRepo
+from tests.secrets.sops_encryption import Sealer, new_key
 
 OVERLAYS = Path(__file__).resolve().parents[2] / "overlays"
-
-DEPLOYMENT = """apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - name: web
-        image: web:1
-"""
 
 
 def config_map(name: str, value: str = "x") -> str:
     return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{key: {value}}}\n"
-
-
-def write(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
 
 
 @pytest.mark.kubectl

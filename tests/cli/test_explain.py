@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gitsync.cli.paths import parse_path, show_path
 from gitsync.errors import InvalidInput
+from gitsync.kube.field_path import parse_path, show_path
 from tests.cli.conftest import Gitsync
-from tests.cli.test_build import DEPLOYMENT, write
-from tests.gitrepo import GitRepo
+from tests.cli.factories import DEPLOYMENT, write
+from tests.git_repository import GitRepo
 
 FILES = {
     "kustomization.yaml": "resources: [base]\nimages:\n- {name: web, newTag: '2'}\n",
@@ -69,7 +69,7 @@ def test_a_revision_can_be_explained(gitsync: Gitsync, tmp_path: Path) -> None:
         (["Deployment/gone"], "there is no Deployment/gone; write KIND/NAME: Deployment/web\n"),
         (["Pod/gone"], "there is no Pod/gone; write KIND/NAME: Deployment/web, Secret/key\n"),
         (["Deployment/web", "spec.gone"], "there is no field spec.gone"),
-        (["Deployment/web", "spec[["], "is no field"),
+        (["Deployment/web", "spec[["], "is not a valid field path"),
     ],
 )
 def test_what_is_not_there_is_said(gitsync: Gitsync, tmp_path: Path, arguments: list[str], told: str) -> None:

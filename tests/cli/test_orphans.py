@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cli.conftest import Shop, as_account
-from tests.flow.world import NAMESPACE, until
+from tests.flow.environment import NAMESPACE
+from tests.waiting import until
 
 
 def test_what_an_application_that_never_prunes_leaves_is_listed(shop: Shop) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Resource
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.server import Sandbox
+from tests.waiting import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
 
@@ -25,13 +25,6 @@ def config_map(name: str, owner: str = "", **data: str) -> Manifest:
     if owner:
         metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}]
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def until(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < give_up, "did not happen"
-        time.sleep(0.01)
 
 
 @pytest.fixture

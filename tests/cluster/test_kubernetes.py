@@ -10,16 +10,13 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.crds import application_crd
 from gitsync.errors import ClusterUnavailable, Conflict, InvalidInput, Rejected
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.server import Sandbox
+from tests.cluster.factories import config_map
 
 A = ObjectRef("", "ConfigMap", "default", "a")
-
-
-def config_map(**data: str) -> Manifest:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": data}
 
 
 def test_an_applied_object_can_be_read_and_is_ours(cluster: KubernetesCluster) -> None:

@@ -11,7 +11,7 @@ from gitsync.errors import Conflict
 from gitsync.objects.ref import ObjectRef
 from gitsync.runtime.membership import Membership
 from gitsync.runtime.shard import SingleReplica
-from tests.cluster.test_kubernetes import config_map
+from tests.cluster.factories import config_map
 
 KEYS = [f"gitsync/app-{number}" for number in range(40)]
 

@@ -10,7 +10,7 @@ from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.cluster.metrics import resource_of
 from gitsync.errors import ClusterUnavailable, Rejected
 from gitsync.sandbox.server import Sandbox
-from tests.cluster.test_kubernetes import config_map
+from tests.cluster.factories import config_map
 
 
 @pytest.mark.parametrize(

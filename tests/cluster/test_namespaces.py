@@ -16,8 +16,8 @@ from gitsync.errors import ClusterUnavailable, Refused
 from gitsync.objects.manifest import Manifest
 from gitsync.ports import Resource
 from gitsync.sandbox.server import Sandbox
-from tests.cluster.rights import kubeconfig_of
-from tests.cluster.test_cache import until
+from tests.cluster.service_accounts import kubeconfig_of
+from tests.waiting import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", True)
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from tests.flow.world import NAMESPACE, World, config_map, until
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 
 def looks(world: World) -> int:

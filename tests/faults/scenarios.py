@@ -1,4 +1,4 @@
-"""What is interrupted: five syncs, each from what was there before to what Git says then."""
+"""The five syncs that schedules interrupt, each from the files before to the files after."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.flow.world import config_map, deployment
+from tests.flow.factories import config_map, deployment
 
 Files = dict[str, str | None]
 
@@ -16,8 +16,8 @@ class Scenario:
     """
     One sync of one or two applications.
 
-    ``before`` is synced in peace, ``after`` is struck. ``objects`` are what each application then holds, ``deleted``
-    what may be deleted on the way, ``hooks`` what runs once. ``least`` is how many schedules it has at least.
+    ``before`` is synced without faults, ``after`` with one. ``objects`` are what each Application holds in the end,
+    ``deleted`` what may be deleted on the way, ``hooks`` what runs once. ``least`` is the minimum of schedules.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """
-Whatever strikes any one call of a sync, the end is the same.
+Whichever call of a sync fails, the end is the same: see docs/fault-schedules.md.
 
-A clean run of each scenario lists its calls to the API server, the database and Git, and what its watches say. Each
-call is then struck in each way that it can be: crash before, crash after, reply lost, refused; each notice is lost,
-told twice, or followed by an older one. ``make faults`` strikes three times in a row too, and every notice.
+A run without faults lists the calls to the API server, the database and Git, and the watch events. Each call is then
+failed in each way that its edge can fail; each event is lost, duplicated, or followed by an older one. ``make faults``
+also repeats a failure three times in a row, and covers every event.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pytest
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox
 from gitsync.workers.pool import RenderPool
-from tests.faults.case import Case, failures_of
+from tests.faults.runner import ScheduleRunner, failures_of
 from tests.faults.scenarios import SCENARIOS, Scenario
-from tests.flow.world import World
+from tests.flow.environment import World
 
 ALL = os.environ.get("GITSYNC_FAULTS") == "all"
 TIMES = (1, 3) if ALL else (1,)
 PARTS = 4
-"""Each scenario is tested in so many parts, beside each other."""
+"""Parts into which the schedules of a scenario are divided, to run in parallel."""
 SPEED = 40.0
 
 
@@ -45,7 +45,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def commits(world: World, scenario: Scenario) -> list[str]:
-    """Commit what is before and after."""
+    """Commit the files before and after."""
     before = world.repo.commit("before", {"README": "a repository", **scenario.before})
     return [before, world.repo.commit("after", scenario.after)]
 
@@ -57,22 +57,22 @@ def test_any_failure_at_any_call_ends_in_the_same_state(
     world: World, renderer: Renderer, scenario: Scenario, part: int
 ) -> None:
     made = commits(world, scenario)
-    clean = Case(world, renderer, scenario, "clean", made)
+    clean = ScheduleRunner(world, renderer, scenario, "clean", made)
     calls = sorted(set(clean.calls(clean.run())))
     clean.check("clean", is_crash=True)
     clean.clean_up()
     schedules = [(call, failure, times) for times in TIMES for call in calls for failure in failures_of(call)]
-    notices = [schedule for schedule in schedules if schedule[0].edge == "watch"]
+    events = [schedule for schedule in schedules if schedule[0].edge == "watch"]
     if not ALL:
-        schedules = [schedule for schedule in schedules if schedule[0].edge != "watch"] + notices[::4]
+        schedules = [schedule for schedule in schedules if schedule[0].edge != "watch"] + events[::4]
     struck = 0
     for number, (call, failure, times) in enumerate(schedules[part::PARTS]):
-        case = Case(world, renderer, scenario, f"case-{number}", made)
+        case = ScheduleRunner(world, renderer, scenario, f"case-{number}", made)
         what = f"{failure} at {call.edge} {call.method} {call.target} {call.nth}, {times} times"
-        line = case.run(call, failure, times)
+        injector = case.run(call, failure, times)
         case.check(what, is_crash=failure.startswith("crash"))
         case.clean_up()
-        struck += line.is_struck
+        struck += injector.has_struck
     assert struck >= scenario.least // PARTS, f"{struck} of {len(schedules)} schedules"
     print(f"{struck} of {len(schedules[part::PARTS])} schedules struck")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitsync.sandbox.server import Sandbox
-from tests.flow.world import World
+from tests.flow.environment import World
 
 
 @pytest.fixture

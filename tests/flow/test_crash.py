@@ -10,14 +10,16 @@ import pytest
 
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from tests.flow.world import World, config_map, until
+from tests.flow.environment import World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTS = 60
 
 
 def controller(world: World) -> subprocess.Popen[bytes]:
-    script = [sys.executable, "-m", "tests.flow.process", str(world.kubeconfig), str(world.folder / "data")]
+    script = [sys.executable, "-m", "tests.flow.controller_process", str(world.kubeconfig), str(world.folder / "data")]
     return subprocess.Popen(script, cwd=ROOT)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from gitsync.errors import Conflict
-from tests.flow.test_hooks import completed, job
-from tests.flow.world import NAMESPACE, World, config_map, until
+from tests.flow.environment import NAMESPACE, World, completed
+from tests.flow.factories import config_map, job
+from tests.waiting import until
 
 PATH = f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/shop"
 

@@ -15,10 +15,10 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox
 from gitsync.workers.pool import RenderPool
-from tests.faults.engine import Engine, Ticking
-from tests.faults.line import Call, Crashed, Line
-from tests.flow.test_hooks import job
-from tests.flow.world import World, config_map
+from tests.faults.injector import Call, Crashed, FaultInjector
+from tests.faults.stepped_controller import SteppedClock, SteppedController
+from tests.flow.environment import World
+from tests.flow.factories import config_map, job
 
 FILES = {
     "shop/a.yaml": config_map("a", x="1"),
@@ -48,7 +48,7 @@ class Deletion:
 
     def __init__(self, world: World, renderer: Renderer, name: str) -> None:
         self.world, self.renderer, self.name = world, renderer, name
-        self.clock = Ticking()
+        self.clock = SteppedClock()
         self.writes: list[tuple[str, str, str]] = []
         world.namespace(name)
         source = {"repoURL": world.repo.url, "path": "shop", "revision": "main"}
@@ -59,12 +59,14 @@ class Deletion:
             "spec": {"source": source, "sync": {"interval": "1h"}},
         }
         world.apply(manifest)
-        self.drive(Line(), lambda found: len(found["metadata"].get("finalizers") or []) == 3 and is_synced(found))
+        self.drive(
+            FaultInjector(), lambda found: len(found["metadata"].get("finalizers") or []) == 3 and is_synced(found)
+        )
         world.client.send("DELETE", f"/apis/gitsync.dev/v1alpha1/namespaces/{name}/applications/shop", {})
 
-    def drive(self, line: Line, is_over: Any) -> None:
-        """Take turn after turn, with a new engine after a crash, until it is over."""
-        engine = Engine(self.world, self.renderer, self.clock, line)
+    def drive(self, injector: FaultInjector, is_over: Any) -> None:
+        """Reconcile, with a new controller after a crash, until the deletion is over."""
+        engine = SteppedController(self.world, self.renderer, self.clock, injector)
         give_up = time.monotonic() + 30
         try:
             while time.monotonic() < give_up:
@@ -74,26 +76,26 @@ class Deletion:
                     pass
                 except Crashed:
                     engine.stop()
-                    self.writes += engine.line.writes
-                    engine = Engine(self.world, self.renderer, self.clock, Line())
+                    self.writes += engine.injector.writes
+                    engine = SteppedController(self.world, self.renderer, self.clock, FaultInjector())
                 ref = ObjectRef("gitsync.dev", "Application", self.name, "shop")
                 if is_over(self.world.cluster.read(ref, "v1alpha1")):
-                    self.writes += engine.line.writes
+                    self.writes += engine.injector.writes
                     return
                 self.clock.tick()
                 time.sleep(0.002)
         finally:
             engine.stop()
-        raise AssertionError(f"{self.name}: {line.calls}")
+        raise AssertionError(f"{self.name}: {injector.calls}")
 
-    def run(self, struck: Call | None, failure: str) -> Line:
+    def run(self, at: Call | None, failure: str) -> FaultInjector:
         self.writes.clear()
         here = None
-        if struck is not None:
-            here = Call(struck.edge, struck.method, struck.target.replace("@", self.name), struck.nth)
-        line = Line(here, failure)
-        self.drive(line, lambda found: found is None)
-        return line
+        if at is not None:
+            here = Call(at.edge, at.method, at.target.replace("@", self.name), at.nth)
+        injector = FaultInjector(here, failure)
+        self.drive(injector, lambda found: found is None)
+        return injector
 
     def check(self, what: str) -> None:
         order = [target.rpartition("/")[2] for method, target, uid in self.writes if uid or method == "delete"]
@@ -121,7 +123,7 @@ def test_a_crash_at_any_call_ends_in_the_same_state(world: World, renderer: Rend
     struck = 0
     for number, (call, failure) in enumerate((c, f) for c in calls for f in ("crash-before", "crash-after")):
         case = Deletion(world, renderer, f"case-{number}")
-        struck += case.run(call, failure).is_struck
+        struck += case.run(call, failure).has_struck
         case.check(f"{failure} at {call}")
     assert struck >= 20, f"{struck} of {2 * len(calls)} schedules struck"
     print(f"{struck} of {2 * len(calls)} schedules struck")

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
-from tests.flow.world import World, config_map, until
+from tests.flow.environment import World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 1000 if os.environ.get("GITSYNC_FAULTS") == "all" else 60
@@ -82,7 +84,7 @@ def test_a_writer_that_is_killed_at_any_moment_loses_no_acknowledged_record(tmp_
 
 
 def test_nothing_is_applied_while_the_disk_is_full_and_it_goes_on_by_itself(world: World) -> None:
-    script = [sys.executable, "-m", "tests.flow.process", str(world.kubeconfig), str(world.folder / "data")]
+    script = [sys.executable, "-m", "tests.flow.controller_process", str(world.kubeconfig), str(world.folder / "data")]
     running = subprocess.Popen(script, cwd=ROOT, stderr=subprocess.PIPE)
     try:
         first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})

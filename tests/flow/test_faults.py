@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gitsync.sandbox.server import Sandbox
-from tests.flow.test_order import WIDGET, WIDGETS
-from tests.flow.world import NAMESPACE, World, config_map, until
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import WIDGET, WIDGETS, config_map
+from tests.waiting import until
 
 
 @pytest.fixture

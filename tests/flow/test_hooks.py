@@ -7,26 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gitsync.sandbox.faults import Fault, FaultKind
-from tests.flow.world import NAMESPACE, World, config_map, deployment, until
-
-
-def job(name: str, hook: str, image: str = "tool:1", policy: str = "") -> str:
-    delete = f"\n    gitsync.dev/hook-delete-policy: {policy}" if policy else ""
-    return f"""apiVersion: batch/v1
-kind: Job
-metadata:
-  name: {name}
-  annotations:
-    gitsync.dev/hook: {hook}{delete}
-spec:
-  backoffLimit: 0
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: tool
-          image: {image}
-"""
+from tests.flow.environment import NAMESPACE, World, completed
+from tests.flow.factories import config_map, deployment, job
+from tests.waiting import until
 
 
 def steps(world: World, number: int = 0) -> list[tuple[str, str]]:
@@ -38,12 +21,6 @@ def audited(world: World, outcome: str) -> int:
     """Return how many deletes of Jobs ended so, as the audit says."""
     records = world.controller.records.audit_records(f"{NAMESPACE}/shop", action="prune", outcome=outcome)
     return sum("/Job/" in record.resource for record in records)
-
-
-def completed(world: World, name: str) -> bool:
-    found = world.get("Job", name, api="batch/v1") or {}
-    conditions = (found.get("status") or {}).get("conditions") or []
-    return any(item["type"] == "Complete" and item["status"] == "True" for item in conditions)
 
 
 def test_hooks_run_in_their_places_and_once(world: World) -> None:

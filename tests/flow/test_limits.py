@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.flow.world import NAMESPACE, World, config_map, until
-from tests.prometheus.server import Served, prometheus, vector
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.integrations.prometheus.fake_server import Served, prometheus, vector
+from tests.waiting import until
 
 QUERY = "sum(rate(errors_total[1m]))"
 BAD = vector(({"pod": "web-7"}, "0.31"), ({"pod": "web-8"}, "0.01"))
@@ -110,7 +112,7 @@ def test_a_number_that_is_over_only_briefly_is_borne(world: World, server: Serve
     server.default = BAD
     brief = released(world)
     until(lambda: world.condition("WithinLimits").get("reason") == "OverLimit", 20, world.status)
-    until(lambda: "1h are borne" in world.condition("Ready")["message"], 10, world.status)
+    until(lambda: "it fails after 1h" in world.condition("Ready")["message"], 10, world.status)
     server.default = FINE
     until(lambda: world.status()["revision"].get("good") == brief, 20, world.status)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import ClusterUnavailable
-from tests.cluster.rights import kubeconfig_of
-from tests.flow.world import NAMESPACE, World, config_map, until
+from tests.cluster.service_accounts import kubeconfig_of
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 
 @pytest.fixture

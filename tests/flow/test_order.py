@@ -5,31 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.flow.world import NAMESPACE, World, config_map, deployment, until
-from tests.reviews import approval, keep, rejection
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import WIDGET, WIDGETS, config_map, deployment
+from tests.review_factories import approval, keep, rejection
+from tests.waiting import until
 
-WIDGETS = """apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: widgets.example.com
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema:
-        openAPIV3Schema:
-          type: object
-          properties:
-            spec:
-              type: object
-              properties:
-                size: {type: integer}
-"""
-WIDGET = "apiVersion: example.com/v1\nkind: Widget\nmetadata:\n  name: w\nspec:\n  size: 3\n"
 SPACE = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop-space\n"
 
 

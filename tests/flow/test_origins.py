@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gitsync.server.app import create_app
-from tests.flow.world import World, config_map, until
-from tests.served import serve
+from tests.asgi_server import serve
+from tests.flow.environment import World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 OVERLAY = "resources: [../base]\npatches:\n- path: mode.yaml\n"
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gitsync.sandbox.faults import Fault, FaultKind
-from tests.cluster.rights import kubeconfig_of
-from tests.flow.proxy import Proxy
-from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
+from tests.cluster.service_accounts import kubeconfig_of
+from tests.flow.environment import NAMESPACE, World, is_synced
+from tests.flow.factories import config_map
+from tests.flow.tcp_proxy import Proxy
+from tests.waiting import until
 
 MAPS = "configmaps"
 
@@ -157,7 +159,7 @@ def test_a_token_that_expires_while_it_runs_is_read_again(world: World, tmp_path
 
 
 def test_an_application_whose_status_is_refused_is_not_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitsync.sync.status.writer._AGAIN", 1.0)
+    monkeypatch.setattr("gitsync.sync.status.writer._REJECTED_RETRY", 1.0)
     world.sandbox.inject(Fault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev", code=413, count=2))
     commit = world.repo.commit("first", {"shop/a.yaml": config_map("a0", x="1")})
     world.application(sync={"interval": "1h"})

@@ -10,7 +10,9 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
 from gitsync.wiring import read_policies
-from tests.flow.world import World, config_map, until
+from tests.flow.environment import World
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 POLICY = """\
 apiVersion: gitsync.dev/v1alpha1

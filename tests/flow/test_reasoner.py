@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tests.flow.world import World, config_map, until
-from tests.reasoner.endpoint import endpoint, said
+from tests.flow.environment import World
+from tests.flow.factories import config_map
+from tests.integrations.reasoner.fake_endpoint import endpoint, said
+from tests.waiting import until
 
 OPENAI = {"model": "tiny", "timeout": "5s"}
 

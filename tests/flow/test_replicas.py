@@ -20,7 +20,9 @@ from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
-from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
+from tests.flow.environment import NAMESPACE, World, is_synced
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = 3.0
@@ -48,7 +50,13 @@ def start(world: World, database: str) -> Iterator[Start]:
     running: list[Replica] = []
 
     def begin(name: str) -> Replica:
-        script = [sys.executable, "-m", "tests.flow.process", str(world.kubeconfig), str(world.folder / name)]
+        script = [
+            sys.executable,
+            "-m",
+            "tests.flow.controller_process",
+            str(world.kubeconfig),
+            str(world.folder / name),
+        ]
         settings = {
             "GITSYNC_REPLICAS": "true",
             "GITSYNC_LEASE_SECONDS": str(LEASE),

@@ -8,8 +8,10 @@ from typing import Any
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
-from tests.flow.world import NAMESPACE, World, deployment, until
-from tests.reviews import approval, keep, rejection
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import deployment
+from tests.review_factories import approval, keep, rejection
+from tests.waiting import until
 
 KEY = f"{NAMESPACE}/shop"
 CLOSED = {"kind": "Deny", "schedule": "0 0 * * *", "duration": "24h", "manualSync": True}
@@ -47,7 +49,7 @@ def test_the_gate_refuses_an_approval_of_who_may_not_give_one(world: World) -> N
         keep(world.controller.records, KEY, digest, approval(person))
         world.controller.requests.poll_now([KEY])
         until(lambda who=person: f"{who.name} approved it" in world.condition("Ready")["message"], 10, world.status)
-        assert "who is not of platform, eve" in said(world, "AwaitingApproval")
+        assert "is not an approver (platform, eve)" in said(world, "AwaitingApproval")
     assert replicas(world) == 2
 
     keep(world.controller.records, KEY, digest, approval(User("ada", ("platform",), is_authenticated=True)))

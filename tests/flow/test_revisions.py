@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.objects.record import AuditRecord
-from tests.flow.world import NAMESPACE, World, config_map, is_synced, until
+from tests.flow.environment import NAMESPACE, World, is_synced
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 
 def data(world: World, name: str = "a") -> Any:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.world import World, until
+from tests.flow.environment import World
+from tests.waiting import until
 
 CANARY = "c4n4ry-value-of-a-secret"
 OTHER = "another-c4n4ry-by-hand"

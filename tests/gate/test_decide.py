@@ -93,7 +93,7 @@ def test_an_approval_counts_only_by_somebody_known_who_may_give_one(approvers, r
     assert may_review(app, review.by) is is_enough
     assert (found.decision is Decision.ALLOWED) is is_enough
     if not is_enough:
-        assert found.reasons[0].startswith(f"{review.by.name} approved it, who is not of ")
+        assert found.reasons[0].startswith(f"{review.by.name} approved it, but is not an approver (")
     deletion = decide_deletion(DANGEROUS, app, review)
     assert deletion.decision is found.decision
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gitsync.gate.policy import Policy, violations
-from gitsync.objects.application import parse_application
 from gitsync.objects.ref import ObjectRef
+from tests.gate.factories import application, is_namespaced
 
 TEAM = Policy(
     name="team-a",
@@ -16,20 +16,6 @@ TEAM = Policy(
     denied_kinds=("Secret",),
     cluster_kinds=("Namespace",),
 )
-
-
-def application(repo="https://git.example/team-a/demo", namespace="team-a", account="", cluster=False):
-    destination = {"namespace": namespace, "serviceAccountName": account, "allowClusterScoped": cluster}
-    return parse_application(
-        {
-            "metadata": {"name": "demo", "namespace": "gitsync"},
-            "spec": {"source": {"repoURL": repo}, "destination": destination},
-        }
-    )
-
-
-def is_namespaced(of):
-    return of.kind not in ("Namespace", "ClusterRole", "ClusterRoleBinding")
 
 
 def found(ref, policy=TEAM, app=None):

@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import parse_rules
 from gitsync.gate.policy import Policy, violations
 from gitsync.gate.policy_files import parse_policy, policy_for
-from tests.gate.test_policy import application, is_namespaced
+from tests.gate.factories import application, is_namespaced
 
 
 def document(**spec):
@@ -50,8 +50,8 @@ def test_a_document_without_rules_has_none():
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        ({}, "is no Policy"),
-        ({"kind": "Policy", "metadata": {}, "spec": {}}, "is no Policy"),
+        ({}, "kind must be Policy"),
+        ({"kind": "Policy", "metadata": {}, "spec": {}}, "kind must be Policy"),
         (document(alow={}), r"spec\.alow is unknown"),
         (document(allow=[]), r"spec\.allow must be a mapping"),
         (document(allow={"namespace": ["a"]}), r"spec\.allow\.namespace is unknown; write repositories"),

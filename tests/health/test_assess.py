@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.health.assess import assess
 from gitsync.objects.health import Health, worst
-from tests.health.given import live, said
+from tests.health.factories import live, said
 
 WIDGET = "x.dev/v1/Widget"
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -26,8 +26,8 @@ def test_the_finalizers_that_hold_it_are_named():
 @pytest.mark.parametrize(
     ("found", "health", "message"),
     [
-        (live(WIDGET), Health.UNKNOWN, "nothing in it"),
-        (live(WIDGET, {}, {}), Health.UNKNOWN, "nothing in it"),
+        (live(WIDGET), Health.UNKNOWN, "reports no condition"),
+        (live(WIDGET, {}, {}), Health.UNKNOWN, "reports no condition"),
         (live(WIDGET, {}, said("Something=True")), Health.UNKNOWN, ""),
         (live(WIDGET, {}, said("Ready=True::up")), Health.HEALTHY, "up"),
         (live(WIDGET, {}, said("Ready=False:Starting")), Health.PROGRESSING, "Starting"),

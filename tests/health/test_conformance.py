@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance import suite
+from tests.conformance_data import suite
 from tests.health.health_cases import run
 
 

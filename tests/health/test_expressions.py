@@ -36,5 +36,5 @@ def test_an_object_on_its_way_out_is_progressing() -> None:
 
 
 def test_what_is_no_expression_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no CEL expression"):
+    with pytest.raises(InvalidInput, match="is not valid CEL"):
         assess_by(HealthCheck("", "ConfigMap", "object.x =="), {"metadata": {}})

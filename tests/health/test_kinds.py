@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.health.assess import assess, kind_of, rule_for
 from gitsync.objects.health import Health
-from tests.health.given import live, said
+from tests.health.factories import live, said
 
 H, S, P, D, U = Health.HEALTHY, Health.SUSPENDED, Health.PROGRESSING, Health.DEGRADED, Health.UNKNOWN
 

@@ -8,8 +8,8 @@ import pytest
 
 from gitsync.health import kstatus
 from gitsync.health.kstatus import Status
-from tests.conformance import suite
-from tests.health.given import live, pod, said, waiting
+from tests.conformance_data import suite
+from tests.health.factories import live, pod, said, waiting
 from tests.health.kstatus_cases import run
 
 

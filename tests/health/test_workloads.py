@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.health.assess import assess
 from gitsync.objects.health import Health
-from tests.health.given import live, pod, said, waiting
+from tests.health.factories import live, pod, said, waiting
 
 DEPLOYMENT, STATEFUL = "apps/v1/Deployment", "apps/v1/StatefulSet"
 DAEMON, REPLICAS = "apps/v1/DaemonSet", "apps/v1/ReplicaSet"

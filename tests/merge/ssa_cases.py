@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Writer, apply, update
-from gitsync.merge.equality import same
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, REFERENCE, Schema, Schemas
 from gitsync.merge.typed import TypedError
+from gitsync.merge.values import same
 
 
 def run(folder: Path) -> list[tuple[str, str]]:

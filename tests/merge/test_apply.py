@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gitsync.merge.apply import Applied, Conflicts, Manager, Managers, Owned, Writer, apply, update
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.typed import TypedError, field_set
-from tests.merge.types import ROOT, VALUES
+from tests.merge.sample_schema import ROOT, VALUES
 
 ONE = Manager("one", "Apply")
 TWO = Manager("two", "Apply")

@@ -11,7 +11,7 @@ from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.removal import with_named_fields
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import field_set
-from tests.merge.types import ROOT, VALUES
+from tests.merge.sample_schema import ROOT, VALUES
 
 A = 'k:{"name":"a","protocol":"TCP"}'
 

@@ -9,14 +9,16 @@ import orjson
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.openapi import resources
 from gitsync.merge.apply import Conflicts
-from gitsync.merge.builtin import builtin, resources
-from gitsync.merge.field_manager import Write, apply_object, managers_of, update_object, with_managers
+from gitsync.merge.builtin import builtin
+from gitsync.merge.field_manager import Write, apply_object, update_object, with_managers
 from gitsync.merge.fieldset import FieldSet
+from gitsync.merge.managed import decode
 from gitsync.merge.schema import Schema
 from gitsync.objects.keys import LAST_APPLIED
-from gitsync.objects.manifest import Manifest
-from tests.conformance import conformance_dir
+from gitsync.objects.manifest import Manifest, metadata_of
+from tests.conformance_data import conformance_dir
 
 
 def schema_of(manifest: Manifest) -> Schema:
@@ -45,7 +47,7 @@ def applied(live: Manifest | None, body: Manifest, write: Write | str = "gitsync
 def owned(manifest: Manifest) -> dict[str, set[str]]:
     return {
         f"{manager.name} {manager.operation}": {"/".join(e[2:] for e in path) for path in owner.fields}
-        for manager, owner in managers_of(manifest).items()
+        for manager, owner in decode(metadata_of(manifest).get("managedFields")).items()
     }
 
 
@@ -186,7 +188,7 @@ def test_what_others_own_in_another_version_is_read_as_that_version_has_it() -> 
 
 def test_managers_are_written_in_and_out() -> None:
     live = applied(None, config({"a": "1"}))
-    assert with_managers(config({"a": "1"}), managers_of(live)) == live
+    assert with_managers(config({"a": "1"}), decode(metadata_of(live).get("managedFields"))) == live
     assert with_managers(live, {}) == config({"a": "1"})
 
 

@@ -11,7 +11,7 @@ from gitsync.merge.overlay import merge
 from gitsync.merge.removal import with_named_fields
 from gitsync.merge.schema import DEDUCED
 from gitsync.merge.typed import TypedError, field_set
-from tests.merge.types import ROOT, VALUES
+from tests.merge.sample_schema import ROOT, VALUES
 
 
 def named(*names: str) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gitsync.merge.builtin import builtin
-from gitsync.merge.json_merge import merge_patch
 from gitsync.merge.json_patch import JsonPatchError, json_patch
 from gitsync.merge.strategic import StrategicError, strategic_merge
+from gitsync.merge.values import merge_patch
 
 pytestmark = [
     pytest.mark.kubectl,

@@ -8,7 +8,7 @@ from hypothesis import given
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.removal import reconciled, remove, with_named_fields
 from gitsync.merge.typed import field_set
-from tests.merge.types import ROOT, VALUES
+from tests.merge.sample_schema import ROOT, VALUES
 
 A = 'k:{"name":"a","protocol":"TCP"}'
 

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from gitsync.merge.builtin import builtin, kubernetes_version, openapi_schemas, resources, schema_from_crd
+from gitsync.kube.openapi import kubernetes_version, openapi_schemas, resources
+from gitsync.merge.builtin import builtin, schema_from_crd
 from gitsync.merge.schema import DEDUCED, Schema, Schemas
 
 DEPLOYMENT = builtin().for_kind("apps", "v1", "Deployment")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import conformance_dir
+from tests.conformance_data import conformance_dir
 from tests.merge.ssa_cases import problem
 
 CASES = sorted((conformance_dir() / "ssa").glob("*.json"))

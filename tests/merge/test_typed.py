@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, Schemas
 from gitsync.merge.typed import TypedError, field_set, misfits
-from tests.merge.types import ROOT, VALUES
+from tests.merge.sample_schema import ROOT, VALUES
 
 
 @pytest.mark.parametrize(

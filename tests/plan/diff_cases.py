@@ -14,7 +14,7 @@ import orjson
 
 from gitsync.errors import InvalidInput
 from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import REFERENCE, Schema, Schemas
+from gitsync.merge.schema import REFERENCE, Schema, Schemas, kind_schema
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import DRIFT
 from gitsync.objects.manifest import Manifest, group_of
@@ -22,7 +22,6 @@ from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.drift import Path as Elements
 from gitsync.plan.ignore import without_ignored
 from gitsync.plan.normalize import declared
-from gitsync.plan.schemas import kind_schema
 
 Found = tuple[bool, frozenset[str]]
 

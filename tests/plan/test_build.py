@@ -11,7 +11,7 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.change import Action, Difference, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.plan.build import uncertain
-from tests.plan.given import (
+from tests.plan.factories import (
     application,
     applied,
     config,
@@ -113,6 +113,17 @@ def test_an_object_is_replaced_only_for_an_immutable_field(annotations, error, a
     assert [change.action for change in plan.writes] == [action]
 
 
+def test_a_forced_adoption_is_dry_run_to_learn_whether_a_field_is_immutable():
+    plain = config(key="old")
+    plain["metadata"]["namespace"] = "shop"
+    live = {ref(plain): applied(plain, manager="kubectl")}
+    forced = config(key="new", annotations={"gitsync.dev/force": "true"})
+    assert uncertain(plan_of(APP, [forced], live, inventory=Inventory())) == (ref(plain),)
+    assert uncertain(plan_of(APP, [config(key="new")], live, inventory=Inventory())) == ()
+    (change,) = plan_of(APP, [forced], live, inventory=Inventory(), dry_runs={ref(plain): IMMUTABLE}).writes
+    assert (change.action, change.risk) == (Action.REPLACE, Risk.DANGEROUS)
+
+
 def test_an_object_that_nobody_marked_is_adopted():
     plain = config()
     plain["metadata"]["namespace"] = "shop"
@@ -155,11 +166,12 @@ def test_an_object_that_is_made_once_is_made(value, action):
     assert [change.action for change in plan.changes] == [action]
 
 
-def test_an_object_on_its_way_out_is_left_alone():
+def test_an_object_that_is_being_deleted_is_created_once_it_is_gone():
     live = live_of(APP, config(key="old"))
     live[ref(config())]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (change,) = plan_of(APP, [config(key="new")], live).changes
-    assert change.action is Action.NOTHING
+    assert change.action is Action.CREATE
+    assert change.live is live[ref(config())]
     assert "being deleted" in change.reason
 
 
@@ -247,7 +259,7 @@ def test_an_ignored_difference_is_shown_and_its_live_value_is_applied():
 
 def test_a_path_to_ignore_that_is_not_understood_is_refused_before_there_is_drift():
     app = application(sync={"ignoreDifferences": [{"kind": "Secret", "jqPathExpressions": ["keys"]}]})
-    with pytest.raises(InvalidInput, match="'keys' is not understood"):
+    with pytest.raises(InvalidInput, match="'keys' is not a supported jq path"):
         plan_of(app, [config()], {})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance import suite
+from tests.conformance_data import suite
 from tests.plan.diff_cases import run, run_paths
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,27 +11,7 @@ from gitsync.objects.change import ABSENT, Difference, FieldDifference
 from gitsync.plan.drift import compare_objects, find_drift, undeclared
 from gitsync.plan.fast_match import matches_exactly
 from gitsync.plan.field_owners import applied_fields
-from tests.plan.given import applied, config, deployment, schema_of
-
-SERVICE = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "web"},
-    "spec": {"ports": [{"port": 80, "name": "http"}, {"port": 443, "name": "https"}], "selector": {"app": "web"}},
-}
-
-
-def edited(manifest, path, value):
-    """Return a copy with the member at a path of keys and indices set, or removed by ``ABSENT``."""
-    result = copy.deepcopy(manifest)
-    place = result
-    for key in path[:-1]:
-        place = place[key]
-    if value is ABSENT:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return result
+from tests.plan.factories import CONTAINER, SERVICE, applied, config, deployment, edited, schema_of
 
 
 def found(desired, live, **options):
@@ -58,7 +36,6 @@ def test_what_the_server_and_others_add_is_no_drift():
     assert found(deployment(), live) == []
 
 
-CONTAINER = ("spec", "template", "spec", "containers", 0)
 WEB = '.spec.template.spec.containers[name="web"]'
 
 

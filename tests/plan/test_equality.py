@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gitsync.merge.builtin import builtin
-from gitsync.merge.schema import DEDUCED, Schema, Schemas
+from gitsync.merge.schema import DEDUCED, Schema, Schemas, kind_schema
 from gitsync.plan.equality import same_value
 from gitsync.plan.list_keys import element, indexed
-from gitsync.plan.schemas import kind_schema
 
 CORE = "io.k8s.api.core.v1"
 

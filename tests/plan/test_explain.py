@@ -6,7 +6,7 @@ from gitsync.objects.change import Action, Change
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.explain import explain
 from gitsync.plan.risk.table import classify
-from tests.plan.given import config
+from tests.plan.factories import config
 
 
 def step(name, action, kind="ConfigMap"):

@@ -9,8 +9,7 @@ from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import Difference
 from gitsync.plan.drift import find_drift
 from gitsync.plan.ignore import without_ignored
-from tests.plan.given import applied, config, deployment, schema_of
-from tests.plan.test_drift import CONTAINER, edited
+from tests.plan.factories import CONTAINER, applied, config, deployment, edited, schema_of
 
 REPLICAS = ("spec", "replicas")
 

@@ -54,5 +54,5 @@ def test_an_expression_names_paths(expression, expected):
     ],
 )
 def test_more_than_that_is_refused(expression):
-    with pytest.raises(InvalidInput, match="is not understood"):
+    with pytest.raises(InvalidInput, match="is not a supported jq path"):
         paths(expression, POD)

@@ -13,7 +13,7 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.drift import find_drift
 from gitsync.plan.mask import MASK, mask, mask_change, mask_difference, mask_text
 from gitsync.plan.normalize import declared
-from tests.plan.given import applied, config, schema_of
+from tests.plan.factories import applied, config, schema_of
 
 CANARY = "CANARY-7f3a9c"
 ENCODED = base64.b64encode(CANARY.encode()).decode()

@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import annotations_of, labels_of
 from gitsync.plan.normalize import declared, desired_objects, without_nulls
 from gitsync.plan.tracking import is_owned, owner_of
-from tests.plan.given import application, config, desired_of, is_namespaced
+from tests.plan.factories import application, config, desired_of, is_namespaced
 
 APP = application()
 
@@ -82,7 +82,7 @@ def test_lists_are_unpacked_at_any_depth():
 
 
 def test_a_list_of_something_else_is_refused():
-    with pytest.raises(InvalidInput, match="holds what is no object"):
+    with pytest.raises(InvalidInput, match="contains an item that is not an object"):
         desired_of(APP, {"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": ["text"]})
 
 

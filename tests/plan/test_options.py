@@ -10,7 +10,7 @@ import pytest
 from gitsync.errors import InvalidInput
 from gitsync.plan import options
 from gitsync.plan.options import Deletion, HookDelete, HookPhase, Options, Reconcile, options_of
-from tests.plan.given import config
+from tests.plan.factories import config
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARGO_OPTIONS = "argocd.argoproj.io/sync-options"

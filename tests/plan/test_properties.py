@@ -11,7 +11,7 @@ from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory
 from gitsync.plan.build import uncertain
 from gitsync.plan.drift import find_drift
-from tests.plan.given import application, applied, config, desired_of, inventory_of, plan_of, schema_of
+from tests.plan.factories import application, applied, config, desired_of, inventory_of, plan_of, schema_of
 
 APP = application()
 NAMES = st.sampled_from(["A", "B", "C"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.plan.prune import prune_changes
-from tests.plan.given import application, applied, config, desired_of, inventory_of, live_of, ref
+from tests.plan.factories import application, applied, config, desired_of, inventory_of, live_of, ref
 
 APP = application()
 KEPT = {"gitsync.dev/prune": "false"}
@@ -32,7 +32,7 @@ KEPT = {"gitsync.dev/prune": "false"}
             live_of(APP, config(annotations={"gitsync.dev/prune": "confirm"})), None, Action.PRUNE, id="to be confirmed"
         ),
         pytest.param(live_of(application("other"), config()), None, Action.NOTHING, id="now another application's"),
-        pytest.param(live_of(APP, config()), "other-uid", Action.NOTHING, id="made again by somebody"),
+        pytest.param(live_of(APP, config()), "other-uid", Action.NOTHING, id="recreated by another client"),
         pytest.param(live_of(APP, config()), "", Action.PRUNE, id="its uid was never learnt"),
     ],
 )  # fmt: skip

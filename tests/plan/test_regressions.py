@@ -8,8 +8,20 @@ from gitsync.errors import Rejected
 from gitsync.merge.field_manager import Write, update_object
 from gitsync.objects.change import Action, Difference
 from gitsync.objects.inventory import Inventory
-from tests.plan.given import application, applied, config, deployment, inventory_of, live_of, plan_of, ref, schema_of
-from tests.plan.test_drift import CONTAINER, SERVICE, edited
+from tests.plan.factories import (
+    CONTAINER,
+    SERVICE,
+    application,
+    applied,
+    config,
+    deployment,
+    edited,
+    inventory_of,
+    live_of,
+    plan_of,
+    ref,
+    schema_of,
+)
 
 APP = application()
 

@@ -6,8 +6,8 @@ import pytest
 
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
+from tests.render.factories import DEPLOYMENT, config_map, only, refusal, rendered
 from tests.render.kustomize_cases import MemoryTree
-from tests.render.trees import DEPLOYMENT, config_map, only, refusal, rendered
 
 OVERLAY = {
     "base/kustomization.yaml": "resources: [cm.yaml]\n",

@@ -17,8 +17,8 @@ from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import Quoted
 from gitsync.render.yaml.scalars import Date
 from gitsync.render.yaml.writer import write, write_all
+from tests.render.factories import DEPLOYMENT, config_map
 from tests.render.kustomize_cases import MemoryTree
-from tests.render.trees import DEPLOYMENT, config_map
 
 SEEDS = 30
 EDITS = 12

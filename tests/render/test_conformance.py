@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance import suite
+from tests.conformance_data import suite
 from tests.render import kustomize_cases
 
 CASES = list(kustomize_cases.cases(suite("kustomize")))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.render.trees import config_map, refusal
+from tests.render.factories import config_map, refusal
 
 COMPONENT = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n"
 

@@ -12,6 +12,7 @@ import pytest
 from gitsync.errors import ClusterUnavailable
 from gitsync.runtime.backoff import Backoff
 from gitsync.runtime.reflector import Event, Expired, Listing, Reflector
+from tests.waiting import until
 
 Script = list[Event | Exception | None]
 
@@ -74,13 +75,6 @@ class Copy:
 
 def event(kind: str, key: str, version: str) -> Event:
     return Event(kind, key, {"version": version}, version)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < give_up, "did not happen"
-        time.sleep(0.002)
 
 
 @pytest.fixture

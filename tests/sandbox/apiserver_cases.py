@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.sandbox.server import Sandbox
-from tests.sandbox.matching import Bindings, differences, same_message, text_differs
+from tests.sandbox.answer_matching import Bindings, differences, same_message, text_differs
 
 PATIENCE = 20.0
 WORKERS = 4

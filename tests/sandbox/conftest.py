@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitsync.sandbox.server import Sandbox
-from tests.sandbox.client import Client
+from tests.sandbox.http_client import Client
 
 
 @pytest.fixture(scope="module")

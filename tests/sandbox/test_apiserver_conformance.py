@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance import conformance_dir
+from tests.conformance_data import conformance_dir
 from tests.sandbox.apiserver_cases import replay, scenarios
 
 FOLDER = conformance_dir() / "apiserver"

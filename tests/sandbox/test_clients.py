@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 from kubernetes.watch import Watch
 
 from gitsync.sandbox.server import Sandbox
+from tests.waiting import until
 
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -227,7 +228,7 @@ def test_the_operator_of_kopfs_quick_start_runs(sandbox: Sandbox, tmp_path: Path
     operator = tmp_path / "operator.py"
     operator.write_text(KOPF)
     sandbox.call(lambda cluster: cluster.create(CRD, manager="tests"))
-    until(lambda: sandbox.call(lambda cluster: cluster.resource("kopf.example.com", "Exam")))
+    until(lambda: sandbox.call(lambda cluster: cluster.resource("kopf.example.com", "Exam")), 40)
     command = [sys.executable, "-m", "kopf", "run", "--namespace", "default", "--quiet", str(operator)]
     environment = {"KUBECONFIG": str(config), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
 
@@ -242,23 +243,14 @@ def test_the_operator_of_kopfs_quick_start_runs(sandbox: Sandbox, tmp_path: Path
             "spec": {"size": "1Gi"},
         }
         sandbox.call(lambda cluster: cluster.create(exam, manager="tests"))
-        status = until(lambda: (found("kopf.example.com", "Exam") or {}).get("status"))
+        status = until(lambda: (found("kopf.example.com", "Exam") or {}).get("status"), 40)
         assert (status["seen"], status["created"]) == ("1Gi", {"claim": "e"})
         claim = found("", "PersistentVolumeClaim")
         assert claim["metadata"]["ownerReferences"][0]["kind"] == "Exam"
         label = {"metadata": {"labels": {"team": "a"}}}
         sandbox.call(lambda cluster: cluster.patch("kopf.example.com", "Exam", "default", "e", label, manager="tests"))
-        until(lambda: found("", "PersistentVolumeClaim")["metadata"].get("labels") == {"team": "a"})
+        until(lambda: found("", "PersistentVolumeClaim")["metadata"].get("labels") == {"team": "a"}, 40)
         sandbox.call(lambda cluster: cluster.delete("kopf.example.com", "Exam", "default", "e"))
-        until(lambda: found("kopf.example.com", "Exam") is None)
-        until(lambda: found("", "PersistentVolumeClaim") is None)
+        until(lambda: found("kopf.example.com", "Exam") is None, 40)
+        until(lambda: found("", "PersistentVolumeClaim") is None, 40)
         running.terminate()
-
-
-def until(condition: Callable[[], Any], seconds: float = 40.0) -> Any:
-    """Wait until the condition holds and return its value."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return value

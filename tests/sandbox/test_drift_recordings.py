@@ -11,8 +11,8 @@ import pytest
 
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.server import Sandbox
-from tests.conformance import suite
-from tests.sandbox.client import Answer, Client
+from tests.conformance_data import suite
+from tests.sandbox.http_client import Answer, Client
 
 CASES = {path.stem: json.loads(path.read_bytes()) for path in sorted(suite("diff").glob("live-*.json"))}
 NAMESPACE = "demo"

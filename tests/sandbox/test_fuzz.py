@@ -10,12 +10,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
-from gitsync.merge.builtin import openapi_schemas, resources
+from gitsync.kube.openapi import openapi_schemas, resources
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.server import Sandbox
-from tests.sandbox.client import Answer, Client
-from tests.sandbox.kinds.bodies import Bodies
+from tests.sandbox.http_client import Answer, Client
+from tests.sandbox.kinds.random_bodies import Bodies
 
 # What a real API server answers with 500 although the user is wrong.
 USER_ERRORS = (

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitsync.sandbox.server import Sandbox
-from tests.sandbox.client import Client
+from tests.sandbox.http_client import Client
 
 NAMES = st.sampled_from(["a", "b", "c"])
 DATA = st.dictionaries(st.sampled_from(["k1", "k2", "k3"]), st.sampled_from(["1", "2"]), max_size=3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.client import APPLY, MERGE, Client
+from tests.sandbox.http_client import APPLY, MERGE, Client
 
 LABELS = "metadata.labels"
 BAD_LABEL = {"metadata": {"labels": {"a": "b c"}}}

@@ -14,7 +14,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
 from gitsync.secrets.age import identities_of
 from gitsync.secrets.sops import decrypt, is_encrypted
-from tests.secrets.sealing import Sealer, new_key
+from tests.secrets.sops_encryption import Sealer, new_key
 
 IDENTITY, KEY_FILE = new_key()
 CANARY = "the-hidden-canary"

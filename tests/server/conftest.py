@@ -14,8 +14,8 @@ import pytest
 from gitsync.ports import ApplicationView
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
-from tests.served import Answer, Served, serve
-from tests.server.material import FORM, StillEngine, engine
+from tests.asgi_server import Answer, Served, serve
+from tests.server.fakes import FORM, StillEngine, engine
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import pytest
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
 from tests.server.conftest import Open
-from tests.server.material import NOW, application, moved, resource
+from tests.server.fakes import NOW, application, moved, resource
 
 SHOP = "/apps/gitsync/shop"
 KEY = "gitsync/shop"

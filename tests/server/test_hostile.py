@@ -9,10 +9,10 @@ import pytest
 
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
-from tests.conformance import suite
-from tests.reviews import keep, rejection
+from tests.conformance_data import suite
+from tests.review_factories import keep, rejection
 from tests.server.conftest import Open
-from tests.server.material import NOW, application, changed, resource
+from tests.server.fakes import NOW, application, changed, resource
 
 OWN = [
     "<img src=x onerror=alert(1)>",

@@ -13,9 +13,9 @@ import pytest
 from fastapi import FastAPI
 
 from gitsync.server import live
-from tests.flow.world import until
-from tests.served import Served, serve
-from tests.server.material import StillView
+from tests.asgi_server import Served, serve
+from tests.server.fakes import StillView
+from tests.waiting import until
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from tests.server.conftest import Open, Site
-from tests.server.material import NOW, application, resource
+from tests.server.fakes import NOW, application, resource
 
 
 def values(site: Site) -> dict[str, float]:

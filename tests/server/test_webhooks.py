@@ -10,7 +10,7 @@ import pytest
 
 from gitsync.server.webhooks import normal
 from tests.server.conftest import Open, Site
-from tests.server.material import application
+from tests.server.fakes import application
 
 SECRET = "a secret"
 PUSH = orjson.dumps({"repository": {"clone_url": "https://git.example.com/shop.git"}})

@@ -12,7 +12,7 @@ from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.lock import FolderLock
 from gitsync.source.repositories import Repositories
-from tests.gitrepo import GitRepo
+from tests.git_repository import GitRepo
 
 HOLD = """
 import sys

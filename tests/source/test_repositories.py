@@ -12,7 +12,7 @@ from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, Limits
-from tests.gitrepo import GitRepo, git
+from tests.git_repository import GitRepo, git
 
 NOBODY = Credentials()
 
@@ -245,5 +245,5 @@ def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Re
     repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
     assert repositories.is_forward(source, first, second)
     assert not repositories.is_forward(source, second, first)
-    assert not repositories.is_forward(source, "0" * 40, second), "what is not here is no ancestor"
+    assert not repositories.is_forward(source, "0" * 40, second), "an unknown commit is not an ancestor"
     assert repositories.is_forward(source_of(repo, second), second, first), "a fixed commit may be any"

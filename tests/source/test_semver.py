@@ -1,4 +1,4 @@
-"""Ranges of versions: which tags they name, and what is no range at all."""
+"""Ranges of versions: which tags they match, and what is not a valid range."""
 
 from __future__ import annotations
 

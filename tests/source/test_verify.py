@@ -11,7 +11,7 @@ import pytest
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.source.verify import verify_commit
-from tests.gitrepo import ENV, GitRepo, git
+from tests.git_repository import ENV, GitRepo, git, ssh_key
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 needs_gpg = pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
@@ -20,11 +20,6 @@ needs_gpg = pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not i
 @pytest.fixture
 def repo(tmp_path: Path) -> GitRepo:
     return GitRepo(tmp_path / "git")
-
-
-def ssh_key(folder: Path, name: str) -> Path:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True)
-    return folder / name
 
 
 def signed(repo: GitRepo, key: Path, text: str = "a") -> str:

@@ -39,9 +39,9 @@ UNREADY = [{"type": "Ready", "status": "False", "reason": "Degraded"}]
     ("others", "said"),
     [
         pytest.param([], "does not exist", id="absent"),
-        pytest.param([application("base", observedGeneration=1)], "newest spec", id="a new spec not looked at"),
+        pytest.param([application("base", observedGeneration=1)], "latest spec", id="a new spec not reconciled"),
         pytest.param([application("base", conditions=UNREADY)], "not ready: Degraded", id="unhealthy"),
-        pytest.param([application("base", conditions=[])], "not ready: Unknown", id="never looked at"),
+        pytest.param([application("base", conditions=[])], "not ready: Unknown", id="never reconciled"),
         pytest.param([application("base", revision={"applied": "0"})], "not at commit 1111", id="at an older commit"),
         pytest.param([application("base", "shop")], "apps/shop → apps/base → apps/shop", id="a cycle"),
         pytest.param([application("base", "far"), application("far", "base")], "", id="a cycle of others"),

@@ -13,16 +13,16 @@ from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Refused, SourceUnavailable
-from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
-from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.cache import GitCache
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.reconcile import Reconcile
-from tests.flow.world import until
-from tests.githttp import GitServer
-from tests.gitrepo import GitRepo
+from gitsync.sync.input import ReconcileInput
+from tests.git_http_server import GitServer
+from tests.git_repository import GitRepo
+from tests.waiting import until
 
 
 class Still:
@@ -43,7 +43,7 @@ class Site:
     repo: GitRepo
     cluster: KubernetesCluster
     live: InformerCache
-    cache: ReconcileCache
+    cache: GitCache
     verified: list[dict[str, str]]
     make: Callable[[], Fetcher]
 
@@ -63,14 +63,14 @@ class Site:
         self.live.follow([resource], 5)
         until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
 
-    def run(self, **source: object) -> Reconcile:
+    def fetch(self, fetcher: Fetcher, **source: object) -> Commit:
         manifest: Manifest = {
             "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
             "spec": {"source": {"repoURL": self.git.url("origin.git"), "path": "x", **source}},
         }
-        run = Reconcile.start(manifest, Still().now())
-        run.app = parse_application(manifest)
-        return run
+        given = ReconcileInput.parse(manifest, Still().now())
+        fetcher.poll(given, self.cache)
+        return fetcher.checkout(given, self.cache)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             GitRepo(tmp_path / "git"),
             cluster,
             live,
-            ReconcileCache(),
+            GitCache(),
             verified,
             lambda: Fetcher(source, verify, cluster, live, Still(), random=lambda: 0.0),
         )
@@ -107,12 +107,12 @@ def test_rotated_credentials_are_used_at_the_next_look_and_not_only_when_a_poll_
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="wrong")
-    fetcher, cache = site.make(), site.memory
+    fetcher = site.make()
     with pytest.raises(SourceUnavailable, match="does not let us in"):
-        fetcher.fetch(site.turn(**CREDENTIALS), cache)
+        site.fetch(fetcher, **CREDENTIALS)
     site.secret("login", username="ada", password="right")
-    assert fetcher.fetch(site.turn(**CREDENTIALS), cache).id == commit
-    assert cache.poll_error is None
+    assert site.fetch(fetcher, **CREDENTIALS).id == commit
+    assert site.cache.poll_error is None
 
 
 def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> None:
@@ -120,20 +120,20 @@ def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> N
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="right")
     fetcher = site.make()
-    fetcher.fetch(site.turn(**CREDENTIALS), site.memory)
+    site.fetch(fetcher, **CREDENTIALS)
     asked = site.git.listings
     for _ in range(5):
-        fetcher.fetch(site.turn(**CREDENTIALS), site.memory)
+        site.fetch(fetcher, **CREDENTIALS)
     assert site.git.listings == asked
 
 
 def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: Site) -> None:
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
-    fetcher, cache = site.make(), site.memory
+    fetcher = site.make()
     site.secret("keys", bad="key")
     with pytest.raises(Refused, match="not signed"):
-        fetcher.fetch(site.turn(**VERIFY), cache)
+        site.fetch(fetcher, **VERIFY)
     site.secret("keys", good="key")
-    assert fetcher.fetch(site.turn(**VERIFY), cache).id == commit
-    assert fetcher.fetch(site.turn(**VERIFY), cache).id == commit
+    assert site.fetch(fetcher, **VERIFY).id == commit
+    assert site.fetch(fetcher, **VERIFY).id == commit
     assert len(site.verified) == 2  # the same keys are not asked about twice

@@ -12,13 +12,17 @@ from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import MASK
 from gitsync.ports import Cluster, LiveCache
+from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation
-from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.planner import Planned
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.build import build_status
+from gitsync.sync.status.report import Report
+from gitsync.sync.status.view import view_of
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 A = ObjectRef("", "ConfigMap", "shop", "a")
@@ -37,21 +41,18 @@ def manifest_of(ref: ObjectRef) -> Manifest:
     return {"apiVersion": "v1", "kind": ref.kind, "metadata": {"name": ref.name, "namespace": "shop"}, "data": data}
 
 
-def run(*changes: Change, name: str = "shop", now: datetime = NOW) -> Reconcile:
-    made = Reconcile.start({"metadata": {"name": name, "namespace": "gitsync", "generation": 1}}, now)
-    made.observation = Observation(
-        {change.ref: manifest_of(change.ref) for change in changes},
-        {},
-        {change.ref: "v1" for change in changes},
-        Schemas({}),
-    )
-    made.plan = Plan(made.app.key, "c1", changes, "digest", Risk.SAFE)
-    made.health = {change.ref: HealthStatus(Health.HEALTHY) for change in changes}
+def run(*changes: Change, name: str = "shop", now: datetime = NOW) -> Report:
+    made = Report.start({"metadata": {"name": name, "namespace": "gitsync", "generation": 1}}, now)
+    desired = {change.ref: manifest_of(change.ref) for change in changes}
+    health = {change.ref: HealthStatus(Health.HEALTHY) for change in changes}
+    made.observation = Observation(desired, {}, dict.fromkeys(desired, "v1"), Schemas({}), health=health)
+    plan = Plan(made.app.key, "c1", changes, "digest", Risk.SAFE)
+    made.planned = Planned(made.given, Target(Commit("c1"), desired), made.observation, plan)
     return made
 
 
-def publish(state: StateStore, made: Reconcile) -> None:
-    state.publish(made, build_status(made))
+def publish(state: StateStore, made: Report) -> None:
+    state.publish(view_of(made, build_status(made)))
 
 
 def test_a_view_shows_what_a_turn_found(state: StateStore) -> None:
@@ -107,7 +108,7 @@ def test_no_secret_value_is_in_a_view(state: StateStore) -> None:
 
 def test_an_application_whose_cluster_is_away_keeps_its_resources(state: StateStore) -> None:
     publish(state, run(Change(A, Action.NOTHING)))
-    blind = Reconcile.start({"metadata": {"name": "shop", "namespace": "gitsync", "generation": 1}}, NOW)
+    blind = Report.start({"metadata": {"name": "shop", "namespace": "gitsync", "generation": 1}}, NOW)
     publish(state, blind)
     view = state.application("gitsync/shop")
     assert view is not None

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.checks import check_manifests
-from gitsync.gate.validate import validate
+from gitsync.gate.validation import check_manifests, validate
 from gitsync.merge.builtin import builtin
 from gitsync.objects.record import Commit
 from gitsync.ports import Snapshot
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
-from tests.conformance import suite
-from tests.gitrepo import GitRepo
+from tests.conformance_data import suite
+from tests.git_repository import GitRepo
 
 CONFIG_MAP = builtin().for_kind("", "v1", "ConfigMap")
 CASES = [case for case in json.loads((suite("badinput") / "cases.json").read_text())["cases"] if case["area"] == "yaml"]

@@ -19,7 +19,7 @@ from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
-from tests.gitrepo import GitRepo
+from tests.git_repository import GitRepo
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config\ndata:\n"
 MIB = 1 << 20

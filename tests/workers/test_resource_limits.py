@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import ROOT
+from tests.conformance_data import ROOT
 
 MEMORY = 256 << 20
 

@@ -11,7 +11,7 @@ import pytest
 
 from gitsync.workers import protocol
 from gitsync.workers.server import RenderServer, serve
-from tests.gitrepo import GitRepo
+from tests.git_repository import GitRepo
 
 
 def message(frame: bytes) -> dict[str, Any]:

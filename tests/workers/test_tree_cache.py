@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.tree_cache import MeteredTree, TreeCache
-from tests.gitrepo import GitRepo
+from tests.git_repository import GitRepo
 
 
 def test_a_build_may_read_only_so_much(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from gitsync.cli.plan_output import print_steps
 from gitsync.cli.records import open_records
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.manifest import at
+from gitsync.objects.phase import Phase
 from gitsync.objects.user import User
 from gitsync.services.reviews import ReviewService
 from gitsync.wiring import SystemClock
@@ -72,7 +73,7 @@ def _held(desk: Evaluator, namespace: str, name: str) -> Evaluation:
     """Return the plan that waits for a person; raise Refused when it is not the one that would run now."""
     found = desk.evaluate(namespace, name)
     subject = f"Application {found.application.key}"
-    if at(found.manifest, "status", "phase") not in ("AwaitingApproval", "Rejected"):
+    if not Phase.of(found.manifest.get("status") or {}).is_held:
         raise InvalidInput("nothing waits for approval", object=subject, hint="see `gitsync status`")
     if at(found.manifest, "status", "plan", "id") != found.plan.digest[:12]:
         raise Refused("the plan has just changed", object=subject, hint=f"look at the new one: gitsync plan {name}")

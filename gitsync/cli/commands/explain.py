@@ -6,8 +6,8 @@ from typing import Any
 
 from gitsync.cli.commands.build import BuildOptions
 from gitsync.cli.output import Exit, Format, say, show
-from gitsync.cli.paths import parse_path, show_path
 from gitsync.errors import InvalidInput, one_line
+from gitsync.kube.field_path import parse_path, show_path
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.mask import MASK, is_secret

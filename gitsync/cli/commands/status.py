@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from, reason
+from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from
 from gitsync.cli.options import NAMESPACE, Target
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.phase import Phase
 
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
 
@@ -38,9 +40,9 @@ def _row(application: Manifest) -> dict[str, Any]:
         "name": at(application, "metadata", "name"),
         "sync": state.get("sync", "Unknown"),
         "health": state.get("health", "Unknown"),
-        "phase": state.get("phase", "Pending"),
+        "phase": Phase.of(state).value,
         "revision": str(at(state, "revision", "applied", default=""))[:12],
-        "reason": reason(application),
+        "reason": main_message(state),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a step does to an AI agent: where its data goes, what it may do unasked, what it is told."""
+"""Risk rules for AI agents: model endpoint, tool approval, prompt, network, credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODEL_WORDS = ("MODEL", "LLM", "OPENAI", "ANTHROPIC", "BEDROCK", "VERTEX")
 
 
 def tool_unapproved(change: Change) -> str | None:
-    """Match an agent that may now call a tool without asking: it left requireApproval and is still allowed."""
+    """Match an agent that may now call a tool without approval: it left requireApproval and is still allowed."""
     for name, before, after in _both(change):
         old, new = _tools(before), _tools(after)
         for tool in sorted(old.keys() & new.keys()):
@@ -43,7 +43,7 @@ def model_moved(change: Change) -> str | None:
 
 
 def network_opened(change: Change) -> str | None:
-    """Match an agent whose managed network policy is taken away or that may reach more."""
+    """Match an agent whose managed network policy is removed or allows more."""
     for name, before, after in _both(change):
         policy = at(before, "network", "policy", default="Managed")
         if policy == "Managed" and at(after, "network", "policy", default="Managed") != "Managed":
@@ -153,7 +153,7 @@ def _destinations(spec: dict[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def _endpoints(manifest: Manifest | None) -> dict[str, Any]:
-    """Return the variables that say where a model is, of a workload or of a ConfigMap that holds some."""
+    """Return the variables with the endpoint of a model, of a workload or a ConfigMap."""
     found = {
         str(variable.get("name")): variable.get("value")
         for container in containers(pod_spec(manifest))

@@ -1,9 +1,10 @@
-"""What a step does to an ordinary object: one small judgement per row of the risk table."""
+"""Risk rules for Kubernetes objects: one predicate per row of the risk table."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE
 from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.objects.ref import GroupKind
@@ -21,10 +22,10 @@ from gitsync.plan.privileges import (
 _RBAC = "rbac.authorization.k8s.io"
 _DATA_KINDS = frozenset(
     {
-        GroupKind("", "Namespace"),
-        GroupKind("", "PersistentVolumeClaim"),
+        NAMESPACE,
+        PERSISTENT_VOLUME_CLAIM,
         GroupKind("", "PersistentVolume"),
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        CRD,
         GroupKind("agents.gitsync.dev", "Agent"),
         GroupKind("agents.gitsync.dev", "MultiAgentSystem"),
     }
@@ -41,7 +42,7 @@ _GUARD_KINDS = frozenset(
 )
 _API_KINDS = frozenset(
     {
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        CRD,
         GroupKind("apiregistration.k8s.io", "APIService"),
         GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
         GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
@@ -69,7 +70,7 @@ def deletes_data(change: Change) -> str | None:
 
 
 def deletes_guard(change: Change) -> str | None:
-    """Match the delete of a policy or quota that keeps others in their bounds."""
+    """Match the delete of a policy or quota that limits others."""
     return "" if change.action is Action.PRUNE and change.ref.of in _GUARD_KINDS else None
 
 
@@ -103,7 +104,7 @@ def stops(change: Change) -> str | None:
 
 
 def extends_api(change: Change) -> str | None:
-    """Match CRDs, aggregated APIs and admission: they change what every request in the cluster does."""
+    """Match CRDs, aggregated APIs and admission: they affect every request in the cluster."""
     return "" if change.ref.of in _API_KINDS else None
 
 
@@ -125,12 +126,12 @@ def widens_rbac(change: Change) -> str | None:
 
 
 def widens_privileges(change: Change) -> str | None:
-    """Match pods that may do more to their node than now."""
+    """Match pods with more privileges on their node than now."""
     return _some(privileges(pod_spec(change.desired)) - privileges(pod_spec(change.live)))
 
 
 def drops_protections(change: Change) -> str | None:
-    """Match pods that give up a restriction that they have now; a container that goes takes its own along."""
+    """Match pods that drop a restriction that they have now; those of a removed container do not count."""
     desired = pod_spec(change.desired)
     if change.live is None or not desired:
         return None
@@ -156,8 +157,8 @@ def opens_network(change: Change) -> str | None:
 
 
 def loosens_namespace(change: Change) -> str | None:
-    """Match a namespace whose enforced pod security level goes down."""
-    if change.ref.of != GroupKind("", "Namespace") or not change.live or not change.desired:
+    """Match a namespace whose enforced pod security level is lowered."""
+    if change.ref.of != NAMESPACE or not change.live or not change.desired:
         return None
     before, after = labels_of(change.live).get(_POD_SECURITY), labels_of(change.desired).get(_POD_SECURITY)
     if _POD_SECURITY_LEVELS.get(str(after), 0) >= _POD_SECURITY_LEVELS.get(str(before), 0):
@@ -205,7 +206,7 @@ def exposes(change: Change) -> str | None:
     if change.ref.kind in ("Ingress", "Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute"):
         return ""
     kind = at(change.desired, "spec", "type")
-    if change.ref.of == GroupKind("", "Service") and kind in ("LoadBalancer", "NodePort"):
+    if change.ref.of == SERVICE and kind in ("LoadBalancer", "NodePort"):
         return str(kind) if at(change.live, "spec", "type") != kind else None
     return None
 

@@ -12,12 +12,12 @@ from gitsync.objects.manifest import Manifest
 from gitsync.plan.risk import agents, objects
 
 Finding = str | None
-"""What a rule found in a step: None is no match, a text says where (it may be empty)."""
+"""The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: the class, a stable name, what a person reads, and how a step is judged."""
+    """One row: the class, a stable name, the reason that users read, and the predicate."""
 
     risk: Risk
     name: str
@@ -26,37 +26,37 @@ class Rule:
 
 
 NOTHING = "nothing"
-"""Stands for a rule where nothing is written."""
+"""The rule of steps that write nothing."""
 
 RULES = (  # the first match decides
     Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", objects.deletes_data),
-    Rule(Risk.DANGEROUS, "deletes-guard", "deletes what protects others", objects.deletes_guard),
+    Rule(Risk.DANGEROUS, "deletes-guard", "deletes a policy or quota that protects others", objects.deletes_guard),
     Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", objects.asks_to_confirm),
-    Rule(Risk.DANGEROUS, "replaces", "deletes the object and makes it again", objects.replaces),
+    Rule(Risk.DANGEROUS, "replaces", "deletes the object and creates it again", objects.replaces),
     Rule(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
     Rule(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
     Rule(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
     Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
     Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
     Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),
-    Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will go with it", agents.volumes_deletable),
+    Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will be deleted with it", agents.volumes_deletable),
     Rule(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
     Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
     Rule(Risk.DANGEROUS, "widens-rbac", "grants more permissions", objects.widens_rbac),
-    Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more power over their node", objects.widens_privileges),
+    Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more privileges on their node", objects.widens_privileges),
     Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
     Rule(Risk.DANGEROUS, "opens-network", "allows more network traffic", objects.opens_network),
     Rule(Risk.DANGEROUS, "loosens-namespace", "loosens pod security of a namespace", objects.loosens_namespace),
     Rule(Risk.SAFE, "metadata-only", "only labels and annotations change", objects.metadata_only),
     Rule(Risk.SAFE, "owns", "takes over fields that already have their values", objects.only_owns),
-    Rule(Risk.MODERATE, "adopts", "takes over an object that was not applied by us", objects.adopts),
+    Rule(Risk.MODERATE, "adopts", "takes over an object that gitsync did not apply", objects.adopts),
     Rule(Risk.MODERATE, "hook", "runs a hook", objects.runs_hook),
     Rule(Risk.MODERATE, "agent-prompt", "a prompt is new or changed", agents.prompt_changed),
     Rule(Risk.MODERATE, "agent-model", "the model changes", agents.model_changed),
     Rule(Risk.MODERATE, "agent-tools", "the tools change", agents.tools_changed),
-    Rule(Risk.MODERATE, "image-unpinned", "runs an image that no digest pins", objects.unpinned_image),
+    Rule(Risk.MODERATE, "image-unpinned", "runs an image that is not pinned by digest", objects.unpinned_image),
     Rule(Risk.MODERATE, "image", "runs another image", objects.other_image),
-    Rule(Risk.MODERATE, "exposes", "can be reached from outside", objects.exposes),
+    Rule(Risk.MODERATE, "exposes", "can be reached from outside the cluster", objects.exposes),
     Rule(Risk.MODERATE, "starts-workload", "starts a workload", objects.starts_workload),
     Rule(Risk.SAFE, "creates", "creates an object", objects.creates),
     Rule(Risk.MODERATE, "updates", "changes an object", objects.updates),
@@ -67,8 +67,8 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: M
     """
     Return the step with its class, the rule that decided and the reason.
 
-    A step that already has a reason keeps it in front. A user's rule raises a class and never lowers one. An object
-    that is created in the place of a ``predecessor`` is judged as a change of that one too, and the worse counts.
+    The reason is appended to one that the step already has. A user's rule raises a class and never lowers one. An
+    object that replaces a ``predecessor`` is classified as a change of that one too, and the higher class counts.
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
@@ -111,7 +111,7 @@ def _matches(rule: RiskRule, change: Change) -> bool:
 
 
 def _touches(change: Change, pointer: str) -> bool:
-    """Tell whether a step changes what a JSON Pointer names; creating or deleting the object changes all of it."""
+    """Whether a step changes the field at a JSON Pointer; creating or deleting the object changes all fields."""
     if change.action is not Action.UPDATE and change.action is not Action.ADOPT:
         return True
     prefix = pointer.rstrip("/")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.json_pointer import unescape
 from gitsync.objects.manifest import Manifest
 from gitsync.render.resources.resource import copy_value, refuse_large
 from gitsync.render.yaml.scalar_types import Quoted, spelled
@@ -138,7 +139,7 @@ def _is_missing(manifest: Manifest, pointer: Any) -> bool:
     """Return whether a pointer leads to a mapping that lacks the last name."""
     if not isinstance(pointer, str):
         return False
-    *parents, last = [_unescaped(part) for part in pointer.split("/")[1:]] or [""]
+    *parents, last = [unescape(part) for part in pointer.split("/")[1:]] or [""]
     holder = _at(manifest, parents)
     return isinstance(holder, dict) and last not in holder
 
@@ -148,7 +149,7 @@ def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:
     parts = pointer.split("/")
     for index, part in enumerate(parts):
         if part.startswith("-") and part[1:].isdigit():
-            holder = _at(manifest, [_unescaped(parent) for parent in parts[1:index]])
+            holder = _at(manifest, [unescape(parent) for parent in parts[1:index]])
             length = len(holder) + (inserts and index == len(parts) - 1) if isinstance(holder, list) else 0
             if int(part) + length >= 0:
                 parts[index] = str(int(part) + length)
@@ -164,7 +165,3 @@ def _at(value: Any, parts: Sequence[str]) -> Any:
         else:
             return None
     return value
-
-
-def _unescaped(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gitsync.errors import InvalidInput
+from gitsync.kube.field_path import follow
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.tree import Entry, Tree
-from gitsync.render.spelled import follow
 from gitsync.render.yaml.reader import locate, read_all
 
 

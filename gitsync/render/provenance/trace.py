@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol, TypeAlias
 
+from gitsync.kube.field_path import follow
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter, History
-from gitsync.render.spelled import follow
 
 FieldSelection: TypeAlias = Mapping[ObjectRef, Iterable[str]]
 Traces: TypeAlias = dict[ObjectRef, dict[str, tuple[FieldSetter, ...]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitsync.merge.quantity import Quantity
+from gitsync.kube.quantity import Quantity
 from gitsync.objects.manifest import Manifest, annotations_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.controllers.client import ControllerClient

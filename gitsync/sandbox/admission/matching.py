@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.controllers.client import ControllerClient
-from gitsync.sandbox.validation.selectors import matches
 
 Rule = Mapping[str, Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.conditions import ConditionError, hold
@@ -12,7 +13,6 @@ from gitsync.sandbox.admission.matching import namespace_of, request_of, rule_ma
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.kinds.policies import VARIABLES
 from gitsync.sandbox.validation.cel import CompileError, EvaluationError, compile_expression
-from gitsync.sandbox.validation.selectors import matches
 
 GROUP = "admissionregistration.k8s.io"
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}

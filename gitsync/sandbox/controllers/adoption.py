@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, labels_of
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import (
@@ -10,7 +11,6 @@ from gitsync.sandbox.controllers.object_meta import (
     controller_ref,
     is_deleting,
     key_of,
-    matches,
     owner_reference,
 )
 

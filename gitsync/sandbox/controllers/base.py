@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.adoption import OrphanIndex, adopters
 from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.controllers.events import Recorder
-from gitsync.sandbox.controllers.object_meta import MANAGER, Key, controller_key, timestamp
+from gitsync.sandbox.controllers.object_meta import MANAGER, Key, controller_key
 from gitsync.sandbox.controllers.queue import Queue
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.registry.status import ApiError
@@ -95,7 +95,7 @@ class Recorder:
         self._keep(digest, _Series(namespace, name, 1))
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._timers.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self._timers.now())
 
     def _keep(self, digest: str, series: _Series) -> None:
         self._series[digest] = (self._timers.now() + _LIFETIME, series)

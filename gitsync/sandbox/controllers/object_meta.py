@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from gitsync.objects.manifest import Manifest, at, group_of, metadata_of, uid_of
@@ -13,18 +12,6 @@ Key: TypeAlias = tuple[str, str]
 """Namespace (empty for a cluster-scoped object) and name."""
 
 MANAGER = "kube-controller-manager"
-
-
-def timestamp(seconds: float) -> str:
-    """Return seconds since the epoch as RFC 3339 in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds_of(text: str | None) -> float:
-    """Return an RFC 3339 time as seconds since the epoch; 0 where absent."""
-    if not text:
-        return 0.0
-    return datetime.fromisoformat(text).timestamp()
 
 
 def key_of(obj: Manifest) -> Key:
@@ -76,25 +63,6 @@ def controlled(api: ControllerClient, owner: Manifest, kind: str) -> list[Manife
     uid = uid_of(owner)
     found = [obj for obj in api.owned_by(uid) if obj["kind"] == kind and (controller_ref(obj) or {}).get("uid") == uid]
     return sorted(found, key=lambda obj: (obj["metadata"]["creationTimestamp"], obj["metadata"]["name"]))
-
-
-def matches(selector: Manifest | None, labels: dict[str, str]) -> bool:
-    """Return whether a LabelSelector selects these labels; an absent one selects nothing, an empty one all."""
-    if selector is None:
-        return False
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_holds(rule, labels) for rule in selector.get("matchExpressions") or ())
-
-
-def _holds(rule: Manifest, labels: dict[str, str]) -> bool:
-    value, values = labels.get(rule["key"]), rule.get("values") or ()
-    operator = rule["operator"]
-    if operator == "In":
-        return value in values
-    if operator == "NotIn":
-        return value not in values
-    return bool((value is not None) == (operator == "Exists"))
 
 
 def condition_of(obj: Manifest, kind: str) -> Manifest:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
-from gitsync.sandbox.controllers.object_meta import condition_of, is_deleting, owner_reference, seconds_of
+from gitsync.sandbox.controllers.object_meta import condition_of, is_deleting, owner_reference
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no 0, 1, 3: names spell no words
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.crd.jsonpath import PathError, parse_path
 from gitsync.sandbox.crd.resource_strategy import version_of
-from gitsync.sandbox.printers.cells import human_duration, seconds_of
+from gitsync.sandbox.printers.cells import human_duration
 from gitsync.sandbox.printers.table import Column
 
 _NAME_TEXT = (
@@ -83,6 +84,6 @@ def _text(value: Any) -> str:
 
 def _age(text: str, now: float) -> str:
     try:
-        return human_duration(now - seconds_of(text))
+        return human_duration(now - seconds_of(text)) if text else "<invalid>"
     except ValueError:
         return "<invalid>"

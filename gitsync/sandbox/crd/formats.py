@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date
 from urllib.parse import urlsplit
 
-from gitsync.merge.quantity import duration
+from gitsync.kube.quantity import duration
 
 _DATE_TIME = re.compile(
     r"(\d{4}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01]))[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import orjson
 
-from gitsync.merge.builtin import kubernetes_version, openapi_schemas
+from gitsync.kube.openapi import kubernetes_version, openapi_schemas
 from gitsync.sandbox.registry.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC
 from gitsync.sandbox.registry.resources import Registry, Resource
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 import functools
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
+from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest
 
 MAGIC = b"k8s\x00"
@@ -199,7 +199,7 @@ def _value(kind: str, value: int | bytes, depth: int) -> Any:
         case "Time":
             parts = dict(_members(_bytes(value)))
             seconds = parts.get(1, 0)
-            return datetime.fromtimestamp(_number(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else ""
+            return timestamp(_number(seconds)) if seconds else ""
         case "Quantity":
             return _bytes(dict(_members(_bytes(value))).get(1, b"")).decode()
         case "IntOrString":

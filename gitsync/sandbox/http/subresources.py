@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
+from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
@@ -143,7 +143,7 @@ class Subresources:
         token = self._tokens.issue(
             where.namespace, where.name, account["metadata"]["uid"], audiences, now + seconds, now
         )
-        expires = datetime.fromtimestamp(now + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        expires = timestamp(now + seconds)
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
 from gitsync.sandbox.kinds.pods.pod import validate_template
@@ -19,7 +20,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import dns_subdomain, longer_than
-from gitsync.sandbox.validation.selectors import matches, validate_selector
+from gitsync.sandbox.validation.selectors import validate_selector
 
 _COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 _MODES = ("Indexed", "NonIndexed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from gitsync.merge.builtin import ResourceType, openapi_schemas, resources
+from gitsync.kube.openapi import ResourceType, openapi_schemas, resources
 from gitsync.sandbox.controllers.client import Strategy
 from gitsync.sandbox.crd.definition import validate_definition
 from gitsync.sandbox.kinds import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.pod import validate_template
 from gitsync.sandbox.registry.status import Cause
@@ -18,7 +19,7 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import PERCENT_TEXT, dns_label, is_percent
-from gitsync.sandbox.validation.selectors import is_empty, matches, validate_selector
+from gitsync.sandbox.validation.selectors import is_empty, validate_selector
 
 Spec = Mapping[str, Any]
 

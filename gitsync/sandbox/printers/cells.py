@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.registry.scale import selector_text
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
-
-
-def seconds_of(time: str) -> float:
-    """Return an RFC 3339 time as seconds since the epoch."""
-    return datetime.fromisoformat(time).astimezone(UTC).timestamp()
 
 
 def human_duration(seconds: float) -> str:

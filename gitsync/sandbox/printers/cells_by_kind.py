@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.printers.cells import (
-    NONE,
-    UNKNOWN,
-    access_modes,
-    human_duration,
-    joined,
-    seconds_of,
-    since,
-)
+from gitsync.sandbox.printers.cells import NONE, UNKNOWN, access_modes, human_duration, joined, since
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _ROLE_LABEL = "node-role.kubernetes.io/"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.printers.cells import NONE, human_duration, joined, seconds_of
+from gitsync.sandbox.printers.cells import NONE, human_duration, joined
 
 
 def ready(pod: Manifest, now: float) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from gitsync.merge.builtin import Subresource, schema_from_crd
+from gitsync.kube.openapi import Subresource
+from gitsync.merge.builtin import schema_from_crd
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import crd

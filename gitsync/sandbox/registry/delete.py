@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.controllers.client import Admission
-from gitsync.sandbox.printers.cells import seconds_of
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.metadata import wrong_type
 from gitsync.sandbox.registry.request_context import Context

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gitsync.merge.builtin import ResourceType, Subresource, builtin
+from gitsync.kube.openapi import ResourceType, Subresource
+from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import DEDUCED, Schema
 
 if TYPE_CHECKING:  # the package of the controllers imports this module

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.merge.builtin import openapi_schemas
+from gitsync.kube.openapi import openapi_schemas
 from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
 from gitsync.sandbox.schema.go_types import (
     DROPS_DEFAULT,

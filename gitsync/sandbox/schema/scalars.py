@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from gitsync.merge.quantity import canonical
+from gitsync.kube.quantity import canonical
 from gitsync.sandbox.kinds.times import canonical_micro_time, canonical_time
 from gitsync.sandbox.schema.go_types import go_type_of
 

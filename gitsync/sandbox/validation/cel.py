@@ -14,7 +14,7 @@ import re2
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
 
-from gitsync.merge.quantity import parse
+from gitsync.kube.quantity import parse
 
 _T = cel.Type
 _MISSING_KEY = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"')

@@ -51,24 +51,3 @@ def _requirement(requirement: Mapping[str, Any], field: str) -> list[Cause]:
 def is_empty(selector: Mapping[str, Any] | None) -> bool:
     """Return whether the selector has no requirement, so that it matches everything."""
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
-
-
-def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether a LabelSelector matches the labels."""
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    return all(_holds(requirement, labels) for requirement in selector.get("matchExpressions") or ())
-
-
-def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = requirement.get("key", ""), requirement.get("values") or ()
-    match requirement.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.objects.change import ABSENT, DRIFT, FieldDifference
+from gitsync.objects.conditions import find_condition
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.actions import readable
@@ -15,7 +16,7 @@ from gitsync.server.formatting import visible
 from gitsync.server.pages.templates import Pages
 from gitsync.server.pending import is_held
 from gitsync.server.reviews import ReviewHandler
-from gitsync.server.rows.applications import app_row, condition
+from gitsync.server.rows.applications import app_row
 from gitsync.server.rows.objects import (
     Place,
     field_row,
@@ -97,7 +98,7 @@ def router(pages: Pages, reviewing: ReviewHandler) -> APIRouter:
             view=view,
             state=view.status,
             row=app_row(view, engine.clock.now()),
-            condition=condition,
+            condition=find_condition,
             phases=phases(view),
             **context,
         )

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from gitsync.objects.conditions import READY, find_condition, main_message
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import at
+from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import age, visible
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
-_BAD_PHASES = ("Failed", "AwaitingApproval", "Drifted")
-_BUSY_PHASES = ("Executing", "Planning", "Observing", "Deleting")
+_BAD_PHASES = (Phase.FAILED, Phase.AWAITING_APPROVAL, Phase.DRIFTED)
 PAGE = 50
 
 
@@ -33,7 +33,7 @@ class AppRow:
     name: str
     sync: str
     health: str
-    phase: str
+    phase: Phase
     reason: str
     commit: str
     message: str
@@ -54,8 +54,8 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
     """Return the row of an application."""
     status = view.status
     namespace, _, name = view.key.partition("/")
-    sync, health, phase = status.get("sync", "Unknown"), status.get("health", "Unknown"), status.get("phase", "Pending")
-    ready = condition(status, "Ready")
+    sync, health, phase = status.get("sync", "Unknown"), status.get("health", "Unknown"), Phase.of(status)
+    ready = find_condition(status, READY)
     counts = status.get("resources") or {}
     total, synced = counts.get("total", 0), counts.get("synced", 0)
     return AppRow(
@@ -65,7 +65,7 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
         sync=sync,
         health=health,
         phase=phase,
-        reason=visible(reason(status)),
+        reason=visible(main_message(status)),
         commit=str(at(status, "revision", "fetched", default=""))[:7],
         message=visible(at(status, "revision", "message", default="")).partition("\n")[0],
         author=visible(at(status, "revision", "author", default="")),
@@ -77,31 +77,14 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
     )
 
 
-def _rank(sync: str, health: str, phase: str) -> int:
-    if phase == "Failed" or health == "Degraded":
+def _rank(sync: str, health: str, phase: Phase) -> int:
+    if phase is Phase.FAILED or health == "Degraded":
         return 0
     if phase in _BAD_PHASES or health in ("Missing", "Unknown") or sync == "Unknown":
         return 1
-    if phase in _BUSY_PHASES or health == "Progressing" or sync == "OutOfSync":
+    if phase.is_in_progress or health == "Progressing" or sync == "OutOfSync":
         return 2
     return 3
-
-
-def condition(status: dict[str, Any], type: str) -> dict[str, Any]:
-    """Return a condition of a status, empty when there is none of that type."""
-    return next((item for item in status.get("conditions") or () if item.get("type") == type), {})
-
-
-def reason(status: dict[str, Any]) -> str:
-    """Return the one line that tells most: what failed first, else what is wrong with an object, else Ready's."""
-    for type in ("SourceReady", "Rendered"):
-        found = condition(status, type)
-        if found.get("status") == "False":
-            return str(found.get("message", ""))
-    problems = status.get("problems") or ()
-    if problems:
-        return f"{problems[0].get('object', '')}: {problems[0].get('message', '')}"
-    return str(condition(status, "Ready").get("message", ""))
 
 
 def needs_attention(row: AppRow) -> bool:
@@ -111,7 +94,7 @@ def needs_attention(row: AppRow) -> bool:
 
 def is_busy(row: AppRow) -> bool:
     """Tell whether work is under way."""
-    return row.phase in _BUSY_PHASES or row.health == "Progressing"
+    return row.phase.is_in_progress or row.health == "Progressing"
 
 
 def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tuple[str, int]]:

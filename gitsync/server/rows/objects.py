@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
+from gitsync.plan.mask import difference_record
 from gitsync.plan.value_diff import Line, NestedChange, changes_in, inner_changes, inner_lines
 from gitsync.ports import ResourceView
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
@@ -110,37 +111,39 @@ class FieldRow:
 
 def field_row(difference: FieldDifference, places: Sequence[Place] = (), live: Manifest | None = None) -> FieldRow:
     """Return the row of a difference of an object; its values are masked already."""
-    owner = difference.owners[0] if difference.owners else None
-    return FieldRow(
-        path=visible(difference.path),
-        kind=difference.kind.value,
-        owner=visible(owner.manager) if owner else "",
-        operation=owner.operation if owner else "",
-        time=owner.time if owner else "",
-        is_drift=difference.kind in DRIFT,
+    return replace(
+        _row(difference_record(difference), changes_in(difference, live)),
         origin=next((place for place in reversed(places) if place.where), None),
         steps=tuple(places) if len(places) > 1 else (),
-        inside=tuple(_inside(change) for change in changes_in(difference, live)),
-        **_sides(difference.live, difference.desired),
     )
 
 
 def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
-    """Return the row of a difference as history keeps it; there, what was absent is None."""
-    owner: Mapping[str, Any] = next(iter(difference.get("owners") or ()), {})
-    live, desired = (ABSENT if difference.get(side) is None else difference[side] for side in ("live", "desired"))
-    kind = str(difference.get("kind", ""))
-    inside = inner_changes(live, desired) if kind != Difference.ORDER.value else ()
+    """Return the row of a difference as the history stores it."""
+    live, desired = _recorded_sides(difference)
+    is_order = difference.get("kind") == Difference.ORDER.value
+    return _row(difference, () if is_order else inner_changes(live, desired))
+
+
+def _row(record: Mapping[str, Any], inside: Iterable[NestedChange]) -> FieldRow:
+    owner: Mapping[str, Any] = next(iter(record.get("owners") or ()), {})
+    kind = str(record.get("kind", ""))
     return FieldRow(
-        path=visible(difference.get("path", "")),
+        path=visible(record.get("path", "")),
         kind=kind,
         owner=visible(owner.get("manager", "")),
         operation=visible(owner.get("operation", "")),
         time=visible(owner.get("time", "")),
         is_drift=kind in {item.value for item in DRIFT},
         inside=tuple(map(_inside, inside)),
-        **_sides(live, desired),
+        **_sides(*_recorded_sides(record)),
     )
+
+
+def _recorded_sides(record: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the live and the desired value of a record, in which an absent value is null."""
+    live, desired = (ABSENT if record.get(side) is None else record[side] for side in ("live", "desired"))
+    return live, desired
 
 
 def places(steps: Iterable[FieldSetter], source: GitSource, commit: str) -> tuple[Place, ...]:

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 from gitsync.objects.change import HoldReason
+from gitsync.objects.conditions import READY, failed_input, find_condition
+from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.rows.applications import condition
 
 PHASES = ("Observe", "Reason", "Classify", "Execute", "Record")
-_HELD = {"AwaitingApproval": "waits for a person", "Rejected": "rejected"}
+_HELD = {Phase.AWAITING_APPROVAL: "waits for a person", Phase.REJECTED: "rejected"}
 
 
 def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
     """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and what it says."""
     status = view.status
-    phase = status.get("phase", "Pending")
-    failed = next(
-        (
-            item
-            for item in (condition(status, "SourceReady"), condition(status, "Rendered"))
-            if item.get("status") == "False"
-        ),
-        None,
-    )
-    if failed is not None:
+    phase = Phase.of(status)
+    if failed := failed_input(status):
         return _phase_row(view, 0, "failed", str(failed.get("reason", "")))
     if phase in _HELD:
         return _phase_row(view, 3, "waiting", _HELD[phase])
-    if condition(status, "Ready").get("reason") == HoldReason.WINDOW.value:
+    if find_condition(status, READY).get("reason") == HoldReason.WINDOW.value:
         return _phase_row(view, 3, "waiting", "waits for a window")
-    if phase in ("Executing", "Deleting"):
-        return _phase_row(view, 3, "now", str(condition(status, "Reconciling").get("message", "")))
-    if phase == "Failed":
-        return _phase_row(view, 3, "failed", str(condition(status, "Ready").get("reason", "")))
-    if phase == "Drifted":
+    if phase in (Phase.EXECUTING, Phase.DELETING):
+        return _phase_row(view, 3, "now", str(find_condition(status, "Reconciling").get("message", "")))
+    if phase is Phase.FAILED:
+        return _phase_row(view, 3, "failed", str(find_condition(status, READY).get("reason", "")))
+    if phase is Phase.DRIFTED:
         return _phase_row(view, 3, "waiting", "drift is reported, not healed")
-    if phase in ("Synced", "Suspended"):
+    if phase in (Phase.SYNCED, Phase.SUSPENDED):
         return _phase_row(view, len(PHASES), "done", "")
     return _phase_row(view, 1, "now", "")
 

@@ -1,4 +1,4 @@
-"""Limits: what the queries of an application say of a commit. Pure."""
+"""Evaluate post-sync metric queries against their limits. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CONDITION = "WithinLimits"
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """
-    What one look at a limit found.
+    The result of one metric query.
 
-    ``over`` is since when it is exceeded; ``verdict`` says so in words once that has lasted too long. ``problem`` is
-    why nobody can tell. An answer that is still on its way changes nothing.
+    ``over`` is the time since which the limit is exceeded; ``verdict`` is the message once that has lasted too long.
+    ``problem`` is why the value is unknown. A pending query changes nothing.
     """
 
     limit: MetricQuery
@@ -32,10 +32,10 @@ class Measurement:
 
 def measure(limit: MetricQuery, reading: MetricResult | None, over: datetime | None, now: datetime) -> Measurement:
     """
-    Return what a reading says of a limit that was exceeded since ``over`` at the look before.
+    Return the measurement of a limit that the previous reading exceeded since ``over``.
 
-    Only an unbroken row of readings above the limit counts: one that is no number ends it, since nobody knows what was
-    between. Of several series the highest decides.
+    Only consecutive readings above the limit count: an unknown value resets the time. Of several series the highest
+    decides.
     """
     if reading is None:
         return Measurement(limit, over, is_pending=True)
@@ -54,7 +54,7 @@ def measure(limit: MetricQuery, reading: MetricResult | None, over: datetime | N
 
 
 def to_condition(findings: tuple[Measurement, ...], until: datetime, before: Mapping[str, str]) -> Condition:
-    """Return the condition that sums the findings up; while an answer is on its way, what stood ``before``."""
+    """Return the condition that summarizes the findings; while a query is pending, the condition ``before``."""
     verdicts = [finding.verdict for finding in findings if finding.verdict]
     if verdicts:
         return Condition(CONDITION, "False", "OverLimit", "; ".join(verdicts))
@@ -63,7 +63,7 @@ def to_condition(findings: tuple[Measurement, ...], until: datetime, before: Map
             CONDITION,
             before.get("status", "Unknown"),
             before.get("reason", "Watching"),
-            before.get("message", "Prometheus is asked"),
+            before.get("message", "Prometheus is queried"),
         )
     over = [_exceeded_message(finding.limit, finding.over) for finding in findings if finding.over]
     if over:
@@ -75,7 +75,7 @@ def to_condition(findings: tuple[Measurement, ...], until: datetime, before: Map
 
 
 def final_condition(findings: tuple[Measurement, ...], timeout: float) -> Condition:
-    """Return the condition of a commit whose time is over without a verdict: it counts as good."""
+    """Return the condition of a commit whose analysis has ended without a failure: it is good."""
     problems = [finding.problem for finding in findings if finding.problem]
     if problems:
         return Condition(CONDITION, "Unknown", "NoVerdict", "; ".join([*problems, "good by its health alone"]))
@@ -83,7 +83,8 @@ def final_condition(findings: tuple[Measurement, ...], timeout: float) -> Condit
 
 
 def _exceeded_message(limit: MetricQuery, since: datetime | None) -> str:
-    return f"{limit.name} is over {limit.max:g} since {since:%H:%M:%S} UTC; {duration(limit.for_seconds)} are borne"
+    allowed = duration(limit.for_seconds)
+    return f"{limit.name} has exceeded {limit.max:g} since {since:%H:%M:%S} UTC; it fails after {allowed}"
 
 
 def _count(findings: tuple[Measurement, ...]) -> str:

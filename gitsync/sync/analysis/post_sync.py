@@ -1,162 +1,172 @@
-"""Aftermath: what the health of a newly applied commit, and its numbers in Prometheus, mean."""
+"""Post-sync analysis: decide from health and metrics whether a new commit is good."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gitsync.objects.conditions import Condition
 from gitsync.objects.health import Health
 from gitsync.objects.keys import GROUP
-from gitsync.objects.record import AuditRecord, Commit, Outcome, SyncRecord
+from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import MetricResult, MetricsProvider, Records
 from gitsync.sync.analysis.metrics import CONDITION, Measurement, final_condition, measure, to_condition
 from gitsync.sync.analysis.run import AnalysisRun
-from gitsync.sync.reconcile import Reconcile, Rollback
+from gitsync.sync.input import Rollback, SyncState
+from gitsync.sync.planner import Planned
 
 TRIGGER = "post-sync"
 _NO_METRICS = MetricResult(problem="the operator names no Prometheus server (gitsync run --prometheus)")
-_MOST_BETWEEN, _LEAST_BETWEEN, _LOOKS = 15.0, 0.5, 20
-"""Seconds between two readings: a part of the time that a commit is watched, within these bounds."""
-_PENDING = 0.3
+_LONGEST_INTERVAL, _SHORTEST_INTERVAL, _READINGS = 15.0, 0.5, 20
+"""The interval between two readings in seconds: a fraction of the health timeout, within these bounds."""
+_PENDING_INTERVAL = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisResult:
+    """What an analysis found: the state to keep, the condition of the metrics, and a history record."""
+
+    state: SyncState
+    condition: Condition | None = None
+    record: SyncRecord | None = None
+    requeue_after: float | None = None
 
 
 class PostSyncAnalysis:
-    """Judge commits after they were applied, and do with those that are no good what their application says."""
+    """Evaluate a commit after it is applied; on failure roll back, hold or ignore as ``postSync.onDegraded`` says."""
 
     def __init__(self, records: Records, metrics: MetricsProvider | None) -> None:
         self._records = records
         self._metrics = metrics
 
-    def evaluate(self, run: Reconcile) -> None:
+    def evaluate(self, planned: Planned, previous: Mapping[str, str]) -> AnalysisResult:
         """
-        Remember a commit that did well as good; for one that did not, do what the application says.
+        Mark a healthy commit as good; apply the ``onDegraded`` policy to an unhealthy one.
 
-        A commit has the time of ``postSync.healthTimeout`` to become healthy, and all of it to keep within the limits
-        of ``postSync.queries``. ``Rollback`` goes back to the last good one and stays there until Git has a newer
-        commit, or a person asks; ``Hold`` leaves everything as it is until then; ``Ignore`` only says it. What happens
-        once a commit was good says nothing of the commit, and a number that nobody can tell is no reason.
+        A commit has ``postSync.healthTimeout`` to become healthy, and has to keep within the limits of
+        ``postSync.queries`` for all of it. ``Rollback`` applies the last good commit until Git has a newer one or a
+        user requests a sync; ``Hold`` leaves the cluster unchanged until then; ``Ignore`` only reports. A good commit
+        stays good, and an unknown metric is no failure. ``previous`` is the condition of the metrics in
+        the status.
         """
-        goal = run.target_commit.id if run.target_commit else ""
-        if run.phase != "Synced" or run.applied != goal:
-            return
-        watch = run.analysis if run.analysis is not None and run.analysis.commit == goal else AnalysisRun(goal, run.now)
-        run.analysis = None
-        if run.last_good == goal:
-            return
-        if watch.failure:
-            run.analysis, run.metric_condition = watch, Condition(CONDITION, "False", "OverLimit", watch.failure)
-            return
-        until = watch.since + timedelta(seconds=run.app.sync.health_timeout)
-        findings = self._findings(run, watch)
-        watch = replace(watch, exceeded_since={f.limit.name: f.over for f in findings if f.over is not None})
-        verdict = _unhealthy(run, until) or "; ".join(finding.verdict for finding in findings if finding.verdict)
-        if findings:
-            run.metric_condition = to_condition(findings, until, _before(run, watch))
-        if verdict:
-            self._apply_policy(run, watch, verdict)
-        elif _is_healthy(run) and not _is_open(findings, until, run.now):
-            run.last_good = goal
-            run.metric_condition = final_condition(findings, run.app.sync.health_timeout) if findings else None
-        elif findings or run.app.sync.on_degraded != "Ignore":
-            run.analysis = watch
-            self._wake(run, findings, until)
+        given, commit = planned.given, planned.target.commit.id
+        state = replace(given.state, analysis=None)
+        if state.last_good == commit:
+            return AnalysisResult(state)
+        before = given.state.analysis
+        run = before if before is not None and before.commit == commit else AnalysisRun(commit, given.now)
+        if run.failure:
+            return AnalysisResult(replace(state, analysis=run), Condition(CONDITION, "False", "OverLimit", run.failure))
+        until = run.since + timedelta(seconds=planned.app.sync.health_timeout)
+        findings = self._measure(planned, run)
+        run = replace(run, exceeded_since={f.limit.name: f.over for f in findings if f.over is not None})
+        failure = _unhealthy(planned, until) or "; ".join(finding.verdict for finding in findings if finding.verdict)
+        condition = to_condition(findings, until, {} if run.since == given.now else previous) if findings else None
+        if failure:
+            return self._apply_policy(planned, run, failure, condition)
+        if _is_healthy(planned) and not _is_open(findings, until, given.now):
+            final = final_condition(findings, planned.app.sync.health_timeout) if findings else None
+            return AnalysisResult(replace(state, last_good=commit), final)
+        if not findings and planned.app.sync.on_degraded == "Ignore":
+            return AnalysisResult(state)
+        return AnalysisResult(
+            replace(state, analysis=run), condition, requeue_after=_next_reading(planned, findings, until)
+        )
 
-    def _findings(self, run: Reconcile, watch: AnalysisRun) -> tuple[Measurement, ...]:
-        watched = max((run.now - watch.since).total_seconds(), 0.0)
-        max_age = min(_between(run), watched)  # what was read before the commit was applied says nothing of it
+    def _measure(self, planned: Planned, run: AnalysisRun) -> tuple[Measurement, ...]:
+        now = planned.given.now
+        analysed = max((now - run.since).total_seconds(), 0.0)
+        max_age = min(_interval(planned), analysed)  # an older reading is from before the commit was applied
         return tuple(
             measure(
                 limit,
                 self._metrics.read(limit.query, max_age) if self._metrics is not None else _NO_METRICS,
-                watch.exceeded_since.get(limit.name),
-                run.now,
+                run.exceeded_since.get(limit.name),
+                now,
             )
-            for limit in run.app.sync.limits
+            for limit in planned.app.sync.limits
         )
 
-    def _wake(self, run: Reconcile, findings: tuple[Measurement, ...], until: datetime) -> None:
-        left = (until - run.now).total_seconds()
-        if left > 0:
-            run.requeue_in(left)
-        if findings:
-            run.requeue_in(_PENDING if any(finding.is_pending for finding in findings) else _between(run))
-
-    def _apply_policy(self, run: Reconcile, watch: AnalysisRun, reason: str) -> None:
-        """Do what the application says, with the reason in audit, history and status."""
-        assert run.target_commit is not None
-        policy = run.app.sync.on_degraded
-        if policy == "Rollback" and not run.last_good:
+    def _apply_policy(
+        self, planned: Planned, run: AnalysisRun, reason: str, condition: Condition | None
+    ) -> AnalysisResult:
+        """Apply ``onDegraded``, with the reason in audit, history and status."""
+        policy, state = planned.app.sync.on_degraded, planned.given.state
+        if policy == "Rollback" and not state.last_good:
             reason += ", and no commit is known to be good"
-        pin = Rollback(run.last_good if policy == "Rollback" else "", watch.commit, reason)
-        said = f"{reason}: left as it is" if policy == "Ignore" else pin.message
-        outcome = Outcome.FAILED if policy == "Ignore" or pin.to_commit else Outcome.HELD
-        self._records.audit([_audited(run, run.target_commit, outcome, said)])
+        rollback = Rollback(state.last_good if policy == "Rollback" else "", run.commit, reason)
+        message = f"{reason}: left as it is" if policy == "Ignore" else rollback.message
+        outcome = Outcome.FAILED if policy == "Ignore" or rollback.to_commit else Outcome.HELD
+        self._records.audit([_audit_record(planned, outcome, message)])
+        # a rollback to an older commit has a history record of its own
+        record = None if rollback.to_commit else self._records.save(_history_record(planned, outcome, message))
         if policy == "Ignore":
-            run.analysis = replace(watch, failure=reason)
-        else:
-            run.pin = pin
-            run.requeue_in(0.0)
-        if not pin.to_commit:  # the sync that goes back has a record of its own
-            run.record = self._records.save(_recorded(run, run.target_commit, outcome, said))
+            return AnalysisResult(replace(state, analysis=replace(run, failure=reason)), condition, record)
+        return AnalysisResult(replace(state, analysis=None, rollback=rollback), condition, record, requeue_after=0.0)
 
 
-def _unhealthy(run: Reconcile, until: datetime) -> str:
-    """Return why the commit is no good by its health, empty while it may still become healthy."""
-    if run.app.sync.on_degraded == "Ignore" or _is_healthy(run):
+def _unhealthy(planned: Planned, until: datetime) -> str:
+    """Return why the commit failed by its health, empty while it may still become healthy."""
+    sync, observed = planned.app.sync, planned.observation
+    if sync.on_degraded == "Ignore" or _is_healthy(planned):
         return ""
-    if run.overall_health is Health.DEGRADED:
-        return run.least_healthy()
-    return f"not healthy after {run.app.sync.health_timeout:.0f} s: {run.least_healthy()}" if run.now >= until else ""
+    if observed.overall_health is Health.DEGRADED:
+        return observed.least_healthy
+    is_late = planned.given.now >= until
+    return f"not healthy after {sync.health_timeout:.0f} s: {observed.least_healthy}" if is_late else ""
 
 
-def _is_healthy(run: Reconcile) -> bool:
-    return run.overall_health in (Health.HEALTHY, Health.SUSPENDED)
+def _is_healthy(planned: Planned) -> bool:
+    return planned.observation.overall_health in (Health.HEALTHY, Health.SUSPENDED)
 
 
 def _is_open(findings: tuple[Measurement, ...], until: datetime, now: datetime) -> bool:
-    """Whether the numbers may still speak against the commit; one that is just over its limit is waited for."""
+    """Whether the metrics may still fail the commit; one that exceeds its limit for a short time is awaited."""
     return any(finding.over is not None or finding.is_pending or now < until for finding in findings)
 
 
-def _between(run: Reconcile) -> float:
-    """Return how many seconds are between two readings."""
-    return min(max(run.app.sync.health_timeout / _LOOKS, _LEAST_BETWEEN), _MOST_BETWEEN)
+def _interval(planned: Planned) -> float:
+    """Return the metric polling interval in seconds."""
+    return min(max(planned.app.sync.health_timeout / _READINGS, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
 
 
-def _before(run: Reconcile, watch: AnalysisRun) -> dict[str, str]:
-    """Return the condition as it stood before, empty when that was of another commit."""
-    if watch.since == run.now:
-        return {}
-    conditions = run.status_before.get("conditions") or ()
-    return next((item for item in conditions if item.get("type") == CONDITION), {})
+def _next_reading(planned: Planned, findings: tuple[Measurement, ...], until: datetime) -> float | None:
+    """Return the seconds until the analysis has to go on."""
+    left = (until - planned.given.now).total_seconds()
+    delays = [left] if left > 0 else []
+    if findings:
+        is_pending = any(finding.is_pending for finding in findings)
+        delays.append(_PENDING_INTERVAL if is_pending else _interval(planned))
+    return min(delays, default=None)
 
 
-def _audited(run: Reconcile, commit: Commit, outcome: Outcome, message: str) -> AuditRecord:
+def _audit_record(planned: Planned, outcome: Outcome, message: str) -> AuditRecord:
+    app, commit = planned.app, planned.target.commit
     return AuditRecord(
-        application=run.app.key,
+        application=app.key,
         action=TRIGGER,
-        resource=ObjectRef(GROUP, "Application", run.app.namespace, run.app.name).path,
+        resource=ObjectRef(GROUP, "Application", app.namespace, app.name).path,
         outcome=outcome,
-        timestamp=run.now,
+        timestamp=planned.given.now,
         sync="",
-        reasoning=run.app.sync.on_degraded,
+        reasoning=app.sync.on_degraded,
         commit=commit.id,
         author=commit.author,
         message=message,
     )
 
 
-def _recorded(run: Reconcile, commit: Commit, outcome: Outcome, message: str) -> SyncRecord:
+def _history_record(planned: Planned, outcome: Outcome, message: str) -> SyncRecord:
     return SyncRecord(
-        application=run.app.key,
-        commit=commit,
+        application=planned.app.key,
+        commit=planned.target.commit,
         trigger=TRIGGER,
-        started=run.now,
+        started=planned.given.now,
         duration_ms=0,
         outcome=outcome,
-        risk=run.plan.risk.value if run.plan is not None else "",
-        digest=run.plan.digest if run.plan is not None else "",
+        risk=planned.plan.risk.value,
+        digest=planned.plan.digest,
         message=message,
     )

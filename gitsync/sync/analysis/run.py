@@ -1,4 +1,4 @@
-"""Watch: how a newly applied commit has done so far; kept in the status, so that a restart goes on with it."""
+"""The running analysis of a newly applied commit, kept in the status so that it survives a restart."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class AnalysisRun:
     """
-    Since when a commit is watched, and since when each of its limits is exceeded without a break, by name.
+    The start of the analysis, and by name since when each metric limit has been exceeded.
 
-    ``verdict`` is why it is no good, where the application wants that to be said only.
+    ``failure`` is why the commit failed, where ``onDegraded`` is ``Ignore``.
     """
 
     commit: str
@@ -23,7 +23,7 @@ class AnalysisRun:
 
     @classmethod
     def from_status(cls, status: Any) -> AnalysisRun | None:
-        """Return the watch that a status keeps, None when it keeps none."""
+        """Return the analysis that a status keeps, None when it keeps none."""
         if not isinstance(status, dict) or "since" not in status:
             return None
         over = {str(entry["name"]): datetime.fromisoformat(str(entry["since"])) for entry in status.get("over") or ()}

@@ -1,195 +1,205 @@
-"""Status: what the Application's status says of one look. Pure: the same found again gives an equal status."""
+"""Build the Application status from the report of a reconcile. Pure: an equal report gives an equal status."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gitsync.errors import Refused, TransientError, one_line
 from gitsync.objects.change import Action, HoldReason, Risk
-from gitsync.objects.conditions import Condition, set_conditions
+from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, set_conditions
 from gitsync.objects.health import Health
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.phase import Phase
 from gitsync.sync.analysis.metrics import CONDITION
-from gitsync.sync.reconcile import FailureReason, Reconcile
+from gitsync.sync.status.report import FailureReason, Report
 
 _PROBLEMS = 10
 _SUBJECT = 200
+_RECONCILING = (Phase.EXECUTING, Phase.DELETING, Phase.AWAITING_APPROVAL, Phase.OBSERVING, Phase.PLANNING)
 
 
-def build_status(run: Reconcile) -> dict[str, Any]:
+def build_status(report: Report) -> dict[str, Any]:
     """Return the status; equal to the one before when nothing changed."""
-    before = run.status_before
-    now = run.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    before, state, outcome = report.previous_status, report.state, report.outcome
+    now = report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         key: value
         for key, value in {
-            "observedGeneration": run.app.generation,
-            "phase": run.phase,
-            "sync": run.sync,
-            "health": run.overall_health.value,
-            "requestedSync": run.requested,
-            "revision": _revision(run),
-            "resources": _counts(run) or before.get("resources"),
-            "pinned": _pinned(run),
-            "postSync": run.analysis.to_status() if run.analysis else {},
-            "plan": _plan(run),
-            "operation": dict(run.operation),
-            "drift": _drift(run, now),
-            "problems": [{"object": str(ref), "message": text} for ref, text in sorted(run.problems.items())][
+            "observedGeneration": report.app.generation,
+            "phase": outcome.phase.value,
+            "sync": report.sync,
+            "health": report.health.value,
+            "requestedSync": state.requested,
+            "revision": _revision(report),
+            "resources": _counts(report) or before.get("resources"),
+            "pinned": state.rollback.to_status() if state.rollback else {},
+            "postSync": state.analysis.to_status() if state.analysis else {},
+            "plan": _plan(report),
+            "operation": dict(state.operation),
+            "drift": _drift(report, now),
+            "problems": [{"object": str(ref), "message": text} for ref, text in sorted(outcome.problems.items())][
                 :_PROBLEMS
             ],
-            "history": _history(run),
-            "conditions": set_conditions(_kept(run), _conditions(run), run.app.generation, now),
-            **run.inventory.to_status(),
+            "history": _history(report),
+            "conditions": set_conditions(_kept(report), _conditions(report), report.app.generation, now),
+            **state.inventory.to_status(),
         }.items()
         if value not in (None, "", [], {})
     }
 
 
-def _revision(run: Reconcile) -> dict[str, str]:
-    before = run.status_before.get("revision") or {}
+def executing_status(previous: Mapping[str, Any], inventory: Inventory, operation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the status that stores the inventory and the running operation before objects are written."""
+    status = {**previous, "phase": Phase.EXECUTING.value, "inventory": (), "packedInventory": ""}
+    status |= {"operation": operation, **inventory.to_status()}
+    return {key: value for key, value in status.items() if value}
+
+
+def _revision(report: Report) -> dict[str, str]:
+    before = report.previous_status.get("revision") or {}
     revision = {
-        "fetched": run.commit.id if run.commit else before.get("fetched", ""),
-        "applied": run.applied,
-        "appliedFor": run.applied_spec_hash,
-        "good": run.last_good,
-        "message": run.commit.subject if run.commit else before.get("message", ""),
-        "author": run.commit.author if run.commit else before.get("author", ""),
+        "fetched": report.commit.id if report.commit else before.get("fetched", ""),
+        "applied": report.state.applied,
+        "appliedFor": report.state.applied_for,
+        "good": report.state.last_good,
+        "message": report.commit.subject if report.commit else before.get("message", ""),
+        "author": report.commit.author if report.commit else before.get("author", ""),
     }
     return {key: value for key, value in revision.items() if value}
 
 
-def _pinned(run: Reconcile) -> dict[str, str]:
-    pin = run.pin
-    return {"commit": pin.to_commit, "instead": pin.bad_commit, "reason": pin.reason} if pin else {}
-
-
-def _counts(run: Reconcile) -> dict[str, int]:
-    if run.plan is None or run.observation is None:
+def _counts(report: Report) -> dict[str, int]:
+    if report.plan is None or report.observation is None:
         return {}
-    changes = run.plan.changes
+    changes = report.plan.changes
     bad = (Health.DEGRADED, Health.MISSING)
     return {
-        "total": len(run.observation.desired),
-        "synced": sum(1 for c in changes if not c.is_write and c.ref in run.observation.desired),
+        "total": len(report.observation.desired),
+        "synced": sum(1 for c in changes if not c.is_write and c.ref in report.observation.desired),
         "outOfSync": sum(1 for c in changes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
         "missing": sum(1 for c in changes if c.action is Action.CREATE),
         "toPrune": sum(1 for c in changes if c.action is Action.PRUNE),
-        "unhealthy": sum(1 for status in run.health.values() if status.health in bad),
+        "unhealthy": sum(1 for status in report.observation.health.values() if status.health in bad),
     }
 
 
-def _plan(run: Reconcile) -> dict[str, Any]:
-    if run.plan is None or not run.plan.writes:
+def _plan(report: Report) -> dict[str, Any]:
+    if report.plan is None or not report.plan.writes:
         return {}
     return {
-        "id": run.plan.digest[:12],
-        "class": run.plan.risk.value,
-        "steps": len(run.plan.writes),
-        "dangerous": sum(1 for change in run.plan.writes if change.risk is Risk.DANGEROUS),
-        "reasons": list(run.verdict.reasons)[:_PROBLEMS] if run.verdict else [],
+        "id": report.plan.digest[:12],
+        "class": report.plan.risk.value,
+        "steps": len(report.plan.writes),
+        "dangerous": sum(1 for change in report.plan.writes if change.risk is Risk.DANGEROUS),
+        "reasons": list(report.verdict.reasons)[:_PROBLEMS] if report.verdict else [],
     }
 
 
-def _drift(run: Reconcile, now: str) -> dict[str, Any]:
-    before = run.status_before.get("drift") or {}
-    total = int(before.get("correctedTotal", 0)) + run.healed
-    if run.drift_objects:
-        since = before.get("detectedAt") if before.get("objects") and not run.healed else now
-        return {"detectedAt": since, "objects": run.drift_objects, "correctedTotal": total}
+def _drift(report: Report, now: str) -> dict[str, Any]:
+    before = report.previous_status.get("drift") or {}
+    total = int(before.get("correctedTotal", 0)) + report.healed
+    if report.outcome.drift_objects:
+        since = before.get("detectedAt") if before.get("objects") and not report.healed else now
+        return {"detectedAt": since, "objects": report.outcome.drift_objects, "correctedTotal": total}
     if not total and not before:
         return {}
-    detected = now if run.healed else before.get("detectedAt", now)
+    detected = now if report.healed else before.get("detectedAt", now)
     return {"detectedAt": detected, "objects": 0, "correctedTotal": total}
 
 
-def _history(run: Reconcile) -> list[dict[str, Any]]:
-    before = list(run.status_before.get("history") or [])
-    if run.record is None:
+def _history(report: Report) -> list[dict[str, Any]]:
+    before = list(report.previous_status.get("history") or [])
+    if report.record is None:
         return before
     entry = {
-        "id": run.record.id,
-        "revision": run.record.commit.id,
-        "author": run.record.commit.author,
-        "message": one_line(run.record.commit.subject, _SUBJECT),
-        "startedAt": run.record.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "durationMs": run.record.duration_ms,
-        "class": run.record.risk,
-        "outcome": run.record.outcome.value,
-        "by": run.record.initiator,
+        "id": report.record.id,
+        "revision": report.record.commit.id,
+        "author": report.record.commit.author,
+        "message": one_line(report.record.commit.subject, _SUBJECT),
+        "startedAt": report.record.started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "durationMs": report.record.duration_ms,
+        "class": report.record.risk,
+        "outcome": report.record.outcome.value,
+        "by": report.record.initiator,
     }
-    return [entry, *before][: run.app.history_limit]
+    return [entry, *before][: report.app.history_limit]
 
 
-def _kept(run: Reconcile) -> list[dict[str, Any]]:
-    """Return the conditions that stand until they are set anew; an application without limits says nothing of them."""
-    conditions = run.status_before.get("conditions") or ()
-    return [item for item in conditions if run.app.sync.limits or item.get("type") != CONDITION]
+def _kept(report: Report) -> list[dict[str, Any]]:
+    """Return the conditions to keep until they are set; without metric limits there is no condition for them."""
+    conditions = report.previous_status.get("conditions") or ()
+    return [item for item in conditions if report.app.sync.limits or item.get("type") != CONDITION]
 
 
-def _conditions(run: Reconcile) -> list[Condition]:
+def _conditions(report: Report) -> list[Condition]:
     return [
-        *_source_condition(run),
-        *_render_condition(run),
-        *([run.metric_condition] if run.metric_condition is not None else []),
-        _reconciling(run),
-        _stalled(run),
-        _ready(run),
+        *_source_condition(report),
+        *_render_condition(report),
+        *([report.metric_condition] if report.metric_condition is not None else []),
+        _reconciling(report),
+        _stalled(report),
+        ready_condition(report),
     ]
 
 
-def _source_condition(run: Reconcile) -> list[Condition]:
-    error = run.source_error or (run.error if run.stage is FailureReason.SOURCE else None)
+def _source_condition(report: Report) -> list[Condition]:
+    error = report.source_error or (report.error if report.stage is FailureReason.SOURCE else None)
     if error is not None:
         reason = "RevisionRefused" if isinstance(error, Refused) else "FetchFailed"
-        return [Condition("SourceReady", "False", reason, str(error))]
-    if run.commit is None:
+        return [Condition(SOURCE_READY, "False", reason, str(error))]
+    if report.commit is None:
         return []
-    return [Condition("SourceReady", "True", "Fetched", f"{run.commit.id[:12]} {run.commit.subject}".strip())]
+    return [Condition(SOURCE_READY, "True", "Fetched", f"{report.commit.id[:12]} {report.commit.subject}".strip())]
 
 
-def _render_condition(run: Reconcile) -> list[Condition]:
-    if run.render_error is not None:
-        return [Condition("Rendered", "False", "InvalidManifests", str(run.render_error))]
-    if run.rendered_count is None:
+def _render_condition(report: Report) -> list[Condition]:
+    if report.render_error is not None:
+        return [Condition(RENDERED, "False", "InvalidManifests", str(report.render_error))]
+    if report.rendered is None:
         return []
-    warnings = f"; {run.warnings[0]}" if run.warnings else ""
-    return [Condition("Rendered", "True", "Built", f"{run.rendered_count} objects{warnings}")]
+    count, warnings = report.rendered
+    more = f"; {warnings[0]}" if warnings else ""
+    return [Condition(RENDERED, "True", "Built", f"{count} objects{more}")]
 
 
-def _reconciling(run: Reconcile) -> Condition:
-    is_going_on = run.phase in ("Executing", "Deleting", "AwaitingApproval", "Observing", "Planning")
-    if is_going_on or run.reason == HoldReason.WINDOW.value or isinstance(run.error, TransientError):
-        return Condition("Reconciling", "True", run.reason or run.phase, _why(run))
+def _reconciling(report: Report) -> Condition:
+    is_running = report.outcome.phase in _RECONCILING
+    if is_running or report.outcome.reason == HoldReason.WINDOW.value or isinstance(report.error, TransientError):
+        return Condition("Reconciling", "True", report.outcome.reason or report.outcome.phase, _why(report))
     return Condition("Reconciling", "False", "Done", "")
 
 
-def _stalled(run: Reconcile) -> Condition:
-    if run.phase in ("Failed", "Rejected") and not isinstance(run.error, TransientError):
-        return Condition("Stalled", "True", run.reason or run.stage.value, _why(run))
+def _stalled(report: Report) -> Condition:
+    if report.outcome.phase in (Phase.FAILED, Phase.REJECTED) and not isinstance(report.error, TransientError):
+        return Condition("Stalled", "True", report.outcome.reason or report.stage.value, _why(report))
     return Condition("Stalled", "False", "Progressing", "")
 
 
-def _ready(run: Reconcile) -> Condition:
-    if run.error is not None:
-        status = "Unknown" if isinstance(run.error, TransientError) else "False"
-        return Condition("Ready", status, run.reason or run.stage.value, _why(run))
-    if run.phase != "Synced":
-        return Condition("Ready", "False", run.reason or run.phase, _why(run))
-    health = run.overall_health
+def ready_condition(report: Report) -> Condition:
+    """Return the condition Ready."""
+    if report.error is not None:
+        status = "Unknown" if isinstance(report.error, TransientError) else "False"
+        return Condition(READY, status, report.outcome.reason or report.stage.value, _why(report))
+    if report.outcome.phase is not Phase.SYNCED:
+        return Condition(READY, "False", report.outcome.reason or report.outcome.phase, _why(report))
+    health = report.health
     if health in (Health.HEALTHY, Health.SUSPENDED):
-        is_noted = run.metric_condition is not None and run.metric_condition.status != "True"
-        note = f"; {run.metric_condition.message}" if is_noted and run.metric_condition is not None else ""
-        return Condition("Ready", "True", "SyncedAndHealthy", f"{run.rendered_count} objects{note}")
-    return Condition("Ready", "False", health.value, run.least_healthy())
+        is_noted = report.metric_condition is not None and report.metric_condition.status != "True"
+        note = f"; {report.metric_condition.message}" if is_noted and report.metric_condition is not None else ""
+        return Condition(
+            READY, "True", "SyncedAndHealthy", f"{report.rendered[0] if report.rendered else None} objects{note}"
+        )
+    return Condition(READY, "False", health.value, report.observation.least_healthy if report.observation else "")
 
 
-def _why(run: Reconcile) -> str:
-    if run.error is not None:
-        return str(run.error)
-    if run.message:
-        return run.message
-    if run.problems:
-        ref, text = sorted(run.problems.items())[0]
-        more = f" (and {len(run.problems) - 1} more)" if len(run.problems) > 1 else ""
+def _why(report: Report) -> str:
+    if report.error is not None:
+        return str(report.error)
+    if report.outcome.message:
+        return report.outcome.message
+    if report.outcome.problems:
+        ref, text = sorted(report.outcome.problems.items())[0]
+        more = f" (and {len(report.outcome.problems) - 1} more)" if len(report.outcome.problems) > 1 else ""
         return text if str(ref) in text else f"{ref}: {text}{more}"
     return ""

@@ -1,47 +1,39 @@
-"""Refusals in the audit: why nothing of a revision, or of an Application, may be applied; once for each reason."""
+"""Audit why an Application, or a revision of it, was refused; once for each message."""
 
 from __future__ import annotations
 
 from gitsync.errors import Refused, TerminalError
+from gitsync.objects.conditions import not_ready_message
 from gitsync.objects.keys import GROUP
-from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.sync.reconcile import Reconcile
+from gitsync.sync.status.build import ready_condition
+from gitsync.sync.status.report import Report
 
 ACTION = "sync"
 
 
-def refusal_message(run: Reconcile, status: Manifest) -> str:
-    """Return why the application was refused, as its status says; empty when it was not, or may pass by itself."""
-    return _said(status) if isinstance(run.error, TerminalError) or run.reason == "Refused" else ""
-
-
-def previous_refusal(run: Reconcile) -> str:
-    """Return what the status said before this look: what was refused with these words is in the audit."""
-    return _said(run.status_before)
-
-
-def audit_record(run: Reconcile, message: str) -> AuditRecord:
-    """Return the link of the audit chain that says so."""
-    is_refused = isinstance(run.error, Refused) or run.error is None
+def refusal_record(report: Report) -> AuditRecord | None:
+    """Return the audit record of a refusal; None where nothing was refused, or where the audit has its message."""
+    if not isinstance(report.error, TerminalError) and report.outcome.reason != "Refused":
+        return None
+    ready = ready_condition(report)
+    message = ready.message if ready.status == "False" else ""
+    if not message or message == not_ready_message(report.previous_status):
+        return None
+    is_refused = isinstance(report.error, Refused) or report.error is None
     return AuditRecord(
-        application=run.app.key,
+        application=report.app.key,
         action=ACTION,
-        resource=ObjectRef(GROUP, "Application", run.app.namespace, run.app.name).path,
+        resource=ObjectRef(GROUP, "Application", report.app.namespace, report.app.name).path,
         outcome=Outcome.REFUSED if is_refused else Outcome.FAILED,
-        timestamp=run.now,
+        timestamp=report.now,
         sync="",
-        reasoning=run.reason,
-        plan_steps=len(run.plan.writes) if run.plan is not None else 0,
-        risk_level=run.plan.risk.value if run.plan is not None else "",
-        commit=run.commit.id if run.commit is not None else "",
-        author=run.commit.author if run.commit is not None else "",
-        digest=run.plan.digest if run.plan is not None else "",
+        reasoning=report.outcome.reason,
+        plan_steps=len(report.plan.writes) if report.plan is not None else 0,
+        risk_level=report.plan.risk.value if report.plan is not None else "",
+        commit=report.commit.id if report.commit is not None else "",
+        author=report.commit.author if report.commit is not None else "",
+        digest=report.plan.digest if report.plan is not None else "",
         message=message,
     )
-
-
-def _said(status: Manifest) -> str:
-    ready = [item for item in status.get("conditions") or () if item.get("type") == "Ready"]
-    return str(ready[0].get("message", "")) if ready and ready[0].get("status") == "False" else ""

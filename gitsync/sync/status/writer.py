@@ -1,4 +1,4 @@
-"""Write the status of Applications: only when it changed, and never over somebody else's newer one."""
+"""Write the status of Applications: only when it changed, and never over a newer status."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gitsync.ports import Cluster, LiveCache
 _VERSION = API_VERSION.rpartition("/")[2]
 _TRIES = 5
 _OURS = (PRE_DELETE, FINALIZER, POST_DELETE)
-"""Our finalizers, in the order in which they are taken off."""
-_AGAIN = 30.0
-"""Seconds until an Application whose status was refused, being too large or forbidden, is looked at again."""
+"""Our finalizers, in the order in which they are removed."""
+_REJECTED_RETRY = 30.0
+"""Seconds until an Application whose status was rejected as too large or forbidden is reconciled again."""
 
 
 class StatusWriter:
     """
-    Store what is known of Applications in the objects themselves.
+    Write status and finalizers of Applications.
 
-    A conflict is looked into: when only the rest of the object moved on, ours is written over it; when the status
-    itself is not the one we based ours on, another controller wrote it, and Conflict is raised. A refusal passes for
-    ClusterUnavailable: an Application is never given up because of its status.
+    After a conflict the status is written again where only the rest of the object changed; raise Conflict where the
+    status is not the expected one, since another controller wrote it. A rejected status is raised as
+    ClusterUnavailable, which is retried.
     """
 
     def __init__(self, cluster: Cluster, live: LiveCache) -> None:
@@ -47,10 +47,12 @@ class StatusWriter:
                     raise Conflict(
                         "another controller wrote the status", object=str(ref_of(manifest)), hint="it is read again"
                     ) from error
-        raise Conflict("the Application changes faster than its status can be written", object=str(ref_of(manifest)))
+        raise Conflict(
+            f"gave up after {_TRIES} conflicts while updating the Application status", object=str(ref_of(manifest))
+        )
 
     def set_finalizers(self, manifest: Manifest, wanted: Collection[str]) -> Manifest:
-        """Return the Application with exactly these of our finalizers; one that is being deleted gets no new ones."""
+        """Return the Application with exactly these of our finalizers; a terminating one gets no new ones."""
         wanted = set(_OURS).intersection(wanted)
         for _ in range(_TRIES):
             finalizers = list(metadata_of(manifest).get("finalizers") or [])
@@ -63,19 +65,22 @@ class StatusWriter:
                 return self._replace({**manifest, "metadata": {**metadata_of(manifest), "finalizers": kept}}, "")
             except Conflict:
                 manifest = self._read(manifest)
-        raise Conflict("the Application changes faster than its finalizer can be set", object=str(ref_of(manifest)))
+        raise Conflict(
+            f"gave up after {_TRIES} conflicts while updating the finalizers of the Application",
+            object=str(ref_of(manifest)),
+        )
 
     def _replace(self, manifest: Manifest, subresource: str) -> Manifest:
         try:
             written = self._cluster.replace(manifest, manager=STATUS_MANAGER, subresource=subresource)
         except Rejected as error:
             if error.code == 404:
-                raise  # it is gone, and with it all that was to be said of it
+                raise  # the Application was deleted; there is nothing to update
             raise ClusterUnavailable(
-                f"the API server does not take what is known of it: {error.message}",
+                f"the API server rejected the status update: {error.message}",
                 object=str(ref_of(manifest)),
                 hint=error.hint,
-                retry_after=_AGAIN,
+                retry_after=_REJECTED_RETRY,
             ) from error
         resource = self._cluster.resource(ref_of(manifest).group, _VERSION, ref_of(manifest).kind)
         if resource is not None and not (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.admission.world import World, manifest, pod, pod_asking
+from tests.sandbox.admission.cluster import World, manifest, pod, pod_asking
 
 
 def with_limits(*limits: dict[str, Any]) -> World:

@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.sandbox.admission.pod_security import violations
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.admission.world import World, manifest, pod
+from tests.sandbox.admission.cluster import World, manifest, pod
 
 SAFE = {
     "allowPrivilegeEscalation": False,

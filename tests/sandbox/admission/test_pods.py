@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.admission.world import World, pod
+from tests.sandbox.admission.cluster import World, pod
 
 
 def test_a_new_pod_gets_account_token_priority_and_patience() -> None:

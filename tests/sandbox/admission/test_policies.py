@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.admission.world import World, manifest
+from tests.sandbox.admission.cluster import World, manifest
 
 GROUP = "admissionregistration.k8s.io/v1"
 MAPS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.sandbox.admission.world import World, manifest, pod
+from tests.sandbox.admission.cluster import World, manifest, pod
 
 
 def test_fractions_of_bytes_are_warned_of() -> None:

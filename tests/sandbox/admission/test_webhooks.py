@@ -12,7 +12,7 @@ import pytest
 from gitsync.sandbox.admission.webhooks import CallError, call_over_https
 from gitsync.sandbox.http.transport.tls import make_certificate
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.admission.world import World, manifest
+from tests.sandbox.admission.cluster import World, manifest
 
 GROUP = "admissionregistration.k8s.io/v1"
 MAPS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}

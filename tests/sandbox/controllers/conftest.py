@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.controllers.world import World
+from tests.sandbox.controllers.cluster import World
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.server import Sandbox
-from tests.sandbox.controllers.world import NAMESPACE, deployment, job, stateful_set
+from tests.sandbox.controllers.cluster import NAMESPACE, deployment, job, stateful_set
 
 pytestmark = [
     pytest.mark.kubectl,

@@ -14,8 +14,8 @@ from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
 from gitsync.sandbox.server import Sandbox
 from gitsync.sandbox.storage.store import Store
-from tests.sandbox.controllers.virtual import VirtualLoop
-from tests.sandbox.controllers.world import World, config_map, deployment, job, owned_by, state_of
+from tests.sandbox.controllers.cluster import World, config_map, deployment, job, owned_by, state_of
+from tests.sandbox.controllers.virtual_clock import VirtualLoop
 
 
 def restarted(world: World) -> World:

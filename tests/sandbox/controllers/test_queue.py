@@ -6,7 +6,7 @@ from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.controllers.object_meta import Key
 from gitsync.sandbox.controllers.queue import Queue
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.controllers.virtual import VirtualLoop
+from tests.sandbox.controllers.virtual_clock import VirtualLoop
 
 
 class Listener:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.controllers.object_meta import controller_ref
-from tests.sandbox.controllers.world import (
+from tests.sandbox.controllers.cluster import (
     NAMESPACE,
     World,
     claim_template,

@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.sandbox.crd import columns
 from gitsync.sandbox.crd.jsonpath import PathError, parse_path
-from tests.sandbox.crd.definitions import definition, widget
+from tests.sandbox.crd.factories import definition, widget
 
 NOW = 1_704_164_645.0
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Odd", "status": "False"}]}}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.crd.definition import validate_definition
-from tests.sandbox.crd.definitions import definition, spec_schema
+from tests.sandbox.crd.factories import definition, spec_schema
 
 ROOT = "spec.validation.openAPIV3Schema"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gitsync.sandbox.crd import status_of
 from gitsync.sandbox.crd.naming import is_established
-from tests.sandbox.crd.definitions import definition
+from tests.sandbox.crd.factories import definition
 
 NOW, LATER = "2024-01-02T03:04:05Z", "2024-01-02T03:05:05Z"
 

@@ -4,7 +4,7 @@ import pytest
 
 from gitsync.sandbox.crd import strategy
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.crd.definitions import definition, spec_schema, widget
+from tests.sandbox.crd.factories import definition, spec_schema, widget
 from tests.sandbox.kinds.recordings import Allocator
 
 NESTED = {"type": "object", "properties": {"on": {"type": "boolean", "default": True}}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.crd import strategy
-from tests.sandbox.crd.definitions import definition, spec_schema, widget
+from tests.sandbox.crd.factories import definition, spec_schema, widget
 
 
 def causes_of(schema: dict[str, Any], spec: Any) -> list[tuple[str, str, str]]:

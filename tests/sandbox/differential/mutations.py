@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.sandbox.kinds.bodies import Bodies
+from tests.sandbox.kinds.random_bodies import Bodies
 
 Path = tuple[str | int, ...]
 REMOVE: Final = object()

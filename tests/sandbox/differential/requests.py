@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from gitsync.merge.builtin import openapi_schemas
+from gitsync.kube.openapi import openapi_schemas
 from tests.sandbox.differential.mutations import REMOVE, Mutation, mutate, resolved
 
 JSON = "application/json"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.kinds import strategy_for
-from tests.sandbox.kinds.manifests import job, of, pod_spec, refused_change, workload
+from tests.sandbox.kinds.factories import job, of, pod_spec, refused_change, workload
 
 SELECTOR = {"matchLabels": {"app": "y"}}
 TEMPLATE = {"metadata": {"labels": {"app": "y"}}, "spec": {**pod_spec(), "restartPolicy": "Always"}}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.kinds import strategy_for
-from tests.sandbox.kinds.manifests import created, of, refused
+from tests.sandbox.kinds.factories import created, of, refused
 from tests.sandbox.kinds.recordings import Allocator
 
 NETWORKING, RBAC = "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"

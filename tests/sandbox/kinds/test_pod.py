@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.kinds.manifests import created, of, pod_spec, refused, workload
+from tests.sandbox.kinds.factories import created, of, pod_spec, refused, workload
 
 SPEC = "spec.template.spec"
 FIRST = f"{SPEC}.containers[0]"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitsync.sandbox.kinds import strategy_for
-from tests.conformance import conformance_dir, suite
+from tests.conformance_data import conformance_dir, suite
 from tests.sandbox.kinds.recordings import NAMESPACE, create, resolved, scenarios
 
 _PIPELINE = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")

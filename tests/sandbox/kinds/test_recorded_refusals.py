@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import ResourceType, resources
+from gitsync.kube.openapi import ResourceType, resources
 from gitsync.sandbox import errors
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.registry.status import ApiError
-from tests.conformance import conformance_dir, suite
+from tests.conformance_data import conformance_dir, suite
 from tests.sandbox.kinds.recordings import create, resolved, scenarios
 
 

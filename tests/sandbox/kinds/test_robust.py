@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import openapi_schemas, resources
+from gitsync.kube.openapi import openapi_schemas, resources
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.registry.status import ApiError
-from tests.sandbox.kinds.bodies import Bodies
+from tests.sandbox.kinds.random_bodies import Bodies
 from tests.sandbox.kinds.recordings import Allocator
 
 KINDS = sorted({(r.group, r.version, r.kind) for r in resources()})

@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
-from tests.sandbox.kinds.manifests import created, job, of, pod_spec, refused, told, workload
+from tests.sandbox.kinds.factories import created, job, of, pod_spec, refused, told, workload
 from tests.sandbox.kinds.recordings import Allocator
 
 MISMATCH = "`selector` does not match template `labels`"

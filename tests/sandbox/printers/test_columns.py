@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.merge.builtin import resources
+from gitsync.kube.openapi import resources
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.cells import human_duration
 from gitsync.sandbox.printers.table import Printer

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gitsync.kube.selectors import matches
 from gitsync.sandbox.validation.causes import show
-from gitsync.sandbox.validation.selectors import is_empty, matches, validate_selector
+from gitsync.sandbox.validation.selectors import is_empty, validate_selector
 
 LABELS = {"app": "web", "tier": "a"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gitsync.merge.quantity import parse
+from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, annotations_of, at, group_of
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.events import Source

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.object_meta import Key, condition_of, controller_ref, is_deleting, key_of, matches
+from gitsync.sandbox.controllers.object_meta import Key, condition_of, controller_ref, is_deleting, key_of
 from gitsync.sandbox.controllers.workloads.rollout import resolve
 
 _SCALABLE = {"ReplicaSet": "apps", "StatefulSet": "apps"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gitsync.merge.quantity import Quantity, parse
+from gitsync.kube.quantity import Quantity, parse
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.admission.quota import in_scope, usage_of
 from gitsync.sandbox.controllers.base import Controller

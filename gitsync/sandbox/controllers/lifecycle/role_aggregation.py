@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.sandbox.controllers.base import Controller
-from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of, matches
+from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of
 
 _GROUP = "rbac.authorization.k8s.io"
 _MANAGER = "clusterrole-aggregation-controller"

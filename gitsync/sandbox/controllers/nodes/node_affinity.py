@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gitsync.kube.selectors import holds
 from gitsync.objects.manifest import Manifest, at, labels_of
 
 
@@ -16,8 +17,8 @@ def accepts(pod_spec: Manifest, node: Manifest) -> bool:
         return True
     fields = {"metadata.name": node["metadata"]["name"]}
     return any(
-        all(_holds(rule, labels) for rule in term.get("matchExpressions") or ())
-        and all(_holds(rule, fields) for rule in term.get("matchFields") or ())
+        all(holds(rule, labels) for rule in term.get("matchExpressions") or ())
+        and all(holds(rule, fields) for rule in term.get("matchFields") or ())
         for term in terms
     )
 
@@ -50,17 +51,3 @@ def _tolerates(toleration: Manifest, taint: Manifest) -> bool:
     if toleration.get("operator", "Equal") == "Exists":
         return toleration.get("key") in (None, "", taint["key"])
     return bool(toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", ""))
-
-
-def _holds(rule: Manifest, values: dict[str, str]) -> bool:
-    value = values.get(rule["key"])
-    wanted: list[str] = rule.get("values") or []
-    operator = rule["operator"]
-    if operator in ("In", "NotIn"):
-        return bool((value in wanted) == (operator == "In"))
-    if operator in ("Exists", "DoesNotExist"):
-        return bool((value is not None) == (operator == "Exists"))
-    if value is None or not value.lstrip("-").isdigit():
-        return False
-    limit = int(wanted[0])
-    return int(value) > limit if operator == "Gt" else int(value) < limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from gitsync.merge.quantity import parse
+from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.events import Source

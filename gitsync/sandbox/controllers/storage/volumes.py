@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gitsync.merge.quantity import parse
+from gitsync.kube.quantity import parse
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, uid_of
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.nodes.scheduler import SELECTED_NODE
-from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, matches
+from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of
 from gitsync.sandbox.controllers.pods import is_finished
 
 _SOURCE = Source("persistentvolume-controller")

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from croniter import croniter
 
+from gitsync.kube.times import seconds_of, timestamp
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.events import Source
@@ -20,8 +21,6 @@ from gitsync.sandbox.controllers.object_meta import (
     is_deleting,
     key_of,
     owner_reference,
-    seconds_of,
-    timestamp,
 )
 from gitsync.sandbox.controllers.workloads.job import is_finished
 

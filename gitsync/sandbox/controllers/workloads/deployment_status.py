@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at
-from gitsync.sandbox.controllers.object_meta import condition_of, seconds_of, without_empty
+from gitsync.sandbox.controllers.object_meta import condition_of, without_empty
 from gitsync.sandbox.controllers.workloads import rollout
 
 NO_DEADLINE = 2**31 - 1

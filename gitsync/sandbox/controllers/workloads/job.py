@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers import indexes, pods
 from gitsync.sandbox.controllers.base import Controller
@@ -18,7 +19,6 @@ from gitsync.sandbox.controllers.object_meta import (
     controller_ref,
     is_deleting,
     key_of,
-    seconds_of,
     without_empty,
 )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
+from gitsync.kube.defaults import default_limits, encode_texts
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.defaults.pods import default_host_path
 
@@ -139,9 +139,7 @@ def default_secret(obj: Manifest) -> None:
     obj.setdefault("type", "Opaque")
     plain = obj.pop("stringData", None)
     if plain:
-        data = obj.setdefault("data", {})
-        for key, value in plain.items():
-            data[key] = base64.b64encode(value.encode()).decode()
+        obj.setdefault("data", {}).update(encode_texts(plain))
 
 
 def default_namespace(obj: Manifest) -> None:
@@ -157,17 +155,7 @@ def default_namespace(obj: Manifest) -> None:
 def default_limit_range(obj: Manifest) -> None:
     """Fill in a LimitRange: ``default`` from ``max``, ``defaultRequest`` from ``default`` or ``min``."""
     for item in obj["spec"].get("limits") or ():
-        if item.get("type") != "Container":
-            continue
-        default = item.get("default", {}) | {
-            name: value for name, value in item.get("max", {}).items() if name not in item.get("default", {})
-        }
-        request = dict(item.get("defaultRequest", {}))
-        for name, value in (*default.items(), *item.get("min", {}).items()):
-            request.setdefault(name, value)
-        for member, values in (("default", default), ("defaultRequest", request)):
-            if values:
-                item[member] = values
+        item.update(default_limits(item))
 
 
 def default_binding(obj: Manifest) -> None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.merge.quantity import Quantity, parse
+from gitsync.kube.quantity import Quantity, parse
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import invalid, required
 from gitsync.sandbox.validation.names import qualified_name

@@ -1,0 +1,106 @@
+"""Validation of manifests before anything is written: against the schema of the kind, and without one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.merge.schema import Schema
+from gitsync.merge.typed import misfits
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.ref import ref_of
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_ANNOTATIONS_LIMIT = 262_144
+"""Bytes of all annotations of an object together; the API server rejects more."""
+_PROBLEM = re.compile(r"(?P<path>(?:\.[^:\[]*|\[[^\]]*\])+): (?P<what>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mismatch with the schema: the path of the field (``.spec.foo``), and what, in the API server's words."""
+
+    path: str
+    what: str
+
+
+def validate(manifest: Manifest, schema: Schema) -> list[Problem]:
+    """
+    Return what does not fit the schema: unknown fields, wrong types, duplicate items; empty when all fits.
+
+    A problem never contains a value of a Secret.
+    """
+    return [_parse_problem(text, manifest) for text in misfits(schema, manifest)]
+
+
+def _parse_problem(text: str, manifest: Manifest) -> Problem:
+    match = _PROBLEM.fullmatch(text)
+    path, what = (match["path"], match["what"]) if match else ("", text)
+    if manifest.get("kind") == "Secret":
+        what = what.partition(", got")[0]
+    return Problem(path, what)
+
+
+def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """Return the problems of manifests, one line each: object, rule and fix; empty when there are none."""
+    return tuple(f"{ref_of(manifest)}: {problem}" for manifest in manifests for problem in _problems(manifest))
+
+
+def _problems(manifest: Manifest) -> Iterator[str]:
+    metadata = metadata_of(manifest)
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    # The name becomes a part of the URL that is written to.
+    if not isinstance(name, str) or name in ("", ".", "..") or any(char in name for char in "/%\\"):
+        yield "metadata.name is invalid; write a name without / and %"
+    if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
+        yield "metadata.namespace is invalid; write small letters, digits and -"
+    for field in ("labels", "annotations"):
+        yield from _texts(metadata.get(field), f"metadata.{field}")
+    annotations = metadata.get("annotations")
+    if (
+        isinstance(annotations, dict)
+        and sum(len(f"{key}{value}".encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT
+    ):
+        yield f"metadata.annotations are larger than {_ANNOTATIONS_LIMIT} bytes together; move them into a ConfigMap"
+    if manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1":
+        yield from _secret(manifest)
+
+
+def _texts(values: Any, field: str) -> Iterator[str]:
+    if values is None:
+        return
+    if not isinstance(values, dict):
+        yield f"{field} must be a mapping of strings"
+        return
+    for key, value in values.items():
+        if not isinstance(value, str):
+            yield f"{field}[{key}] must be a string; put the value in quotes"
+
+
+def _secret(secret: Manifest) -> Iterator[str]:
+    """Check what the API server would reject with an error that quotes the values."""
+    data = secret.get("data")
+    if data is None:
+        return
+    if not isinstance(data, dict):
+        yield "data must be a mapping of strings"
+        return
+    for key, value in data.items():
+        if not _is_base64(value):
+            yield f"data.{key} is not base64; encode it, or write it under stringData"
+
+
+def _is_base64(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, str):
+        return False
+    try:
+        base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True

@@ -1,0 +1,32 @@
+"""Health of kinds that well-known operators define, one module per area."""
+
+from __future__ import annotations
+
+from gitsync.health.rules import Rule
+from gitsync.health.vendors import (
+    argo,
+    crossplane,
+    databases,
+    flux,
+    gateway,
+    observability,
+    scaling,
+    secrets,
+    serving,
+    snapshots,
+)
+from gitsync.objects.ref import GroupKind
+
+RULES: dict[GroupKind, Rule] = {
+    **argo.RULES,
+    **flux.RULES,
+    **gateway.RULES,
+    **databases.RULES,
+    **serving.RULES,
+    **scaling.RULES,
+    **observability.RULES,
+    **secrets.RULES,
+    **snapshots.RULES,
+    **crossplane.RULES,
+}
+GROUP_RULES = crossplane.GROUP_RULES

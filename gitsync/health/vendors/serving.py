@@ -1,0 +1,79 @@
+"""Health of Knative and KServe."""
+
+from __future__ import annotations
+
+from gitsync.health.fields import condition, conditions, message, text
+from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import GroupKind
+
+
+def knative_eventing(live: Manifest) -> HealthStatus:
+    """Judge a KnativeEventing."""
+    return _knative(live, ("Ready", "InstallSucceeded"), unready=("Ready",))
+
+
+def knative_serving(live: Manifest) -> HealthStatus:
+    """Judge a KnativeServing."""
+    good = ("Ready", "InstallSucceeded", "DependenciesInstalled", "DeploymentsAvailable")
+    return _knative(live, good, unready=("Ready", "DeploymentsAvailable"))
+
+
+def _knative(live: Manifest, good: tuple[str, ...], unready: tuple[str, ...]) -> HealthStatus:
+    """Return Healthy when all good conditions are True, Progressing while one is unknown or a decisive one is False."""
+    kind, found = text(live, "kind"), conditions(live)
+    if at(live, "status", "conditions") is None:
+        return progressing(f"Waiting for {kind}")
+    detail = "".join(f"{index}: {text(e, 'type')} | {text(e, 'status')}\n" for index, e in enumerate(found, 1))
+    if any(e.get("status") == "Unknown" or (e.get("type") in unready and e.get("status") == "False") for e in found):
+        return progressing(detail)
+    are_true = {text(each, "type") for each in found if each.get("status") == "True"}
+    return healthy(f"{kind} is healthy.") if are_true.issuperset(good) else degraded(detail)
+
+
+def knative_service(live: Manifest) -> HealthStatus:
+    """Judge a Knative Service by its three conditions."""
+    if at(live, "status", "conditions") is None:
+        return progressing("Waiting for status update.")
+    are_true, lines, failed = set(), [], False
+    for each in conditions(live):
+        if each.get("status") == "True":
+            are_true.add(text(each, "type"))
+        elif each.get("status") in ("False", "Unknown"):
+            failed = failed or each["status"] == "False"
+            since = f", since {text(each, 'reason')}." if text(each, "reason") else ""
+            detail = f" {message(each)}" if message(each) else ""
+            lines.append(f"{text(each, 'type')} is {each['status']}{since}{detail}\n")
+    if failed:
+        return degraded("".join(lines))
+    if not lines and are_true.issuperset({"ConfigurationsReady", "RoutesReady", "Ready"}):
+        return healthy("Knative Service is healthy.")
+    return progressing("".join(lines))
+
+
+def inference_service(live: Manifest) -> HealthStatus:
+    """Judge a KServe InferenceService: only its model can fail, its parts become ready or wait."""
+    waiting = "Waiting for InferenceService to report status..."
+    if at(live, "status", "conditions") is None:
+        return progressing(waiting)
+    found = conditions(live)
+    if (condition(found, "Stopped") or {}).get("status") == "True":
+        return suspended("InferenceService is Stopped")
+    transition = text(live, "status", "modelStatus", "transitionStatus", default="UpToDate")
+    lines = [] if transition == "UpToDate" else [f"0: transitionStatus | {transition}"]
+    for index, each in enumerate(found, 1):
+        if each.get("type") != "Stopped" and each.get("status") != "True":
+            parts = (text(each, "type"), text(each, "status"), text(each, "reason"), message(each))
+            lines.append(f"{index}: {' | '.join(part for part in parts if part)}")
+    if not lines:
+        return healthy("InferenceService is healthy.")
+    return (progressing if transition in ("UpToDate", "InProgress") else degraded)(" | ".join(lines))
+
+
+RULES: dict[GroupKind, Rule] = {
+    GroupKind("operator.knative.dev", "KnativeEventing"): knative_eventing,
+    GroupKind("operator.knative.dev", "KnativeServing"): knative_serving,
+    GroupKind("serving.knative.dev", "Service"): knative_service,
+    GroupKind("serving.kserve.io", "InferenceService"): inference_service,
+}

@@ -1,0 +1,1 @@
+"""Kubernetes knowledge as pure functions and tables: what the API server does that no client can ask it."""

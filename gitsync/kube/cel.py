@@ -1,0 +1,34 @@
+"""CEL expressions over one ``object``, as users write them in policies and health checks."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+
+
+def holds(expression: str, manifest: Manifest) -> bool:
+    """
+    Whether an expression is true for an object; one that cannot be evaluated, such as on an absent field, is not.
+
+    Raise ValueError for an expression that does not compile.
+    """
+    # An evaluation error comes back as a value that counts as true, so nothing but True will do.
+    return compiled(expression).eval(data={"object": manifest}).value() is True
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(expression: str) -> Any:
+    """Compile an expression; raise ValueError, in one line, for one that is not valid CEL."""
+    try:
+        return _environment().compile(expression)
+    except RuntimeError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+
+
+@functools.cache
+def _environment() -> Any:
+    from cel_expr_python import cel  # late: the library is large, and most installations have no expressions
+
+    return cel.NewEnv(variables={"object": cel.Type.DYN})

@@ -1,0 +1,105 @@
+"""The published OpenAPI documents and resources of Kubernetes, from the data that this package ships."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources as package_files
+from typing import Any, Final
+
+import orjson
+
+_DATA: Final = "kubernetes-1.36.json.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A subresource such as ``status``; ``group`` and ``version`` are empty where they are the resource's."""
+
+    name: str
+    kind: str
+    group: str
+    version: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    """A resource as discovery lists it: names, scope, verbs and subresources of one group and version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    subresources: tuple[Subresource, ...]
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects: ``apps/v1``, or ``v1`` in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+@functools.cache
+def _data() -> Mapping[str, Any]:
+    raw = package_files.files(__package__).joinpath("data", _DATA).read_bytes()
+    data: Mapping[str, Any] = orjson.loads(gzip.decompress(raw))
+    return data
+
+
+def schemas() -> Mapping[str, Any]:
+    """Return all schemas of ``components.schemas`` by name, without descriptions."""
+    types: Mapping[str, Any] = _data()["schemas"]
+    return types
+
+
+def kubernetes_version() -> str:
+    """Return the version of Kubernetes that the shipped types are of, such as ``1.36``."""
+    return str(_data()["version"])
+
+
+@functools.cache
+def resources() -> tuple[ResourceType, ...]:
+    """Return the built-in resources in the order of discovery."""
+    return tuple(_resource(entry) for entry in _data()["resources"])
+
+
+def openapi_schemas(group_version: str) -> dict[str, Any]:
+    """
+    Return ``components.schemas`` of the document of ``v1`` or ``apps/v1``, without descriptions.
+
+    Raise KeyError for a group and version without a document.
+    """
+    document = _data()["documents"][("apis/" if "/" in group_version else "api/") + group_version]
+    types = schemas()
+    return {name: types[name] for name in document["schemas"]} | dict(document["own"])
+
+
+def _resource(entry: Mapping[str, Any]) -> ResourceType:
+    return ResourceType(
+        group=entry["group"],
+        version=entry["version"],
+        kind=entry["responseKind"]["kind"],
+        plural=entry["resource"],
+        singular=entry["singularResource"],
+        namespaced=entry["scope"] == "Namespaced",
+        verbs=tuple(entry["verbs"]),
+        short_names=tuple(entry.get("shortNames", ())),
+        categories=tuple(entry.get("categories", ())),
+        subresources=tuple(
+            Subresource(
+                name=sub["subresource"],
+                kind=sub["responseKind"]["kind"],
+                group=sub["responseKind"]["group"],
+                version=sub["responseKind"]["version"],
+                verbs=tuple(sub["verbs"]),
+            )
+            for sub in entry.get("subresources", ())
+        ),
+    )

@@ -1,0 +1,187 @@
+"""Decide whether a plan runs now: trigger, policy, reasoner, retry backoff, dependencies and the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gitsync.gate.cel_rules import ManifestRule
+from gitsync.gate.decide import decide, decide_deletion
+from gitsync.gate.policy import Policy
+from gitsync.gate.policy_files import policy_for
+from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
+from gitsync.objects.keys import GROUP, VERSION
+from gitsync.objects.manifest import Manifest
+from gitsync.plan.options import HookPhase
+from gitsync.ports import Clock, Cluster, LiveCache, Records
+from gitsync.sync.advice import AdviceGate
+from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
+from gitsync.sync.dependencies import blocking_dependency
+from gitsync.sync.executor import is_terminating
+from gitsync.sync.planner import Planned
+from gitsync.sync.validation import policy_violations
+
+DELETE = "delete"
+"""The trigger of an operation that deletes the objects of a deleted Application."""
+_ADVICE_POLL = 0.3
+_SELF_HEAL_LIMIT, _SELF_HEAL_WINDOW = 5, 60.0
+"""Self-heals per window (seconds) above which another controller is assumed to write the same fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncDecision:
+    """
+    Whether the plan runs now, and why not: the gate's verdict (None where it was not asked) or a message.
+
+    ``plan`` is the plan with the reasoner's advice; ``trigger`` is why it runs, empty where it does not run now.
+    """
+
+    plan: Plan
+    trigger: str = ""
+    verdict: Verdict | None = None
+    message: str = ""
+    requeue_after: float | None = None
+
+    @property
+    def approver(self) -> str:
+        """The user who approved the plan, empty when no approval was needed."""
+        return self.verdict.approver if self.verdict is not None else ""
+
+
+class SyncGate:
+    """Decide whether plans run, from policies, reviews, windows, retries and dependencies."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        live: LiveCache,
+        records: Records,
+        clock: Clock,
+        advice: AdviceGate,
+        policies: Sequence[Policy] = (),
+        rules: Sequence[ManifestRule] = (),
+    ) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._records = records
+        self._clock = clock
+        self._advice = advice
+        self._policies = policies
+        self._rules = rules
+
+    def decide(self, planned: Planned, cache: ReconcileCache) -> SyncDecision:
+        """Decide on a sync: retry backoff, dependencies, the self-heal limit, and then policy and reviews."""
+        plan, execution = planned.plan, cache.execution
+        violations = self._violations(planned, cache.checks)
+        verdict = Verdict(Decision.REFUSED, violations) if violations and execution.operation is None else None
+        trigger = _trigger(planned, execution)
+        # the steps that are left of a running operation were part of the reviewed plan
+        advised = plan if execution.operation is not None else self._advice.advised(planned.app, plan)
+        if advised is None:
+            reasoner = planned.app.openai.model if planned.app.openai else ""
+            message = f"waiting for {reasoner} to review the plan"
+            return SyncDecision(plan, verdict=verdict, message=message, requeue_after=_ADVICE_POLL)
+        decision = SyncDecision(advised, verdict=verdict)
+        if not trigger:
+            return decision
+        blocked = self._blocked(planned, decision, execution)
+        if blocked is not None:
+            return blocked
+        verdict = self._verdict(replace(planned, plan=advised), execution, violations)
+        return replace(decision, trigger=trigger if verdict.decision is Decision.ALLOWED else "", verdict=verdict)
+
+    def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
+        """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
+        verdict = decide_deletion(planned.plan, planned.app, self._review(planned, execution))
+        is_allowed = verdict.decision is Decision.ALLOWED
+        is_due = is_allowed and not all(is_terminating(change) for change in planned.plan.writes)
+        return SyncDecision(planned.plan, DELETE if is_due else "", verdict)
+
+    def decide_hooks(self, planned: Planned, execution: ExecutionCache, phase: HookPhase) -> SyncDecision:
+        """Decide on running the hooks of a deleted Application: policy and retry backoff."""
+        violations = policy_violations(planned.app, planned.plan, self._policies, self._rules)
+        verdict = Verdict(Decision.REFUSED if violations else Decision.ALLOWED, violations)
+        backoff = 0.0 if violations else self._backoff(planned, execution)
+        trigger = "" if violations or backoff > 0 else phase.value
+        return SyncDecision(planned.plan, trigger, verdict, requeue_after=backoff if backoff > 0 else None)
+
+    def _violations(self, planned: Planned, cache: CheckCache) -> tuple[str, ...]:
+        """Return the policy violations of the declared objects, also where no sync is due: hooks count too."""
+        checked = (planned.observation.desired, planned.app)
+        before = cache.policy_checked
+        if before is None or before[0] is not checked[0] or before[1] != checked[1]:
+            cache.violations = policy_violations(planned.app, planned.plan, self._policies, self._rules)
+            cache.policy_checked = checked
+        return cache.violations
+
+    def _blocked(self, planned: Planned, decision: SyncDecision, execution: ExecutionCache) -> SyncDecision | None:
+        """Return the decision where backoff, a dependency or the self-heal limit delays the sync, otherwise None."""
+        backoff = self._backoff(planned, execution)
+        if backoff > 0:
+            return replace(decision, requeue_after=backoff)
+        if not planned.is_applied and execution.operation is None:
+            message = blocking_dependency(planned.app, planned.plan.revision, self._application)
+            if message:
+                return replace(decision, message=message)
+        if planned.is_applied and len(execution.self_heals) >= _SELF_HEAL_LIMIT:
+            pause = execution.self_heals[-_SELF_HEAL_LIMIT] + _SELF_HEAL_WINDOW - self._clock.monotonic()
+            if pause > 0:
+                message = f"healed {_SELF_HEAL_LIMIT} times within a minute: another controller writes the same fields"
+                return replace(decision, message=message, requeue_after=pause)
+        return None
+
+    def _verdict(self, planned: Planned, execution: ExecutionCache, violations: tuple[str, ...]) -> Verdict:
+        operation = execution.operation
+        if operation is not None and operation.approver and _is_part_of(planned.plan, operation.approved):
+            return Verdict(Decision.ALLOWED)
+        return decide(
+            planned.plan,
+            planned.app,
+            policy_for(self._policies, planned.app),
+            self._review(planned, execution),
+            planned.given.now,
+            manual=planned.given.is_requested,
+            violations=violations,
+        )
+
+    def _review(self, planned: Planned, execution: ExecutionCache) -> Review | None:
+        sync = execution.operation.id if execution.operation is not None else ""
+        return self._records.review(planned.app.key, planned.plan.digest, planned.given.now, sync=sync)
+
+    def _backoff(self, planned: Planned, execution: ExecutionCache) -> float:
+        """Return the seconds until the retry backoff has elapsed; not positive when it has."""
+        due = execution.retry.retry_at if execution.retry.input == planned.retry_key else 0.0
+        return due - self._clock.monotonic()
+
+    def _application(self, key: str) -> Manifest | None:
+        resource = self._cluster.resource(GROUP, VERSION, "Application")
+        namespace, _, name = key.partition("/")
+        return self._live.get(resource, namespace, name) if resource is not None else None
+
+
+def _trigger(planned: Planned, execution: ExecutionCache) -> str:
+    """Return why to sync now, empty when there is nothing to do or the Application does not ask for it."""
+    app, rollback = planned.app, planned.given.state.rollback
+    if execution.operation is not None:
+        return execution.operation.trigger
+    if all(is_terminating(change) for change in planned.plan.writes):
+        return ""
+    if planned.given.is_requested:
+        return "manual"
+    if rollback is not None and rollback.to_commit and not planned.is_applied:
+        return "rollback"
+    if not app.sync.automated or (rollback is not None and not rollback.to_commit):
+        return ""
+    if not planned.is_applied:
+        return "retry" if execution.retry.failures else "commit"
+    return "drift" if app.sync.self_heal else ""
+
+
+def _is_part_of(plan: Plan, approved: Plan | None) -> bool:
+    """Whether every step of the plan was approved exactly as it is; a replace was approved with its create."""
+    steps = {(change.ref, change.action): change.desired for change in approved.writes} if approved else {}
+    steps |= {(ref, Action.CREATE): desired for (ref, action), desired in steps.items() if action is Action.REPLACE}
+    return all(
+        (change.ref, change.action) in steps and steps[change.ref, change.action] == change.desired
+        for change in plan.writes
+    )

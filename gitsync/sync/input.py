@@ -1,0 +1,155 @@
+"""The immutable input of one reconcile: the Application, what its status kept, and the commit to converge to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from gitsync.objects.application import (
+    Application,
+    Destination,
+    GitSource,
+    RiskPolicy,
+    SyncPolicy,
+    parse_application,
+)
+from gitsync.objects.inventory import Inventory
+from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
+from gitsync.objects.record import Commit
+from gitsync.objects.ref import ObjectRef
+from gitsync.sync.analysis.run import AnalysisRun
+
+Locator = Callable[[Manifest, str], str]
+"""Return where a field of a rendered object was written, as ``file:line``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """A commit applied instead of a failed one; without ``to_commit`` the cluster is left unchanged."""
+
+    to_commit: str
+    bad_commit: str
+    reason: str
+
+    @classmethod
+    def from_status(cls, pinned: Any) -> Rollback | None:
+        """Return the rollback that a status keeps, None when it keeps none."""
+        if not isinstance(pinned, dict):
+            return None
+        return cls(*(str(pinned.get(name, "")) for name in ("commit", "instead", "reason")))
+
+    def to_status(self) -> dict[str, str]:
+        """Return what the status keeps."""
+        return {"commit": self.to_commit, "instead": self.bad_commit, "reason": self.reason}
+
+    @property
+    def message(self) -> str:
+        """A one-line description for status and history."""
+        done = f"rolled back to {self.to_commit[:12]}" if self.to_commit else "held"
+        return f"{self.reason}: {done} until there is a newer commit than {self.bad_commit[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncState:
+    """
+    What the status keeps from one reconcile to the next.
+
+    ``applied`` is the commit that was applied completely, ``applied_for`` the hash of source and destination that it
+    was applied for, ``requested`` the last requested sync that was carried out.
+    """
+
+    inventory: Inventory = field(default_factory=Inventory)
+    fetched: str = ""
+    applied: str = ""
+    applied_for: str = ""
+    last_good: str = ""
+    requested: str = ""
+    operation: Mapping[str, Any] = field(default_factory=dict)
+    rollback: Rollback | None = None
+    analysis: AnalysisRun | None = None
+
+    @classmethod
+    def from_status(cls, status: Any) -> SyncState:
+        """Read what a status keeps."""
+        return cls(
+            inventory=Inventory.from_status(status if isinstance(status, dict) else {}),
+            fetched=str(at(status, "revision", "fetched", default="")),
+            applied=str(at(status, "revision", "applied", default="")),
+            applied_for=str(at(status, "revision", "appliedFor", default="")),
+            last_good=str(at(status, "revision", "good", default="")),
+            requested=str(at(status, "requestedSync", default="")),
+            operation=at(status, "operation", default={}),
+            rollback=Rollback.from_status(at(status, "pinned")),
+            analysis=AnalysisRun.from_status(at(status, "postSync")),
+        )
+
+    def applied_to(self, app: Application) -> str:
+        """Return the commit that was applied completely for this source and destination, empty when none was."""
+        return self.applied if self.applied_for in ("", _target_hash(app)) else ""
+
+    def with_applied(self, commit: str, app: Application) -> SyncState:
+        """Return the state with this commit applied completely."""
+        return replace(self, applied=commit, applied_for=_target_hash(app))
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileInput:
+    """What a reconcile starts from; ``requested_by`` is the user who requested a sync that is still pending."""
+
+    app: Application
+    now: datetime
+    state: SyncState
+    requested_by: str = ""
+
+    @classmethod
+    def parse(cls, manifest: Manifest, now: datetime, requested_by: str = "") -> ReconcileInput:
+        """Return the input of an Application; raise InvalidInput when its spec is invalid."""
+        return cls(parse_application(manifest), now, SyncState.from_status(manifest.get("status")), requested_by)
+
+    @classmethod
+    def unparsed(cls, manifest: Manifest, now: datetime) -> ReconcileInput:
+        """Return an input with the name of an Application, but not its spec."""
+        meta = metadata_of(manifest)
+        app = Application(
+            name=str(meta.get("name", "")),
+            namespace=str(meta.get("namespace", "")),
+            uid=str(meta.get("uid", "")),
+            generation=int(meta.get("generation") or 0),
+            source=GitSource(""),
+            destination=Destination(""),
+            sync=SyncPolicy(),
+            risk=RiskPolicy(),
+        )
+        return cls(app, now, SyncState.from_status(manifest.get("status")))
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a requested sync is still pending."""
+        return bool(self.requested_by) or self.app.requested_sync not in ("", self.state.requested)
+
+    def acknowledge_request(self) -> ReconcileInput:
+        """Return the input with its requested sync carried out."""
+        return replace(self, requested_by="", state=replace(self.state, requested=self.app.requested_sync))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """
+    What a reconcile converges to: a commit and the objects it declares.
+
+    ``fetched`` is the id of the commit that Git has, empty when it could not be fetched. Objects are validated where
+    ``locate`` is given.
+    """
+
+    commit: Commit
+    desired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+    hooks: frozenset[ObjectRef] = frozenset()
+    fetched: str = ""
+    locate: Locator | None = None
+
+
+def _target_hash(app: Application) -> str:
+    """Return a hash of what determines the declared objects beside the commit: source and destination."""
+    return content_hash([asdict(app.source), asdict(app.destination)])[:12]

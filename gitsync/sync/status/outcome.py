@@ -1,0 +1,85 @@
+"""The outcome of a reconcile: phase, reason and message. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gitsync.apply.hooks import is_hook
+from gitsync.apply.types import StepResult
+from gitsync.objects.change import Decision, HoldReason, Verdict
+from gitsync.objects.phase import Phase
+from gitsync.objects.ref import ObjectRef
+from gitsync.sync.cache import ExecutionCache
+from gitsync.sync.executor import is_terminating
+from gitsync.sync.planner import Planned
+
+_REVIEW_POLL = 5.0
+"""Seconds until a held plan is reconciled: another process may store a review, and windows open over time."""
+_HELD = {
+    HoldReason.REJECTION: Phase.REJECTED,
+    HoldReason.APPROVAL: Phase.AWAITING_APPROVAL,
+    HoldReason.WINDOW: Phase.PENDING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseOutcome:
+    """
+    What the status says of a reconcile.
+
+    ``problems`` are messages per object; ``drift_objects`` counts the objects that differ although Git did not change;
+    ``is_applied`` says that the plan's revision is applied completely.
+    """
+
+    phase: Phase = Phase.PENDING
+    reason: str = ""
+    message: str = ""
+    problems: Mapping[ObjectRef, str] = field(default_factory=dict)
+    drift_objects: int = 0
+    is_applied: bool = False
+    requeue_after: float | None = None
+
+
+def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCache, message: str) -> PhaseOutcome:
+    """Return the outcome of a reconcile; ``message`` is why the plan did not run, or why it failed."""
+    writes, operation = planned.plan.writes, execution.operation
+    is_refused = verdict is not None and verdict.decision is Decision.REFUSED
+    if not writes and operation is None and not is_refused:
+        return _synced(planned, execution, message)
+    current = {change.ref for change in writes}
+    problems = _messages({ref: result for ref, result in execution.failed.items() if ref in current})
+    drift = len(writes) if planned.is_applied and not planned.app.is_deleted else 0
+
+    def outcome(phase: Phase, reason: str, message: str, requeue_after: float | None = None) -> PhaseOutcome:
+        return PhaseOutcome(phase, reason, message, problems, drift, requeue_after=requeue_after)
+
+    if operation is not None and (verdict is None or verdict.decision is Decision.ALLOWED):
+        return outcome(Phase.EXECUTING, "Waiting", f"waits for {operation.waiting}")
+    if verdict is not None and verdict.decision is Decision.HELD:
+        hold = verdict.holds[0]
+        return outcome(_HELD[hold], hold.value, "; ".join(verdict.reasons), _REVIEW_POLL)
+    if verdict is not None and is_refused:
+        return outcome(Phase.FAILED, "Refused", "; ".join(verdict.reasons))
+    if problems:
+        return outcome(Phase.FAILED, "ApplyFailed", message)
+    if execution.retry.message and execution.retry.input == planned.retry_key:
+        return outcome(Phase.FAILED, "SyncFailed", execution.retry.message)
+    if all(is_terminating(change) for change in writes):
+        return outcome(Phase.EXECUTING, "Deleting", f"waits for {writes[0].ref} to be gone")
+    if drift:
+        differ = f"{drift} objects differ" if drift > 1 else "1 object differs"
+        return outcome(Phase.DRIFTED, "Drifted", message or f"{differ} from Git: {writes[0].ref}")
+    return outcome(Phase.PENDING, "OutOfSync", message or f"{len(writes)} steps wait for a sync")
+
+
+def _synced(planned: Planned, execution: ExecutionCache, message: str) -> PhaseOutcome:
+    """Return the outcome where everything is applied: only a hook that ran for this input can have failed."""
+    failed = {ref: result for ref, result in execution.failed.items() if is_hook(result.change)}
+    if failed and execution.retry.input == planned.retry_key:
+        return PhaseOutcome(Phase.FAILED, "HookFailed", message, _messages(failed), is_applied=True)
+    return PhaseOutcome(Phase.SYNCED, message=message, is_applied=True)
+
+
+def _messages(results: Mapping[ObjectRef, StepResult]) -> dict[ObjectRef, str]:
+    return {ref: result.message for ref, result in results.items()}

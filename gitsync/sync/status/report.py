@@ -1,0 +1,134 @@
+"""The report of a running reconcile: the results of its stages so far, from which the status is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from gitsync.errors import GitsyncError, TransientError
+from gitsync.objects.application import Application
+from gitsync.objects.change import Plan, Verdict
+from gitsync.objects.conditions import Condition
+from gitsync.objects.health import Health
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import Commit, SyncRecord
+from gitsync.objects.ref import ObjectRef
+from gitsync.sync.input import ReconcileInput, SyncState
+from gitsync.sync.observe import Observation
+from gitsync.sync.planner import Planned
+from gitsync.sync.status.outcome import PhaseOutcome
+
+
+class FailureReason(Enum):
+    """The stages of a reconcile; the value is the reason in a condition when the stage fails."""
+
+    READ = "InvalidSpec"
+    SOURCE = "SourceFailed"
+    RENDER = "RenderFailed"
+    OBSERVE = "ClusterUnavailable"
+    PLAN = "PlanRefused"
+    APPLY = "ApplyFailed"
+
+
+@dataclass(slots=True)
+class Report:
+    """
+    The results of one reconcile so far. Only the pipeline and the reconciler write it; stages return their results.
+
+    It exists because a failed stage must not lose what earlier stages found: the status reports both. ``given`` and
+    ``manifest`` are the input and the Application as they are now; ``commit`` is the one that Git has.
+    """
+
+    manifest: Manifest
+    given: ReconcileInput
+    stage: FailureReason = FailureReason.READ
+    commit: Commit | None = None
+    source_error: GitsyncError | None = None
+    rendered: tuple[int, tuple[str, ...]] | None = None
+    """The number of rendered objects, and warnings."""
+    observation: Observation | None = None
+    planned: Planned | None = None
+    verdict: Verdict | None = None
+    drift: tuple[tuple[ObjectRef, str], ...] = ()
+    healed: int = 0
+    outcome: PhaseOutcome = field(default_factory=PhaseOutcome)
+    metric_condition: Condition | None = None
+    record: SyncRecord | None = None
+    error: GitsyncError | None = None
+    requeue_after: float | None = None
+    peers: tuple[str, ...] = ()
+    """The Applications that have to poll Git now."""
+
+    @classmethod
+    def start(cls, manifest: Manifest, now: datetime) -> Report:
+        """Return an empty report; the spec of the Application is not parsed yet."""
+        return cls(manifest, ReconcileInput.unparsed(manifest, now))
+
+    @property
+    def app(self) -> Application:
+        """The Application."""
+        return self.given.app
+
+    @property
+    def now(self) -> datetime:
+        """The time at the start."""
+        return self.given.now
+
+    @property
+    def state(self) -> SyncState:
+        """What the status keeps, as it is now."""
+        return self.given.state
+
+    @state.setter
+    def state(self, state: SyncState) -> None:
+        self.given = replace(self.given, state=state)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan."""
+        return self.planned.plan if self.planned is not None else None
+
+    @property
+    def previous_status(self) -> dict[str, Any]:
+        """The status that the Application has now."""
+        status = self.manifest.get("status")
+        return status if isinstance(status, dict) else {}
+
+    @property
+    def render_error(self) -> GitsyncError | None:
+        """The error that ended this reconcile, where it is one of rendering."""
+        return self.error if self.stage is FailureReason.RENDER else None
+
+    def requeue_in(self, seconds: float | None) -> None:
+        """Reconcile again in this many seconds, or earlier; None leaves the schedule unchanged."""
+        if seconds is not None:
+            self.requeue_after = seconds if self.requeue_after is None else min(self.requeue_after, seconds)
+
+    def fail(self, error: GitsyncError) -> None:
+        """Record the error that ended this reconcile."""
+        self.error = error
+        is_transient = isinstance(error, TransientError) and self.stage is FailureReason.OBSERVE
+        phase = Phase.OBSERVING if is_transient else Phase.FAILED
+        self.outcome = replace(self.outcome, phase=phase, reason=self.stage.value, message=str(error))
+
+    @property
+    def sync(self) -> str:
+        """Synced, OutOfSync (also while Git's newest commit cannot be used), or Unknown without a plan."""
+        if self.outcome.phase is Phase.SUSPENDED:
+            return str(self.previous_status.get("sync", "Unknown"))
+        if self.plan is None:
+            return "OutOfSync" if self.render_error is not None else "Unknown"
+        rollback = self.state.rollback
+        is_behind = self.error is not None or (rollback is not None and bool(rollback.to_commit))
+        return "OutOfSync" if self.plan.writes or is_behind else "Synced"
+
+    @property
+    def health(self) -> Health:
+        """The worst health of the declared objects; the previous one while nothing can be observed on purpose."""
+        if self.observation is not None:
+            return self.observation.overall_health
+        is_kept = self.outcome.phase is Phase.SUSPENDED or self.render_error is not None
+        return Health(self.previous_status.get("health", "Unknown")) if is_kept else Health.UNKNOWN

@@ -1,0 +1,205 @@
+"""Sync, approve, reject, rollback, pin, suspend: what people ask for is done, and only that."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gitsync.cli.dashboard_client import address_file
+from gitsync.cli.options import load_settings
+from gitsync.cli.serve import access_of
+from gitsync.server.app import create_app
+from tests.asgi_server import serve
+from tests.cli.conftest import Shop
+from tests.waiting import until
+
+
+def phase(shop: Shop, wanted: str) -> None:
+    until(lambda: shop.world.status().get("phase") == wanted, 10, shop.world.status)
+
+
+def test_a_sync_waits_until_it_is_done(shop: Shop) -> None:
+    done = shop("sync", "shop", "--timeout", "20")
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("gitsync/shop: Synced, Healthy")
+    assert "requested" in shop("sync", "shop", "--no-wait").out
+    spec = shop.world.get("Application", "shop", "gitsync", "gitsync.dev/v1alpha1")
+    assert spec is not None
+    assert spec["spec"]["source"]["repoURL"] == shop.world.repo.url  # nothing else was touched
+
+
+def test_a_sync_that_nobody_carries_out_ends_in_time(shop: Shop) -> None:
+    shop.world.stop()
+
+    done = shop("sync", "shop", "--timeout", "0.3")
+
+    assert done.code == 3
+    assert "did not end within 0.3 s" in done.err
+    assert "is the controller running?" in done.err
+
+
+def hold(shop: Shop) -> None:
+    """Commit what waits for a person: an application that is scaled to nothing."""
+    web = (shop.world.repo.clone / "shop" / "web.yaml").read_text()
+    shop.world.repo.commit("close", {"shop/web.yaml": web.replace("replicas: 2", "replicas: 0")})
+    phase(shop, "AwaitingApproval")
+
+
+def replicas(shop: Shop) -> int:
+    found = shop.world.get("Deployment", "web", api="apps/v1")
+    assert found is not None
+    return int(found["spec"]["replicas"])
+
+
+def test_an_approval_lets_exactly_the_held_plan_run(shop: Shop) -> None:
+    hold(shop)
+    assert "held: 1 dangerous step waits" in shop("plan", "shop").out
+    assert shop("sync", "shop").code == 1  # waits for a person, not for time
+
+    done = shop("approve", "shop", "--by", "grace", "--reason", "night")
+
+    assert (done.code, done.err) == (0, "")
+    assert "approved by grace" in done.out
+    until(lambda: replicas(shop) == 0, 10)
+    phase(shop, "Synced")
+    records = {record["action"]: record for record in shop("audit", "shop", "-o", "json").json[::-1]}
+    assert (records["approve"]["approver"], records["approve"]["reasoning"]) == ("grace", "night")
+    assert records["update"]["approver"] == "grace"
+    assert shop("approve", "shop").code == 2  # nothing waits any more
+
+
+def test_a_rejected_plan_does_not_run(shop: Shop) -> None:
+    hold(shop)
+
+    done = shop("reject", "shop", "--by", "grace", "--reason", "not today")
+
+    assert done.code == 0
+    assert replicas(shop) == 2
+    phase(shop, "Rejected")
+    assert "held: rejected by grace: not today" in shop("plan", "shop").out
+    assert shop("sync", "shop").code == 1  # asking for a sync changes nothing of that
+    assert replicas(shop) == 2
+    refused = shop("approve", "shop", "--by", "linus")
+    assert (refused.code, "rejected by grace: not today" in refused.err, "--overrule" in refused.err) == (2, True, True)
+
+    assert shop("approve", "shop", "--by", "linus", "--overrule").code == 0
+    until(lambda: replicas(shop) == 0, 10)
+
+
+def test_a_rejection_needs_a_reason(shop: Shop) -> None:
+    hold(shop)
+    assert "needs a reason" in shop("reject", "shop", "--by", "grace").err
+
+
+def name_approvers(shop: Shop) -> None:
+    """Let only the platform group approve."""
+    shop.world.application(risk={"approval": "Dangerous", "approvers": {"groups": ["platform"]}})
+    hold(shop)
+
+
+def test_the_database_alone_does_not_take_a_name_for_proven(shop: Shop) -> None:
+    name_approvers(shop)
+
+    done = shop("approve", "shop", "--by", "platform")
+
+    assert done.code == 2
+    assert "only platform may review this plan" in done.err
+    assert "--token-file" in done.err
+    assert replicas(shop) == 2
+
+
+def test_an_approval_at_the_dashboard_is_of_the_person_of_the_token(shop: Shop, tmp_path: Path) -> None:
+    users = tmp_path / "users.yaml"
+    for name, group in (("ada", "platform"), ("mallory", "sales")):
+        (tmp_path / name).write_text(shop.run("users", "add", name, "--group", group, "--users", users).out.split()[-1])
+    name_approvers(shop)
+    settings = load_settings(users=users)
+    with serve(create_app(shop.world.controller, access_of(settings))) as web:
+        at = ("--server", web.url)
+        assert "--token-file" in shop("approve", "shop", *at).err
+        refused = shop("approve", "shop", *at, "--token-file", tmp_path / "mallory", "--by", "ada")
+        assert (refused.code, "mallory is not of platform" in refused.err) == (2, True)
+        rejected = shop("reject", "shop", *at, "--token-file", tmp_path / "ada", "--reason", "wait")
+        assert "rejected by ada" in rejected.out
+        phase(shop, "Rejected")
+        done = shop("approve", "shop", *at, "--token-file", tmp_path / "ada", "--overrule", "--reason", "now")
+        assert (done.code, done.err) == (0, "")
+        assert "approved by ada" in done.out
+        assert "update Deployment shop/web  [Dangerous" in done.out
+        until(lambda: replicas(shop) == 0, 10)
+    link = shop.world.controller.records.audit_records("gitsync/shop", action="approve")[0]
+    assert (link.approver, link.details["groups"], link.message) == (
+        "ada",
+        ["platform"],
+        "overrules: rejected by ada: wait",
+    )
+
+
+def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
+    hold(shop)
+    data = shop.world.folder / "data"
+    with serve(create_app(shop.world.controller)) as web:
+        address_file(data).write_text(f"{web.url}\n")
+        assert "approved by grace" in shop("approve", "shop", "--by", "grace").out
+        until(lambda: replicas(shop) == 0, 10)
+    assert shop("approve", "shop").code == 2  # nobody answers there any more, so the database is asked
+    assert "no address" in shop("approve", "shop", "--server", "nonsense").err
+    assert shop("approve", "shop", "--server", "http://127.0.0.1:9").code == 3
+
+
+def test_a_rollback_is_a_real_commit_by_its_author(shop: Shop) -> None:
+    done = shop("rollback", "shop", "--author", "Eve <eve@example.com>")
+
+    assert (done.code, done.err) == (0, "")
+    shop.world.repo.git("pull", "-q", "origin", "main")
+    head = shop.world.repo.git("log", "-1", "--format=%H %an %s").split(" ", 2)
+    assert head[1:] == ["Eve", 'Revert "a better prompt"']
+    shop.world.synced(head[0])
+    prompt = shop.world.get("ConfigMap", "prompt")
+    assert prompt is not None
+    assert prompt["data"] == {"text": "a"}
+
+
+def test_a_rollback_can_go_to_a_sync_and_to_a_branch_for_review(shop: Shop) -> None:
+    oldest = shop("history", "shop", "-o", "json").json[-1]["id"]
+
+    done = shop("rollback", "shop", "--to", oldest, "--branch", "undo")
+
+    assert done.code == 0
+    assert "a better prompt" in done.out
+    shop.world.repo.git("fetch", "-q", "origin")
+    assert shop.world.repo.git("rev-parse", "origin/main") == shop.second
+    assert shop.world.repo.git("show", "origin/undo:shop/prompt.yaml").endswith('text: "a"')
+
+
+def test_a_rollback_to_nothing_known_is_refused(shop: Shop) -> None:
+    done = shop("rollback", "shop", "--to", "fffffff")
+
+    assert done.code == 2
+    assert "not among the last 2 commits" in done.err
+
+
+def test_a_pin_holds_until_it_is_taken_back(shop: Shop) -> None:
+    done = shop("pin", "shop", shop.first[:8])
+
+    assert (done.code, done.err) == (0, "")
+    assert f"pinned to {shop.first[:12]} the shop opens (Ada)" in done.out
+    shop.world.synced(shop.first)
+    assert re.search(r"Pinned: +instead of main", shop("status", "shop").out)
+    assert shop("pin", "shop", "main").code == 0  # again: what it followed before is still known
+    assert shop("unpin", "shop").out == "gitsync/shop follows main again\n"
+    shop.world.synced(shop.second)
+    assert "is not pinned: it follows main" in shop("unpin", "shop").err
+    assert "names no commit" in shop("pin", "shop", "no-such-thing").err
+
+
+def test_a_suspended_application_goes_on_when_resumed(shop: Shop) -> None:
+    assert shop("suspend", "shop").code == 0
+    phase(shop, "Suspended")
+    done = shop("sync", "shop")
+    assert done.code == 2
+    assert done.err.endswith("is suspended, so nothing of it is synced; resume it first: gitsync resume shop\n")
+
+    assert shop("resume", "shop").code == 0
+    phase(shop, "Synced")

@@ -1,0 +1,193 @@
+"""Diff and plan say what the controller would, with policies, other Applications and sealed secrets, and why."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from tests.cli.conftest import Shop, as_account
+from tests.flow.environment import NAMESPACE
+from tests.flow.factories import config_map
+from tests.secrets.sops_encryption import Sealer, new_key
+from tests.waiting import until
+
+POLICY = """\
+apiVersion: gitsync.dev/v1alpha1
+kind: Policy
+metadata: {name: data}
+spec:
+  match: {kinds: [ConfigMap]}
+  rules:
+  - {name: calm, expression: "object.data.text != 'loud'", message: speak softly}
+"""
+
+
+def rest(shop: Shop, name: str = "shop") -> None:
+    """Have the controller leave everything as it is."""
+    shop("suspend", name)
+    until(lambda: shop.world.status(name)["phase"] == "Suspended", 10, lambda: shop.world.status(name))
+
+
+def test_a_plan_names_the_rule_that_the_controller_will_refuse_it_for(shop: Shop, tmp_path: Path) -> None:
+    rest(shop)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "data.yaml").write_text(POLICY)
+    shop.world.repo.commit("shout", {"shop/prompt.yaml": config_map("prompt", text="loud")})
+
+    assert shop("plan", "shop", "-o", "json").json["refusals"] == []
+    asked = shop("plan", "shop", "--policies", tmp_path / "policies")
+    assert "refused: ConfigMap shop/prompt: speak softly (rule data/calm)" in asked.out
+    assert "note: suspended: nothing is written until" in asked.out
+    lost = shop("plan", "shop", "--policies", tmp_path / "gone")
+    assert (lost.code, "there is no folder" in lost.err) == (2, True)
+
+
+def test_an_object_of_another_application_is_refused_and_one_that_moves_is_not_deleted(shop: Shop) -> None:
+    shop.world.repo.commit("two", {"other/prompt.yaml": config_map("prompt", text="c")})
+    shop.world.application("other", destination={"namespace": "shop"}, suspend=True)
+
+    claimed = shop("plan", "other", "-o", "json").json
+    assert claimed["refusals"] == [
+        "ConfigMap shop/prompt: belongs to Application gitsync/shop, which declares it too; remove it from one"
+    ]
+
+    rest(shop)
+    shop.world.repo.commit("move", {"shop/prompt.yaml": None})
+    moved = shop("plan", "other", "-o", "json").json
+    assert (moved["refusals"], [step["action"] for step in moved["steps"]]) == ([], ["adopt"])
+    assert shop("plan", "shop", "-o", "json").json["steps"] == []
+
+    shop.world.repo.commit("drop", {"other/prompt.yaml": None, "other/more.yaml": config_map("more")})
+    assert [step["action"] for step in shop("plan", "shop", "-o", "json").json["steps"]] == ["prune"]
+
+
+def test_what_is_sealed_in_git_is_opened_with_the_secret_or_a_file(shop: Shop, tmp_path: Path) -> None:
+    identity, text = new_key()
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "hidden-8"}}
+    sealed = Sealer(identity.to_public(), ("data", "stringData")).file(secret)
+    shop.world.repo.commit("sealed", {"vault/s.yaml": sealed})
+    source = {"decryption": {"provider": "sops", "secretRef": {"name": "age"}}}
+    shop.world.application("vault", source=source, destination={"namespace": "shop"}, suspend=True)
+
+    lost = shop("diff", "vault")
+    assert (lost.code, "Secret gitsync/age does not exist" in lost.err) == (2, True)
+
+    key = tmp_path / "age.key"
+    key.write_text(text)
+    by_file = shop("diff", "vault", "--age-key", key)
+    assert (by_file.code, "+ create Secret shop/s" in by_file.out) == (1, True)
+    assert shop("diff", "vault", "--age-key", tmp_path).code == 2
+
+    age = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "age", "namespace": NAMESPACE}}
+    shop.world.apply({**age, "stringData": {"me.agekey": text}})
+    live = {"password": base64.b64encode(b"hidden-8").decode()}
+    shop.world.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop"}, "data": live}
+    )
+    by_secret = shop("diff", "vault", "-o", "json")
+    assert [(row["action"], row["path"]) for row in by_secret.json] == [
+        ("adopt", ".metadata.labels"),
+        ("adopt", ".metadata.annotations"),
+    ]  # the values are equal
+    assert "hidden-8" not in by_file.out + by_secret.out
+
+
+def test_a_difference_says_what_changed_inside_and_which_line_set_it(shop: Shop) -> None:
+    rest(shop)
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "calm", "namespace": "shop"},
+        "spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}, {"ports": [{"port": 443}]}]},
+    }
+    shop.world.apply(policy, "eve")
+    shop.world.repo.commit(
+        "more",
+        {
+            "shop/policy.yaml": "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: calm}\nspec:\n"
+            "  podSelector: {}\n  ingress:\n  - ports: [{port: 80}]\n  - ports: [{port: 8443}]\n",
+            "shop/prompt.yaml": config_map("prompt", text="b\\nc"),
+        },
+    )
+
+    said = shop("diff", "shop").out.splitlines()
+    assert "        [1].ports[0].port: 443 -> 8443" in said
+    assert said[said.index("        [1].ports[0].port: 443 -> 8443") - 1].endswith("<- shop/policy.yaml:6")
+    text = next(index for index, line in enumerate(said) if line.startswith("    .data.text"))
+    assert said[text].endswith("<- shop/prompt.yaml:6")
+    assert said[text + 1 : text + 3] == ["          b", "        + c"]
+
+    rows = {row["path"]: row for row in shop("diff", "shop", "-o", "json").json}
+    assert rows[".spec.ingress"]["inside"] == [{"path": "[1].ports[0].port", "live": 443, "desired": 8443}]
+    assert rows[".data.text"]["steps"] == [{"where": "shop/prompt.yaml:6", "step": "manifest"}]
+    steps = {step["object"]: step for step in shop("plan", "shop", "-o", "json").json["steps"]}
+    places = {item["path"]: item["where"] for item in steps["NetworkPolicy shop/calm"]["differences"]}
+    assert (places[".spec.ingress"], places[".metadata.labels"]) == ("shop/policy.yaml:6", "")  # the label is ours
+
+
+def test_a_commit_that_does_not_fit_its_schema_is_refused_with_file_and_line(shop: Shop) -> None:
+    rest(shop)
+    web = (shop.world.repo.clone / "shop" / "web.yaml").read_text()
+    shop.world.repo.commit("typo", {"shop/web.yaml": web.replace("replicas: 2", "replicas: two")})
+
+    for command in ("plan", "diff"):
+        done = shop(command, "shop")
+        assert (done.code, done.out) == (2, "")
+        assert "shop/web.yaml:6: Deployment shop/web: .spec.replicas" in done.err
+    (shop.world.repo.clone / "shop" / "web.yaml").write_text("kind: ConfigMap\ndata: {a: no}\nmetadata: {name: a}\n")
+    assert shop("diff", "shop", "--local", shop.world.repo.clone / "shop").code == 2
+
+
+def test_a_rewritten_branch_is_compared_and_said(shop: Shop) -> None:
+    rest(shop)
+    shop.world.repo.git("reset", "-q", "--hard", shop.first)
+    shop.world.repo.git("commit", "-q", "--amend", "-m", "another story")
+    shop.world.repo.git("push", "-q", "--force", "origin", "HEAD:main")
+
+    done = shop("plan", "shop")
+
+    assert done.code == 1
+    assert "note: " in done.out
+    assert "non-fast-forward" in done.out
+
+
+def test_automation_that_is_off_and_a_dependency_are_noted(shop: Shop) -> None:
+    shop.world.repo.commit("late", {"late/a.yaml": config_map("late")})
+    shop.world.application(
+        "late", destination={"namespace": "shop"}, sync={"automated": False}, dependsOn=[{"name": "nobody"}]
+    )
+
+    notes = shop("plan", "late", "-o", "json").json["notes"]
+
+    assert notes == [
+        "automation is off: it waits until somebody asks: gitsync sync late",
+        "depends on Application gitsync/nobody, which does not exist",
+    ]
+
+
+def test_dry_runs_take_the_rights_of_the_application_where_they_may(shop: Shop, tmp_path: Path) -> None:
+    world = shop.world
+    rest(shop)
+    found = world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1")
+    assert found is not None
+    world.application(destination={"namespace": "shop", "serviceAccountName": "deployer"}, suspend=True)
+    world.repo.commit(
+        "fewer", {"shop/prompt.yaml": config_map("prompt", other="x")}
+    )  # whether a field goes, the server knows
+    refused = 'cannot be done: ConfigMap shop/prompt: configmaps "prompt" is forbidden: User "system:serviceaccount:'
+
+    assert f'{refused}gitsync:deployer"' in shop("plan", "shop").out
+
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch"]}
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    account = {"kind": "ServiceAccount", "name": "me", "namespace": "shop"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "me"}
+    world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "me", "namespace": "shop"}})
+    world.apply({**rbac, "kind": "ClusterRole", "metadata": {"name": "me"}, "rules": [everything]})
+    world.apply(
+        {**rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "me"}, "subjects": [account], "roleRef": role}
+    )
+    limited = as_account(world, "me", tmp_path / "limited")
+    done = shop("plan", "shop", "--kubeconfig", limited, "--allow-file-urls")
+    assert "~ update ConfigMap shop/prompt" in done.out
+    assert "cannot be done" not in done.out

@@ -1,0 +1,185 @@
+"""Status, diff, plan, drift, history and audit, on a real cluster and a real repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Gitsync, Shop, as_account
+from tests.flow.factories import config_map
+from tests.waiting import until
+
+PROMPT = {"name": "prompt", "namespace": "shop"}
+
+
+def test_what_is_well_is_said_with_0(shop: Shop) -> None:
+    for command in ("status", "status shop", "diff shop", "plan shop", "drift", "drift shop", "audit verify"):
+        done = shop(*command.split())
+        assert (done.code, done.err) == (0, ""), command
+
+    row = shop("status", "-o", "json").json[0]
+    assert (row["name"], row["sync"], row["health"], row["revision"]) == ("shop", "Synced", "Healthy", shop.second[:12])
+    assert yaml.safe_load(shop("status", "shop", "-o", "yaml").out)["status"]["resources"]["total"] == 2
+    assert f"in sync with {shop.second[:12]}" in shop("diff", "shop").out
+
+
+def test_an_edit_by_hand_is_told_with_field_values_manager_and_time(shop: Shop) -> None:
+    shop("suspend", "shop")
+    until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
+    edit = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompt", "namespace": "shop"}}
+    shop.world.apply({**edit, "data": {"text": "mine"}}, "eve")
+
+    for command in ("diff", "drift"):
+        done = shop(command, "shop", "-o", "json")
+        row = done.json[0]
+        assert done.code == 1
+        assert (row["object"], row["path"], row["live"], row["desired"], row["manager"]) == (
+            "ConfigMap shop/prompt",
+            ".data.text",
+            "mine",
+            "b",
+            "eve",
+        )
+        assert row["time"].startswith("20")
+    made = shop("plan", "shop", "-o", "json")
+    assert made.code == 1
+    assert [(step["action"], step["class"], bool(step["rule"])) for step in made.json["steps"]] == [
+        ("update", made.json["class"], True)
+    ]
+    assert made.json["explanation"].startswith("Update 1 object.")
+    assert "ConfigMap shop/prompt" in shop("plan", "shop").out
+    assert shop("status", "shop").code == 0  # suspended on purpose
+
+
+def test_what_git_did_since_is_a_difference_but_no_drift(shop: Shop) -> None:
+    shop("suspend", "shop")
+    until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
+    shop.world.repo.commit("more", {"shop/more.yaml": config_map("more", a="1")})
+
+    assert shop("diff", "shop").code == 1
+    assert shop("drift", "shop").code == 0
+
+
+def test_a_folder_can_stand_in_for_git(shop: Shop, tmp_path: Path) -> None:
+    local = shop.world.repo.clone / "shop"
+    assert shop("diff", "shop", "--local", local).code == 0
+
+    (local / "prompt.yaml").write_text(config_map("prompt", text="c"))
+
+    assert ".data.text: 'b' -> 'c'" in shop("diff", "shop", "--local", local).out
+
+
+def test_an_invalid_commit_is_shown_with_file_and_line(shop: Shop) -> None:
+    shop.world.repo.commit("broken", {"shop/prompt.yaml": "a: [\n"})
+    until(lambda: shop.world.condition("Rendered").get("status") == "False", 5, shop.world.status)
+
+    done = shop("status", "shop")
+
+    assert done.code == 1
+    assert "shop/prompt.yaml:" in done.out
+    assert "shop/prompt.yaml:" in shop("status").out
+
+
+def test_history_names_commit_author_and_message(shop: Shop) -> None:
+    assert [
+        (item["revision"], item["author"], item["message"]) for item in shop("history", "shop", "-o", "json").json
+    ] == [
+        (shop.second, "Ada", "a better prompt"),
+        (shop.first, "Ada", "the shop opens"),
+    ]
+    assert "the shop opens" in shop("history", "shop").out
+
+
+def test_the_audit_is_listed_exported_and_checked(shop: Shop) -> None:
+    listed = shop("audit", "shop", "-o", "json").json
+    lines = shop("audit", "-o", "jsonl").out.splitlines()
+
+    assert {record["resource"] for record in listed} == {"/ConfigMap/shop/prompt", "apps/Deployment/shop/web"}
+    assert len(lines) == len(listed)
+    assert len(shop("audit", "--limit", "1", "-o", "json").json) == 1
+    assert shop("audit", "nobody").out == "nothing was written yet\n"
+    assert shop("audit", "verify").out == "the audit is whole\n"
+
+
+def test_a_broken_chain_is_told_with_1(shop: Shop) -> None:
+    import sqlite3
+
+    shop.world.stop()
+    with sqlite3.connect(shop.world.folder / "data" / "history.db") as database:
+        database.execute("UPDATE audit SET body = replace(body, 'prompt', 'other') WHERE id = 1")
+    database.close()
+
+    done = shop("audit", "verify")
+
+    assert (done.code, done.out) == (1, "audit record 1 was changed\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "diff", "plan", "drift", "history", "sync", "rollback", "suspend", "unpin"]
+)
+def test_an_unknown_application_names_the_known(shop: Shop, command: str) -> None:
+    done = shop(command, "shoop")
+
+    assert done.code == 2
+    assert done.err == "gitsync: there is no Application 'shoop' in namespace 'gitsync'; there are: shop\n"
+
+
+def test_without_a_database_the_audit_says_where_to_look(gitsync: Gitsync, tmp_path: Path) -> None:
+    done = gitsync("audit", "--data", tmp_path)
+
+    assert done.code == 2
+    assert "there is no history database" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_application_that_cannot_be_looked_at_does_not_hide_the_drift_of_others(shop: Shop) -> None:
+    shop("suspend", "shop")
+    until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
+    shop.world.apply(yaml.safe_load(config_map("prompt", text="x" * 200)) | {"metadata": PROMPT}, "eve")
+    shop.world.application("aside", suspend=True, source={"repoURL": "file:///nowhere.git", "path": "shop"})
+    shop.world.stop()
+    status = {"revision": {"applied": shop.first}}
+    aside = shop.world.get("Application", "aside", "gitsync", "gitsync.dev/v1alpha1")
+    assert aside is not None
+    shop.world.cluster.replace({**aside, "status": status}, manager="test", subresource="status")
+
+    done = shop("drift")
+
+    assert done.code in (2, 3)
+    assert done.err.count("\n") == 1
+    assert "ConfigMap shop/prompt" in done.out
+    assert "x" * 60 not in done.out  # a table is for a glance, -o json for all of it
+    assert "x" * 200 in shop("drift", "shop", "-o", "json").out
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(gitsync: Gitsync, tmp_path: Path) -> None:
+    done = gitsync("status", "--kubeconfig", tmp_path / "gone")
+
+    assert (done.code, f"there is no file {tmp_path / 'gone'}" in done.err) == (2, True)
+
+
+def test_who_may_see_one_namespace_is_told_to_name_it(shop: Shop, tmp_path: Path) -> None:
+    world = shop.world
+    world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "shop"}})
+    limited = as_account(world, "viewer", tmp_path / "limited")
+
+    done = shop("status", "--kubeconfig", limited)
+
+    assert done.code == 2
+    assert "is forbidden" in done.err
+    assert "-n NAMESPACE" in done.err
+
+
+def test_a_cluster_that_is_away_is_3(gitsync: Gitsync, tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "users: [{name: a, user: {token: t}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
+    )
+
+    done = gitsync("status", "--kubeconfig", config)
+
+    assert done.code == 3
+    assert done.err.count("\n") == 1

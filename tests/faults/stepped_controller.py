@@ -1,0 +1,74 @@
+"""A controller whose reconciles and clock are advanced by the test, between edges that can fail."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gitsync.cluster.cache import InformerCache
+from gitsync.ports import Renderer
+from gitsync.record.database import Database
+from gitsync.record.records import SqlRecords
+from gitsync.source.repositories import Repositories
+from gitsync.wiring import Adapters, build_engine
+from tests.faults.injector import EDGES, FaultInjector, FaultyEdge
+from tests.faults.watch_faults import FaultyWatchClient
+from tests.flow.environment import World
+
+
+class SteppedClock:
+    """A clock that advances only by ``tick``, so delays take no time."""
+
+    def __init__(self) -> None:
+        self._began = datetime.now(UTC)
+        self._seconds = 0.0
+
+    def now(self) -> datetime:
+        return self._began + timedelta(seconds=self._seconds)
+
+    def monotonic(self) -> float:
+        return self._seconds
+
+    def tick(self) -> None:
+        self._seconds += 1.0
+
+
+def records_of(world: World) -> SqlRecords:
+    """Open the history and audit, as a start does."""
+    return SqlRecords(Database(f"sqlite:///{world.folder / 'data' / 'history.db'}"))
+
+
+class SteppedController:
+    """The part of a controller that a crash destroys; the cluster, the data folder and Git survive."""
+
+    def __init__(self, world: World, renderer: Renderer, clock: SteppedClock, injector: FaultInjector) -> None:
+        data = world.folder / "data"
+        data.mkdir(exist_ok=True)
+        self.injector = injector
+        self.records = records_of(world)
+        self.live = InformerCache(FaultyWatchClient(world.client, injector))  # type: ignore[arg-type]
+        self._pool = ThreadPoolExecutor(4)
+
+        def behind(edge: str, inner: Any) -> Any:
+            return FaultyEdge(edge, inner, injector, EDGES[edge])
+
+        self.applications, self.state = build_engine(
+            Adapters(
+                behind("api", world.cluster),
+                self.live,
+                behind("database", self.records),
+                behind("git", Repositories(data / "mirrors", schemes=("file",))),
+                renderer,
+                clock,
+                self._pool,
+            ),
+            workers=0,
+        )
+        self.live.subscribe(self.applications.on_object_change, self.applications.enqueue_all)
+        self.applications.start()
+
+    def stop(self) -> None:
+        self._pool.shutdown()
+        self.live.stop()
+        self.records.close()

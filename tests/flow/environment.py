@@ -1,0 +1,160 @@
+"""A small world for tests: a Git repository, a sandbox cluster, and a controller between them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
+from gitsync.gate.policy import Policy
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView
+from gitsync.sandbox.server import Sandbox
+from gitsync.settings import Settings
+from gitsync.wiring import Engine, build_controller
+from tests.waiting import until
+
+NAMESPACE = "gitsync"
+
+
+class Repository:
+    """A bare repository that is followed, and a clone to commit from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bare = folder / "origin.git"
+        self.clone = folder / "clone"
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(self.bare)], check=True)
+        subprocess.run(["git", "clone", "-q", str(self.bare), str(self.clone)], check=True, capture_output=True)
+        self.git("checkout", "-q", "-B", "main")
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.bare}"
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=self.clone, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, message: str, files: dict[str, str | None]) -> str:
+        """Write these files (None deletes one), commit, push, and return the commit."""
+        for name, text in files.items():
+            path = self.clone / name
+            if text is None:
+                path.unlink()
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.push()
+
+    def push(self) -> str:
+        self.git("push", "-q", "origin", "HEAD:main")
+        return self.git("rev-parse", "HEAD")
+
+    def revert(self) -> str:
+        """Revert the last commit as a person would, and push."""
+        self.git("revert", "--no-edit", "HEAD")
+        return self.push()
+
+
+class World:
+    """Git on one side, a cluster on the other; ``client`` is somebody else's hands on the cluster."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox, **settings: Any) -> None:
+        self.folder = folder
+        self.sandbox = sandbox
+        self.repo = Repository(folder / "git")
+        self.kubeconfig = sandbox.kubeconfig(folder / "kubeconfig")
+        self.client = Client(Connection(str(self.kubeconfig)))
+        self.cluster = KubernetesCluster(self.client)
+        self._policy: Policy | None = settings.pop("policy", None)
+        self._settings = {"allow_file_urls": True, **settings}
+        self._controller: Engine | None = None
+        self.namespace(NAMESPACE)
+        CrdInstaller(self.cluster, install=True).start()
+
+    @property
+    def controller(self) -> Engine:
+        assert self._controller is not None
+        return self._controller
+
+    def start(self, **settings_now: Any) -> Engine:
+        settings = Settings(
+            kubeconfig=str(self.kubeconfig),
+            data=self.folder / "data",
+            render_workers=1,
+            **self._settings,
+            **settings_now,
+        )
+        self._controller = build_controller(settings, self._policy)
+        self._controller.start()
+        return self._controller
+
+    def stop(self) -> None:
+        if self._controller is not None:
+            self._controller.stop()
+            self._controller = None
+
+    def close(self) -> None:
+        self.stop()
+        self.client.close()
+
+    def namespace(self, name: str) -> None:
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def apply(self, manifest: Manifest, manager: str = "somebody") -> Manifest:
+        return self.cluster.apply(manifest, manager=manager)
+
+    def application(self, name: str = "shop", **spec: Any) -> None:
+        """Declare an Application of the repository, polled each second."""
+        sync = {"interval": "1s", **spec.pop("sync", {})}
+        source = {"repoURL": self.repo.url, "path": name, **spec.pop("source", {})}
+        self.apply(
+            {
+                "apiVersion": "gitsync.dev/v1alpha1",
+                "kind": "Application",
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {"source": source, "destination": {"namespace": name}, "sync": sync, **spec},
+            }
+        )
+
+    def get(self, kind: str, name: str, namespace: str = "shop", api: str = "v1") -> Manifest | None:
+        group, _, version = api.rpartition("/")
+        return self.cluster.read(ObjectRef(group, kind, namespace, name), version)
+
+    def status(self, name: str = "shop") -> dict[str, Any]:
+        """Return the status as it stands in the cluster."""
+        found = self.get("Application", name, NAMESPACE, "gitsync.dev/v1alpha1")
+        return (found or {}).get("status") or {}
+
+    def condition(self, kind: str, name: str = "shop") -> dict[str, Any]:
+        return next((item for item in self.status(name).get("conditions", []) if item["type"] == kind), {})
+
+    def view(self, name: str = "shop") -> ApplicationView:
+        found = self.controller.view.application(f"{NAMESPACE}/{name}")
+        assert found is not None
+        return found
+
+    def synced(self, commit: str, name: str = "shop", timeout: float = 10.0) -> dict[str, Any]:
+        """Wait until the commit is applied completely and return the status."""
+        until(lambda: is_synced(self.status(name), commit), timeout, lambda: self.status(name))
+        return self.status(name)
+
+
+def is_synced(status: dict[str, Any], commit: str) -> bool:
+    return status.get("sync") == "Synced" and (status.get("revision") or {}).get("applied") == commit
+
+
+def completed(world: World, name: str) -> bool:
+    found = world.get("Job", name, api="batch/v1") or {}
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return any(item["type"] == "Complete" and item["status"] == "True" for item in conditions)

@@ -1,0 +1,111 @@
+"""A Git server over HTTP on loopback for tests: real ``git http-backend``, with sign-in, delays and a count."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+
+class GitServer:
+    """
+    Serve the bare repositories below a folder.
+
+    ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
+    each byte of an answer, in seconds. A poll counts in ``listings``, a fetch in ``packs``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.accepted: set[str] | None = None
+        self.trickle = 0.0
+        self.listings = 0
+        self.packs = 0
+        self.lock = threading.Lock()
+        self._folder = folder
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def url(self, name: str) -> str:
+        """Return the URL of a repository."""
+        return f"http://127.0.0.1:{self._server.server_port}/{name}"
+
+    def __enter__(self) -> GitServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def is_accepted(self, authorization: str) -> bool:
+        if self.accepted is None:
+            return True
+        given = authorization.removeprefix("Basic ")
+        return base64.b64decode(given).decode() in self.accepted
+
+    def answer(self, method: str, path: str, query: str, headers: Any, body: bytes) -> bytes:
+        """Return what the CGI program says: headers, an empty line, and the body."""
+        env = {
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(self._folder),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+            "REQUEST_METHOD": method,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "CONTENT_TYPE": headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": headers.get("Git-Protocol", ""),
+        }
+        return subprocess.run(["git", "http-backend"], env=env, input=body, capture_output=True, check=True).stdout
+
+
+def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._serve(b"")
+
+        def do_POST(self) -> None:
+            self._serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+
+        def _serve(self, body: bytes) -> None:
+            if not server.is_accepted(self.headers.get("Authorization", "")):
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="git"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            path, _, query = self.path.partition("?")
+            with server.lock:
+                server.listings += query == "service=git-upload-pack"
+                server.packs += b"command=fetch" in body or b"want " in body
+            head, _, content = server.answer(self.command, path, query, self.headers, body).partition(b"\r\n\r\n")
+            self.send_response(200)
+            for line in head.decode().splitlines():
+                self.send_header(*line.split(": ", 1))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if not server.trickle:
+                self.wfile.write(content)
+                return
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(server.trickle)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Say nothing."""
+
+    return Handler

@@ -1,0 +1,272 @@
+"""Risk: each row of the table, and that nothing lowers a class."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitsync.objects.application import RiskRule
+from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
+from gitsync.objects.ref import ref_of
+from gitsync.plan.risk.table import NOTHING, RULES, classify, plan_risk
+from tests.plan.factories import config, deployment
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def with_(manifest, path, value):
+    """Return a copy with the member at a dotted path set; numbers are indices."""
+    result = copy.deepcopy(manifest)
+    place = result
+    *parents, last = path.split(".")
+    for key in parents:
+        place = place[int(key)] if key.isdecimal() else place.setdefault(key, {})
+    place[int(last) if last.isdecimal() else last] = value
+    return result
+
+
+def step(action, desired=None, live=None, *pointers):
+    differences = tuple(FieldDifference(pointer, pointer, Difference.CHANGED) for pointer in pointers)
+    return Change(ref_of(desired or live), action, desired=desired, live=live, differences=differences)
+
+
+def update(live, desired, *pointers):
+    return step(Action.UPDATE, desired, live, *(pointers or ("/spec/x",)))
+
+
+def create(desired):
+    return step(Action.CREATE, desired)
+
+
+def prune(live):
+    return step(Action.PRUNE, None, live)
+
+
+def kind(api_version, name, **members):
+    return {"apiVersion": api_version, "kind": name, "metadata": {"name": "x"}, **members}
+
+
+AGENT = kind(
+    "agents.gitsync.dev/v1alpha1",
+    "Agent",
+    spec={
+        "model": {
+            "provider": "OpenAI",
+            "id": "m1",
+            "endpoint": "http://a",
+            "credentials": {"secretKeyRef": {"name": "s1", "key": "k"}},
+            "fallbacks": [{"provider": "Anthropic", "id": "c"}],
+        },
+        "prompt": {"text": "Help."},
+        "tools": [{"name": "tickets", "allow": ["read", "close"], "requireApproval": ["close"]}],
+        "state": {"volumes": [{"name": "history", "onDelete": "Retain"}]},
+        "network": {"policy": "Managed", "egressTo": [{"cidr": "10.0.0.0/8"}]},
+        "runtime": {"image": "agent@sha256:1", "securityContext": {"profile": "Restricted"}},
+        "replicas": 2,
+    },
+)
+SYSTEM = kind(
+    "agents.gitsync.dev/v1alpha1",
+    "MultiAgentSystem",
+    spec={
+        "defaults": {"model": {"endpoint": "http://a"}},
+        "agents": [{"name": "one", "template": {"spec": AGENT["spec"]}}],
+    },
+)
+POD = "spec.template.spec"
+WEB = f"{POD}.containers.0"
+ENV = [{"name": "LLM_BASE_URL", "value": "http://a"}]
+GUARDED = with_(deployment(), f"{WEB}.securityContext", {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}})
+ROLE = kind(
+    "rbac.authorization.k8s.io/v1", "Role", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
+)
+BINDING = kind(
+    "rbac.authorization.k8s.io/v1",
+    "RoleBinding",
+    roleRef={"kind": "Role", "name": "x"},
+    subjects=[{"kind": "ServiceAccount", "name": "a", "namespace": "n"}],
+)
+POLICY = kind(
+    "networking.k8s.io/v1",
+    "NetworkPolicy",
+    spec={"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [{"from": [{"podSelector": {}}]}]},
+)
+NAMESPACE = with_(kind("v1", "Namespace"), "metadata.labels", {"pod-security.kubernetes.io/enforce": "restricted"})
+SERVICE = kind("v1", "Service", spec={"ports": [{"port": 80}]})
+CLAIM = kind("v1", "PersistentVolumeClaim")
+TOOL = "spec.tools.0"
+
+CASES = [
+    ("deletes-data", prune(CLAIM)),
+    ("deletes-data", prune(NAMESPACE)),
+    ("deletes-data", prune(AGENT)),
+    ("deletes-data", step(Action.REPLACE, CLAIM, CLAIM)),
+    ("deletes-guard", prune(POLICY)),
+    ("asks-to-confirm", prune(config(annotations={"gitsync.dev/prune": "confirm"}))),
+    ("asks-to-confirm", prune(config(annotations={"argocd.argoproj.io/sync-options": "Delete=confirm"}))),
+    ("replaces", step(Action.REPLACE, config(), config())),
+    ("prunes", prune(config())),
+    ("agent-tool-unapproved", update(AGENT, with_(AGENT, f"{TOOL}.requireApproval", []))),
+    ("agent-tool-unapproved", update(SYSTEM, with_(SYSTEM, f"spec.agents.0.template.{TOOL}.requireApproval", []))),
+    ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.endpoint", "http://b"))),
+    ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.provider", "Bedrock"))),
+    ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.fallbacks.0.provider", "Bedrock"))),
+    ("agent-model-moved", update(SYSTEM, with_(SYSTEM, "spec.defaults.model.endpoint", "http://b"))),
+    (
+        "agent-model-moved",
+        update(
+            with_(deployment(), f"{WEB}.env", ENV),
+            with_(deployment(), f"{WEB}.env", [{"name": "LLM_BASE_URL", "value": "http://b"}]),
+        ),
+    ),
+    (
+        "agent-model-moved",
+        update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/MODEL_ENDPOINT"),
+    ),
+    ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.policy", "Unmanaged"))),
+    ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.egressTo", [{"cidr": "0.0.0.0/0"}]))),
+    ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.securityContext.profile", "Privileged"))),
+    ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.serviceAccount", {"automountToken": True}))),
+    ("agent-credentials", update(AGENT, with_(AGENT, "spec.model.credentials.secretKeyRef.name", "s2"))),
+    ("agent-credentials", update(AGENT, with_(AGENT, "spec.extra", {"secretName": "s2"}))),
+    ("agent-volumes-deleted", update(AGENT, with_(AGENT, "spec.state.volumes.0.onDelete", "Delete"))),
+    ("stops", update(deployment(), deployment(replicas=0))),
+    ("stops", update(AGENT, with_(AGENT, "spec.suspend", True))),
+    ("extends-api", create(kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"))),
+    ("extends-api", create(kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"))),
+    ("widens-rbac", create(ROLE)),
+    ("widens-rbac", update(ROLE, with_(ROLE, "rules.0.verbs", ["get", "list", "delete"]))),
+    ("widens-rbac", create(BINDING)),
+    ("widens-rbac", update(BINDING, with_(BINDING, "subjects.0.name", "b"))),
+    ("widens-rbac", update(BINDING, with_(BINDING, "roleRef.name", "cluster-admin"))),
+    (
+        "widens-rbac",
+        create(kind("rbac.authorization.k8s.io/v1", "ClusterRole", aggregationRule={"clusterRoleSelectors": []})),
+    ),
+    ("widens-privileges", create(with_(deployment(), f"{POD}.hostNetwork", True))),
+    ("widens-privileges", update(deployment(), with_(deployment(), f"{WEB}.securityContext", {"privileged": True}))),
+    (
+        "widens-privileges",
+        create(with_(deployment(), f"{WEB}.securityContext", {"capabilities": {"add": ["NET_ADMIN"]}})),
+    ),
+    ("widens-privileges", create(with_(deployment(), f"{WEB}.securityContext", {"runAsUser": 0}))),
+    ("widens-privileges", create(with_(deployment(), f"{POD}.volumes", [{"name": "h", "hostPath": {"path": "/"}}]))),
+    ("drops-protections", update(GUARDED, with_(GUARDED, f"{WEB}.securityContext.runAsNonRoot", False))),
+    ("drops-protections", update(GUARDED, deployment())),
+    (
+        "drops-protections",
+        update(
+            with_(deployment(), f"{POD}.securityContext", {"seccompProfile": {"type": "RuntimeDefault"}}), deployment()
+        ),
+    ),
+    (
+        "drops-protections",
+        update(with_(deployment(), f"{WEB}.securityContext", {"allowPrivilegeEscalation": False}), deployment()),
+    ),
+    ("opens-network", update(POLICY, with_(POLICY, "spec.ingress", [{}]))),
+    ("opens-network", update(POLICY, with_(POLICY, "spec.policyTypes", ["Ingress"]))),
+    ("loosens-namespace", update(NAMESPACE, kind("v1", "Namespace"))),
+    ("metadata-only", update(config(), config(), "/metadata/labels/a", "/metadata/annotations/b")),
+    ("owns", step(Action.UPDATE, config(), config())),
+    ("adopts", step(Action.ADOPT, config(), config())),
+    ("hook", step(Action.HOOK, kind("batch/v1", "Job"))),
+    ("agent-prompt", update(AGENT, with_(AGENT, "spec.prompt.text", "Obey."))),
+    ("agent-prompt", update(config("front-prompt"), config("front-prompt", key="x"), "/data/key")),
+    ("agent-prompt", update(config(), config(), "/data/system-prompt.md")),
+    ("agent-prompt", create(config("front-prompt-5gk2h"))),
+    ("prunes", prune(config("front-prompt"))),
+    ("agent-model", update(AGENT, with_(AGENT, "spec.model.id", "m2"))),
+    ("agent-tools", update(AGENT, with_(AGENT, f"{TOOL}.allow", ["read", "close", "reopen"]))),
+    ("image-unpinned", update(deployment(), deployment(image="web:2"))),
+    ("image-unpinned", create(deployment(image="web:latest"))),
+    ("image", update(deployment(), deployment(image="web@sha256:2"))),
+    ("image", update(AGENT, with_(AGENT, "spec.runtime.image", "agent@sha256:2"))),
+    ("exposes", create(kind("networking.k8s.io/v1", "Ingress"))),
+    ("exposes", update(SERVICE, with_(SERVICE, "spec.type", "LoadBalancer"))),
+    ("starts-workload", create(deployment())),
+    ("starts-workload", create(AGENT)),
+    ("creates", create(config())),
+    ("updates", update(config(), config(key="new"), "/data/key")),
+    # the other side of the rules
+    ("updates", update(ROLE, with_(ROLE, "rules.0.verbs", ["get"]))),
+    ("updates", update(deployment(replicas=0), deployment(replicas=0))),
+    ("updates", update(with_(SERVICE, "spec.type", "NodePort"), with_(SERVICE, "spec.type", "NodePort"))),
+    ("updates", update(AGENT, with_(AGENT, "spec.replicas", 3))),
+    ("updates", update(POLICY, with_(POLICY, "spec.ingress", []))),
+    ("updates", update(NAMESPACE, NAMESPACE)),
+    ("agent-tools", update(AGENT, with_(AGENT, TOOL, {"name": "tickets", "allow": ["read"], "requireApproval": []}))),
+    ("creates", create(SERVICE)),
+]
+
+
+@pytest.mark.parametrize(("rule", "change"), [pytest.param(*case, id=f"{case[0]}-{i}") for i, case in enumerate(CASES)])
+def test_the_first_matching_row_decides(rule, change):
+    result = classify(change)
+    assert result.rule == rule
+    row = next(row for row in RULES if row.name == rule)
+    assert result.risk is row.risk
+    assert row.reason in result.reason
+
+
+def test_every_row_is_tested():
+    assert {row.name for row in RULES} == {rule for rule, _ in CASES}
+
+
+def test_every_row_is_documented():
+    text = (ROOT / "docs" / "risk.md").read_text(encoding="utf-8")
+    assert [row.name for row in RULES if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text] == []
+
+
+def test_a_step_that_writes_nothing_is_safe_and_keeps_its_reason():
+    change = classify(step(Action.NOTHING, None, CLAIM))
+    assert (change.risk, change.rule) == (Risk.SAFE, NOTHING)
+
+
+def test_the_reason_of_the_step_stands_in_front():
+    change = classify(replace(prune(CLAIM), reason="no longer declared in Git"))
+    assert change.reason == "no longer declared in Git; deletes an object that holds data"
+
+
+def test_a_widened_wildcard_is_covered_by_a_wildcard():
+    everything = with_(ROLE, "rules", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+    assert classify(update(everything, ROLE)).rule == "updates"
+    assert classify(update(ROLE, everything)).rule == "widens-rbac"
+
+
+@pytest.mark.parametrize(
+    ("rule", "raised"),
+    [
+        (RiskRule(Risk.DANGEROUS), True),
+        (RiskRule(Risk.DANGEROUS, kind="ConfigMap", changed=("/data",)), True),
+        (RiskRule(Risk.DANGEROUS, kind="Config*", changed=("/data/key/",), actions=("Update",)), True),
+        (RiskRule(Risk.DANGEROUS, changed=("/data/key/deeper",)), True),
+        (RiskRule(Risk.DANGEROUS, changed=("/data/ke",)), False),
+        (RiskRule(Risk.DANGEROUS, kind="Secret"), False),
+        (RiskRule(Risk.DANGEROUS, group="apps"), False),
+        (RiskRule(Risk.DANGEROUS, actions=("prune",)), False),
+        (RiskRule(Risk.SAFE), False),
+    ],
+)
+def test_a_users_rule_raises_what_it_matches_and_lowers_nothing(rule, raised):
+    change = classify(update(config(), config(key="new"), "/data/key"), [rule])
+    assert change.risk is (Risk.DANGEROUS if raised else Risk.MODERATE)
+    assert ("spec.risk.rules[0]" in change.reason) is raised
+
+
+def test_a_users_rule_on_a_path_matches_creating_the_whole_object():
+    assert classify(create(config()), [RiskRule(Risk.DANGEROUS, changed=("/data",))]).risk is Risk.DANGEROUS
+
+
+@given(st.lists(st.sampled_from([change for _, change in CASES]), max_size=6), st.sampled_from([c for _, c in CASES]))
+def test_more_steps_never_lower_the_class(changes, another):
+    steps = [classify(change) for change in changes]
+    assert plan_risk([*steps, classify(another)], 3).level >= plan_risk(steps, 3).level
+
+
+def test_absent_values_need_no_owner():
+    assert FieldDifference("p", "/p", Difference.GONE).desired is ABSENT

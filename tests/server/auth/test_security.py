@@ -1,0 +1,128 @@
+"""Who may look, who may ask, and what every answer carries."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.conftest import Open
+from tests.server.fakes import FORM, application, resource
+
+TOKEN = "a token that people share"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 200),
+        ("/apps/gitsync/shop", 200),
+        ("/absent", 404),
+        ("/apps/gitsync/absent", 404),
+        ("/apps/gitsync/shop/sync", 405),
+        ("/apps/gitsync/shop?start=x", 422),
+        ("/apps/gitsync/shop/revert", 500),  # this engine has no Git
+        ("/static/style.css", 200),
+        ("/static/absent.css", 404),
+        ("/static/../templates/base.html", 404),
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/metrics", 200),
+        ("/audit.jsonl", 200),
+        ("/webhook/github", 405),
+    ],
+)
+def test_every_answer_carries_the_headers(site: Open, path: str, status: int) -> None:
+    answer = site([application()]).get(path)
+    headers = {name.lower(): text for name, text in answer.headers.items()}
+    assert answer.status == status
+    assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["cache-control"] == ("no-cache" if path == "/static/style.css" else "no-store")
+    assert "Traceback" not in answer.text
+
+
+def test_static_files_are_kept_for_ever_under_the_name_of_their_content(site: Open) -> None:
+    opened = site()
+    page = opened.get("/").text
+    name = page.partition('<link rel="stylesheet" href="')[2].partition('"')[0]
+    assert opened.get(name).headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert opened.get("/static/style.css?v=other").headers["cache-control"] == "no-cache"
+
+
+def test_pages_are_compressed_for_who_can_read_it(site: Open) -> None:
+    connection = site([application(resources=[resource(f"r{i}") for i in range(50)])])
+    assert "content-encoding" not in connection.get("/apps/gitsync/shop").headers
+    plain = len(connection.get("/apps/gitsync/shop").text)
+    import urllib.request
+
+    request = urllib.request.Request(f"{connection.web.url}/apps/gitsync/shop", headers={"Accept-Encoding": "gzip"})
+    with urllib.request.urlopen(request) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        assert len(answer.read()) < plain / 3
+
+
+def test_with_a_token_people_sign_in_once(site: Open) -> None:
+    opened = site([application()], token=TOKEN)
+    sent_away = opened.get("/apps?q=shop", Accept="text/html")
+    assert sent_away.status == 303
+    assert sent_away.headers["location"] == "/sign-in?next=%2Fapps%3Fq%3Dshop"
+    assert opened.get("/apps").status == 401
+    assert opened.get("/live").status == 401
+    assert opened.get("/audit.jsonl").status == 401
+    assert opened.post("/sign-in", {"secret": "wrong", "next": "/"}).status == 401
+    signed_in = opened.post("/sign-in", {"secret": TOKEN, "next": "/apps?q=shop"})
+    assert (signed_in.status, signed_in.headers["location"]) == (303, "/apps?q=shop")
+    cookie = signed_in.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert TOKEN not in cookie
+    assert opened.get("/apps", Cookie=cookie.partition(";")[0]).status == 200
+    assert opened.get("/apps", Cookie="gitsync-session=forged").status == 401
+    signed_out = opened.post("/sign-out", Cookie=f"gitsync-form={FORM}; {cookie.partition(';')[0]}")
+    assert "gitsync-session=" in signed_out.headers["set-cookie"]
+
+
+def test_machines_send_the_token_as_a_bearer(site: Open) -> None:
+    opened = site(token=TOKEN)
+    assert opened.get("/apps", Authorization=f"Bearer {TOKEN}").status == 200
+    assert opened.get("/apps", Authorization="Bearer wrong").status == 401
+    assert opened.get("/apps", Authorization=f"Basic {TOKEN}").status == 401
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert opened.get(path).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "javascript:alert(1)", "/a\nb", ""]
+)
+def test_signing_in_leads_to_no_other_site(site: Open, path: str) -> None:
+    opened = site(token=TOKEN)
+    assert opened.post("/sign-in", {"secret": TOKEN, "next": path}).headers["location"] == "/"
+
+
+def test_wrong_tokens_are_not_tried_for_ever(site: Open) -> None:
+    opened = site(token=TOKEN)
+    tries = [opened.post("/sign-in", {"secret": f"guess {number}"}).status for number in range(21)]
+    assert tries == [401] * 20 + [429]
+    assert opened.post("/sign-in", {"secret": TOKEN}).status == 429
+
+
+def test_a_read_only_dashboard_shows_no_button_and_takes_no_form(site: Open) -> None:
+    opened = site([application(resources=[resource("a", sync="OutOfSync")], held=("it waits",))], read_only=True)
+    for path in ("/", "/approvals", "/apps/gitsync/shop", "/apps/gitsync/shop/plan"):
+        assert "<button" not in opened.get(path).text.replace('class="plain"', "")
+        assert 'method="post"' not in opened.get(path).text
+    for action in ("sync", "suspend", "approve", "reject", "revert"):
+        assert opened.post(f"/apps/gitsync/shop/{action}").status == 403
+    assert opened.engine.requests.done == []
+
+
+@pytest.mark.parametrize("action", ["sync", "suspend", "resume", "approve", "reject", "revert"])
+def test_a_form_of_another_site_is_refused(site: Open, action: str) -> None:
+    opened = site([application(resources=[resource("a", sync="OutOfSync")], held=("it waits",))])
+    path = f"/apps/gitsync/shop/{action}"
+    assert opened.post(path, Origin="http://evil.example").status == 403
+    assert opened.post(path, Origin="null").status == 403
+    assert opened.post(path, Cookie="").status == 403
+    assert opened.post(path, {"token": "x" * 43}).status == 403
+    assert opened.engine.requests.done == []

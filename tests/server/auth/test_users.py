@@ -1,0 +1,245 @@
+"""People with names of their own: who may review which plan, by a token, at a proxy, or at neither."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.change import Risk
+from gitsync.objects.user import User
+from gitsync.server.auth.access import Proxy
+from gitsync.server.auth.users import Users, add, hash_of, read, remove, session_of
+from tests.asgi_server import Answer
+from tests.server.conftest import Open, Site
+from tests.server.fakes import FORM, NOW, application, resource
+
+SHOP, KEY, DIGEST = "/apps/gitsync/shop", "gitsync/shop", "d" * 64
+API = "/api/applications/gitsync/shop"
+HELD = application(
+    resources=[resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)],
+    held=("1 dangerous step waits for platform, eve",),
+    spec={"risk": {"approvers": {"groups": ["platform"], "users": ["eve"]}}},
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "users.yaml"
+
+
+def signed_in(opened: Site, token: str) -> dict[str, str]:
+    """Sign in as a browser does, and return its cookies."""
+    cookie = opened.post("/sign-in", {"secret": token}).headers["set-cookie"].partition(";")[0]
+    return {"Cookie": f"gitsync-form={FORM}; {cookie}"}
+
+
+def approve(opened: Site, headers: dict[str, str], **fields: str) -> Answer:
+    return opened.post(f"{SHOP}/approve", {"digest": DIGEST, **fields}, **headers)
+
+
+def call(opened: Site, word: dict[str, Any], **headers: str) -> Answer:
+    sent = {"Content-Type": "application/json", **headers}
+    return opened.web.ask(f"{API}/review", method="POST", body=orjson.dumps(word), headers=sent)
+
+
+def test_the_file_holds_neither_token_nor_session(file: Path) -> None:
+    token = add(file, "ada", ["platform"])
+    text = file.read_text()
+    assert token not in text
+    assert session_of(token) not in text
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert Users(file).find(session_of(token)) == User("ada", ("platform",), is_authenticated=True)
+    assert Users(file).find(session_of("another")) is None
+
+
+def test_adding_somebody_again_gives_a_new_token_and_leaves_the_others(file: Path) -> None:
+    first, other = add(file, "ada", []), add(file, "grace", ["on-call"])
+    second = add(file, "ada", ["platform"])
+    users = Users(file)
+    assert users.find(session_of(first)) is None
+    assert users.find(session_of(second)) == User("ada", ("platform",), is_authenticated=True)
+    assert users.find(session_of(other)) == User("grace", ("on-call",), is_authenticated=True)
+    assert remove(file, "ada")
+    assert not remove(file, "ada")
+    assert [entry["name"] for entry in read(file)] == ["grace"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("users: 3\n", "has no list of users"),
+        ("[]\n", "cannot|has no list|mapping"),
+        (f"users: [{{name: a, tokenHash: {'0' * 63}}}]\n", "tokenHash is no hash"),
+        (f"users: [{{name: '', tokenHash: {'0' * 64!r}}}]\n", "is no name"),
+        (f"users: [{{name: a, groups: platform, tokenHash: {'0' * 64!r}}}]\n", "is no name"),
+        (f"users: [{{name: a, group: [b], tokenHash: {'0' * 64!r}}}]\n", "group is unknown"),
+        (f"users: [{{name: a, tokenHash: {'0' * 64!r}}}, {{name: a, tokenHash: {'1' * 64!r}}}]\n", "twice"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(file: Path, text: str, says: str) -> None:
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=says):
+        Users(file)
+
+
+def test_a_file_that_breaks_later_lets_nobody_in_until_it_is_mended(file: Path) -> None:
+    token = add(file, "ada", [])
+    users, good = Users(file), file.read_bytes()
+    file.write_text("users: [\n")
+    assert users.find(session_of(token)) is None
+    file.write_bytes(good)
+    assert users.find(session_of(token)) is not None
+    file.unlink()
+    assert users.find(session_of(token)) is None
+
+
+def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path) -> None:
+    token = add(file, "ada", ["platform"])
+    opened = site([HELD], users=Users(file))
+    headers = signed_in(opened, token)
+    page = opened.get(f"{SHOP}/plan", **headers).text
+    assert "As ada" in page
+    assert 'name="by"' not in page
+    assert approve(opened, headers, by="somebody else", reason="looked").status == 303
+    review = opened.engine.records.review(KEY, DIGEST, NOW)
+    assert review is not None
+    assert review.by == User("ada", ("platform",), is_authenticated=True)
+    (link,) = opened.engine.records.audit_records(KEY)
+    assert (link.approver, link.details) == ("ada", {"groups": ["platform"], "signedIn": True})
+    assert opened.engine.requests.done == [("sync", KEY, "ada")]
+
+
+def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path) -> None:
+    token = add(file, "mallory", ["sales"])
+    opened = site([HELD], users=Users(file))
+    headers = signed_in(opened, token)
+    for path in (f"{SHOP}/plan", "/approvals"):
+        page = opened.get(path, **headers).text
+        assert "platform, eve may review this plan; you are mallory, of sales" in page
+        assert "/approve" not in page
+    for action in ("approve", "reject"):
+        answer = opened.post(f"{SHOP}/{action}", {"digest": DIGEST, "by": "eve", "reason": "x"}, **headers)
+        assert (answer.status, "mallory is not of platform, eve" in answer.text) == (403, True)
+    assert opened.engine.records.audit_records() == ()
+
+
+@pytest.mark.parametrize("options", [{}, {"token": "shared"}])
+def test_a_name_that_nobody_vouches_for_may_not_approve_where_approvers_are_named(
+    site: Open, options: dict[str, str]
+) -> None:
+    opened = site([HELD], **options)
+    headers = signed_in(opened, "shared") if options else {}
+    page = opened.get(f"{SHOP}/plan", **headers).text
+    assert "platform, eve may review this plan: sign in with a token of your own" in page
+    answer = approve(opened, headers, by="eve")
+    assert answer.status == 403
+    assert "sign in to the dashboard with a token of your own" in answer.text
+    assert opened.engine.records.review(KEY, DIGEST, NOW) is None
+
+
+def test_the_shared_token_approves_where_no_approvers_are_named(site: Open, file: Path) -> None:
+    add(file, "ada", [])
+    held = application(resources=[resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)], held=("it waits",))
+    opened = site([held], token="shared", users=Users(file))
+    assert approve(opened, signed_in(opened, "shared"), by="Grace").status == 303
+    review = opened.engine.records.review(KEY, DIGEST, NOW)
+    assert review is not None
+    assert review.by == User("Grace")
+
+
+def test_a_session_ends_with_the_entry(site: Open, file: Path) -> None:
+    token = add(file, "ada", ["platform"])
+    add(file, "grace", [])
+    opened = site([HELD], users=Users(file))
+    headers = signed_in(opened, token)
+    assert opened.get("/apps", **headers).status == 200
+    remove(file, "ada")
+    assert opened.get("/apps", **headers).status == 401
+    assert opened.get("/apps", Authorization=f"Bearer {token}").status == 401
+
+
+def test_a_proxy_is_believed_only_where_it_is_named_and_switched_on(site: Open) -> None:
+    ada = {"X-Forwarded-User": "ada", "X-Forwarded-Groups": "sales, platform"}
+    for proxy, status in (
+        (Proxy.parse("127.0.0.1", True), 303),
+        (Proxy.parse("10.0.0.0/8, 127.0.0.0/8", True), 303),
+        (Proxy.parse("10.0.0.7", True), 401),
+    ):
+        opened = site([HELD], proxy=proxy)
+        assert approve(opened, ada).status == status
+    opened = site([HELD], proxy=Proxy.parse("127.0.0.1", False))  # nobody has to sign in, and nobody is known
+    assert approve(opened, ada, by="ada").status == 403
+    opened = site([HELD], proxy=Proxy.parse("10.0.0.7", True))  # who speaks for the proxy is not the proxy
+    assert approve(opened, {**ada, "X-Forwarded-For": "10.0.0.7"}).status == 401
+
+
+def test_what_a_proxy_says_unclearly_is_nobody(site: Open) -> None:
+    opened = site([HELD], proxy=Proxy.parse("127.0.0.1", True))
+    for user in ("", " ", "a\u00a0b", "x" * 101):
+        assert opened.get("/apps", X_Forwarded_User=user).status == 401
+    assert opened.get("/apps").status == 401
+    assert opened.get("/apps", X_Forwarded_User="ada").status == 200
+
+
+@pytest.mark.parametrize(("addresses", "says"), [("", "anybody could say"), ("proxy.example", "is no address")])
+def test_a_proxy_without_an_address_is_refused(addresses: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        Proxy.parse(addresses, True)
+
+
+def test_behind_a_proxy_with_tls_cookies_are_secure(site: Open) -> None:
+    named, other = site(token="t", proxy=Proxy.parse("127.0.0.1", False)), site(token="t")
+    over_tls = {"X-Forwarded-Proto": "https"}
+    assert "Secure" in named.post("/sign-in", {"secret": "t"}, **over_tls).headers["set-cookie"]
+    assert "Secure" not in other.post("/sign-in", {"secret": "t"}, **over_tls).headers["set-cookie"]
+
+
+def test_machines_read_the_plan_and_review_it(site: Open, file: Path) -> None:
+    bearer = {"Authorization": f"Bearer {add(file, 'ada', ['platform'])}"}
+    opened = site([HELD], users=Users(file))
+    assert opened.get(f"{API}/plan").status == 401
+    plan = orjson.loads(opened.get(f"{API}/plan", **bearer).text)
+    assert (plan["digest"], plan["held"]) == (DIGEST, ["1 dangerous step waits for platform, eve"])
+    assert plan["steps"][0]["object"] == "ConfigMap shop/a"
+    reject = call(opened, {"digest": DIGEST, "verdict": "reject", "reason": "no"}, **bearer)
+    assert orjson.loads(reject.text) == {"application": KEY, "digest": DIGEST, "by": "ada"}
+    refused = call(opened, {"digest": DIGEST, "verdict": "approve"}, **bearer)
+    assert (refused.status, "rejected by ada: no" in orjson.loads(refused.text)["error"]) == (403, True)
+    done = call(opened, {"digest": DIGEST, "verdict": "approve", "overrule": True}, **bearer)
+    assert orjson.loads(done.text)["until"] == "2026-03-02T12:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("word", "headers", "status"),
+    [
+        ({"digest": "e" * 64, "verdict": "approve"}, {}, 409),
+        ({"digest": DIGEST, "verdict": "perhaps"}, {}, 422),
+        ({"verdict": "approve"}, {}, 422),
+        ({"digest": DIGEST, "verdict": "reject"}, {}, 422),
+        ({"digest": DIGEST, "verdict": "approve"}, {"Content-Type": "text/plain"}, 415),
+        ({"digest": DIGEST, "verdict": "approve"}, {"Origin": "http://evil.example"}, 403),
+        ({"digest": DIGEST, "verdict": "approve"}, {"Origin": "null"}, 403),
+    ],
+)
+def test_a_call_that_cannot_be_taken_says_so_as_json(
+    site: Open, file: Path, word: dict[str, str], headers: dict[str, str], status: int
+) -> None:
+    bearer = {"Authorization": f"Bearer {add(file, 'ada', ['platform'])}"}
+    opened = site([HELD], users=Users(file))
+    answer = call(opened, word, **{**bearer, **headers})
+    assert answer.status == status
+    assert orjson.loads(answer.text)["error"]
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_a_hash_is_of_the_session_so_that_who_reads_the_file_cannot_sign_in(site: Open, file: Path) -> None:
+    token = add(file, "ada", ["platform"])
+    opened = site([HELD], users=Users(file))
+    stolen = hash_of(session_of(token))
+    assert opened.get("/apps", Cookie=f"gitsync-session={stolen}").status == 401
+    assert opened.get("/apps", Authorization=f"Bearer {stolen}").status == 401

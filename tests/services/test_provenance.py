@@ -1,0 +1,81 @@
+"""Where fields come from: traced when somebody looks, once, and never in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import GitSource, parse_application
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import Credentials, Snapshot
+from gitsync.render.build import Build, build
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.trace import FieldSelection, Traces, trace
+from gitsync.services.provenance import FieldProvenance
+from gitsync.source.repositories import Repositories
+from tests.git_repository import GitRepo
+
+REF = ObjectRef("", "ConfigMap", "shop", "a")
+TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  key: x\n  other: y\n"
+
+
+@dataclass
+class InProcess:
+    """A renderer without a process of its own."""
+
+    asked: list[FieldSelection] = field(default_factory=list)
+    error: InvalidInput | None = None
+
+    def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
+        raise AssertionError("nothing is rendered without provenance")
+
+    def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
+        self.asked.append(wanted)
+        if self.error:
+            raise self.error
+        return trace(build(snapshot.tree, path, renderer=renderer, provenance=True), wanted)
+
+
+class Asked(Repositories):
+    """A source that is asked in the name of the application alone."""
+
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+        assert credentials.username == "shop"
+        return super().snapshot(source, credentials, commit)
+
+
+def world(tmp_path: Path) -> tuple[InProcess, FieldProvenance, Any, str]:
+    repo = GitRepo(tmp_path)
+    commit = repo.commit({"shop/a.yaml": TEXT})
+    app = parse_application(
+        {
+            "metadata": {"name": "shop", "namespace": "gitsync"},
+            "spec": {"source": {"repoURL": repo.url, "path": "shop"}},
+        }
+    )
+    source = Asked(tmp_path / "mirrors", schemes=("file",))
+    renderer = InProcess()
+    return renderer, FieldProvenance(source, renderer, lambda app: Credentials(username=app.name)), app, commit
+
+
+def test_what_was_asked_before_is_not_traced_again(tmp_path: Path) -> None:
+    renderer, origins, app, commit = world(tmp_path)
+    found = {REF: {".data.key": (FieldSetter("manifest", "shop/a.yaml:5"),)}}
+
+    assert origins.trace(app, commit, {REF: [".data.key", ".data.gone"]}) == found
+    assert origins.trace(app, commit, {REF: [".data.key", ".data.gone"]}) == found
+    assert len(renderer.asked) == 1
+
+    origins.trace(app, commit, {REF: [".data.key", ".data.other"]})
+    assert renderer.asked[1:] == [{REF: [".data.other"]}]
+
+
+def test_what_cannot_be_rendered_has_no_origin_and_is_not_tried_again(tmp_path: Path) -> None:
+    renderer, origins, app, commit = world(tmp_path)
+    renderer.error = InvalidInput("too large")
+
+    assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
+    assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
+    assert len(renderer.asked) == 1

@@ -1,0 +1,159 @@
+"""Git servers that want a sign-in, or hardly answer, over real HTTP."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gitsync.errors import SourceUnavailable
+from gitsync.objects.application import GitSource
+from gitsync.ports import Credentials
+from gitsync.source.repositories import Repositories
+from gitsync.source.snapshot import GitTree, Limits
+from tests.git_http_server import GitServer
+from tests.git_repository import GitRepo, git
+
+ADA = Credentials(username="ada", password="right")
+EVE = Credentials(username="eve", password="guessed")
+NOBODY = Credentials()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with GitServer(tmp_path / "git") as made:
+        yield made
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    return GitRepo(tmp_path / "git")
+
+
+def repositories(tmp_path: Path, seconds: float = 30.0) -> Repositories:
+    return Repositories(tmp_path / "mirrors", schemes=("http",), limits=Limits(seconds=seconds))
+
+
+@pytest.mark.parametrize("other", [NOBODY, EVE], ids=["anonymous", "wrong"])
+def test_what_one_application_may_read_is_not_shown_to_another_that_may_not(
+    tmp_path: Path, server: GitServer, repo: GitRepo, other: Credentials
+) -> None:
+    commit = repo.commit({"secret.yaml": "a: 1"})
+    server.accepted = {"ada:right"}
+    branch, fixed = (GitSource(server.url("origin.git"), revision=name) for name in ("main", commit))
+    source = repositories(tmp_path)
+    assert source.resolve(branch, ADA) == commit
+    source.snapshot(branch, ADA, commit)
+    with pytest.raises(SourceUnavailable, match="does not let us in"):
+        source.resolve(branch, other, max_age=3600)
+    with pytest.raises(SourceUnavailable, match="does not let us in"):
+        source.snapshot(fixed, other, commit)
+    assert source.snapshot(branch, ADA, commit).commit.id == commit
+
+
+def test_the_same_credentials_share_a_poll_and_others_that_are_let_in_share_the_files(
+    tmp_path: Path, server: GitServer, repo: GitRepo
+) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    server.accepted = {"ada:right", "eve:guessed"}
+    source, branch = repositories(tmp_path), GitSource(server.url("origin.git"))
+    for who in (ADA, ADA, EVE, EVE):
+        assert source.resolve(branch, who, max_age=3600) == commit
+        source.snapshot(branch, who, commit)
+    assert (server.listings, server.packs) == (3, 1)  # one poll for each, and one fetch, which lists too
+
+
+def test_after_a_start_what_was_read_before_can_be_read_while_the_server_is_away(tmp_path: Path, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    with GitServer(tmp_path / "git") as server:
+        branch = GitSource(server.url("origin.git"))
+        source = repositories(tmp_path)
+        source.resolve(branch, ADA)
+        source.snapshot(branch, ADA, commit)
+    again = repositories(tmp_path)
+    assert again.snapshot(branch, ADA, commit).commit.id == commit
+    with pytest.raises(SourceUnavailable):
+        again.snapshot(branch, EVE, commit)
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "mirrors").rglob("gitsync-*"))
+    assert b"right" not in kept
+
+
+def objects(mirror: Path) -> dict[str, list[Path]]:
+    """Return the loose objects of a mirror by their type."""
+    found: dict[str, list[Path]] = {"commit": [], "tree": [], "blob": []}
+    for file in sorted(mirror.glob("objects/??/*")):
+        found[git(mirror, "cat-file", "-t", file.parent.name + file.name)].append(file)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["commit", "tree", "blob"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_mirror_with_flipped_bits_is_made_anew_beside_it_and_swapped(
+    tmp_path: Path, server: GitServer, repo: GitRepo, kind: str, seed: int
+) -> None:
+    first = repo.commit({f"app/{name}.yaml": f"a: {name * 500}" for name in "abc"})
+    source, branch = repositories(tmp_path), GitSource(server.url("origin.git"))
+    source.snapshot(branch, ADA, source.resolve(branch, ADA)).tree.read("app/a.yaml")
+    (mirror,) = filter(Path.is_dir, (tmp_path / "mirrors").iterdir())
+    chance = random.Random(seed)
+    for file in objects(mirror)[kind]:
+        content = bytearray(file.read_bytes())
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        file.chmod(0o600)
+        file.write_bytes(content)
+
+    def read(source: Repositories) -> list[bytes]:
+        tree = source.snapshot(branch, ADA, first).tree
+        return [tree.read(f"app/{name}.yaml") for name in "abc"]
+
+    wanted = [f"a: {name * 500}".encode() for name in "abc"]
+    again = repositories(tmp_path)  # what was read before a restart is in no memory
+    for _ in range(2):
+        with suppress(SourceUnavailable):
+            assert read(again) == wanted
+    assert read(again) == wanted
+    assert [one.name for one in (tmp_path / "mirrors").iterdir() if one.is_dir()] == [mirror.name]
+
+
+def test_a_damaged_mirror_stays_while_the_server_is_away(tmp_path: Path, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    with GitServer(tmp_path / "git") as server:
+        branch = GitSource(server.url("origin.git"))
+        source = repositories(tmp_path)
+        source.snapshot(branch, ADA, source.resolve(branch, ADA))
+    (mirror,) = filter(Path.is_dir, (tmp_path / "mirrors").iterdir())
+    (mirror / "gitsync-damaged").touch()
+    with pytest.raises(SourceUnavailable, match="refused or did not answer"):
+        source.snapshot(branch, ADA, commit)
+    assert git(mirror, "cat-file", "-t", commit) == "commit"
+
+
+def test_a_repository_that_is_not_ours_is_never_marked(tmp_path: Path, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    (blob,) = objects(repo.work / ".git")["blob"]
+    blob.chmod(0o600)
+    blob.write_bytes(b"broken")
+    with pytest.raises(SourceUnavailable, match="damaged"):
+        GitTree(repo.work / ".git", commit).read("a.yaml")
+    assert not list((repo.work / ".git").glob("gitsync-*"))
+
+
+def test_a_server_that_trickles_is_given_up_at_the_deadline_and_others_go_on(
+    tmp_path: Path, server: GitServer, repo: GitRepo
+) -> None:
+    first = repo.commit({"a.yaml": "a: 1"})
+    source, branch = repositories(tmp_path, seconds=1.0), GitSource(server.url("origin.git"))
+    source.snapshot(branch, NOBODY, source.resolve(branch, NOBODY))
+    server.trickle = 0.2
+    began = time.monotonic()
+    with pytest.raises(SourceUnavailable, match="took longer than 1 s"):
+        source.resolve(branch, NOBODY)
+    assert time.monotonic() - began < 5
+    assert source.snapshot(branch, NOBODY, first).commit.id == first, "the last good one can be read"
+    server.trickle = 0.0
+    second = repo.commit({"a.yaml": "a: 2"})
+    assert source.resolve(branch, NOBODY) == second

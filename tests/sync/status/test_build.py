@@ -1,0 +1,116 @@
+"""The status says what a reconcile found, and is equal to the one before when nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.objects.change import Action
+from gitsync.objects.health import Health, HealthStatus
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import Commit, Outcome, SyncRecord
+from gitsync.sync.status.build import build_status
+from gitsync.sync.status.outcome import PhaseOutcome
+from gitsync.sync.status.report import FailureReason
+from tests.sync.factories import NOW, A, run
+
+
+def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    return next(item for item in status["conditions"] if item["type"] == kind)
+
+
+def test_a_synced_application_is_ready() -> None:
+    status = build_status(run())
+    assert (status["sync"], status["health"], status["observedGeneration"]) == ("Synced", "Healthy", 3)
+    assert condition(status, "Ready")["status"] == "True"
+    assert condition(status, "Stalled")["status"] == "False"
+    assert status["revision"]["message"] == "first"
+
+
+def test_the_same_found_again_later_gives_an_equal_status() -> None:
+    first = build_status(run())
+    assert build_status(run(first, NOW + timedelta(hours=1))) == first
+
+
+def test_a_condition_keeps_the_time_of_its_last_change() -> None:
+    first = build_status(run())
+    later = run(first, NOW + timedelta(hours=1), Action.CREATE)
+    later.outcome = PhaseOutcome(Phase.FAILED, "ApplyFailed")
+    status = build_status(later)
+    assert condition(status, "Ready")["lastTransitionTime"] == "2026-11-20T11:00:00Z"
+    assert condition(status, "Rendered")["lastTransitionTime"] == "2026-11-20T10:00:00Z"
+    assert status["resources"]["missing"] == 1
+
+
+def test_a_deletion_that_goes_on_is_reconciling() -> None:
+    going = run()
+    going.outcome = PhaseOutcome(Phase.DELETING, message="waits for hook Job shop/before to finish")
+    found = condition(build_status(going), "Reconciling")
+    assert (found["status"], found["message"]) == ("True", "waits for hook Job shop/before to finish")
+
+
+def test_a_passing_failure_makes_ready_unknown_and_never_synced() -> None:
+    blind = run()
+    blind.planned = blind.observation = None
+    blind.stage = FailureReason.OBSERVE
+    blind.fail(ClusterUnavailable("away"))
+    status = build_status(blind)
+    assert (status["sync"], status["health"]) == ("Unknown", "Unknown")
+    assert condition(status, "Ready")["status"] == "Unknown"
+    assert condition(status, "Stalled")["status"] == "False"
+
+
+def test_a_commit_that_cannot_be_rendered_is_out_of_sync_and_keeps_the_health() -> None:
+    broken = run(build_status(run()))
+    broken.planned = broken.observation = None
+    broken.rendered = None
+    broken.stage = FailureReason.RENDER
+    broken.fail(InvalidInput("found a tab", location="shop/a.yaml:3"))
+    status = build_status(broken)
+    assert (status["sync"], status["health"]) == ("OutOfSync", "Healthy")
+    assert condition(status, "Rendered")["message"] == "shop/a.yaml:3: found a tab"
+    assert condition(status, "Stalled")["status"] == "True"
+
+
+def test_the_worst_object_explains_why_an_application_is_not_ready() -> None:
+    sick = run()
+    assert sick.observation is not None
+    crashing = HealthStatus(Health.DEGRADED, "pod a-1: CrashLoopBackOff")
+    sick.observation = replace(sick.observation, health={A: crashing})
+    status = build_status(sick)
+    assert status["health"] == "Degraded"
+    assert condition(status, "Ready")["message"] == "ConfigMap shop/a: pod a-1: CrashLoopBackOff"
+
+
+def test_drift_counts_what_was_corrected_and_when_it_was_seen() -> None:
+    drifted = run(action=Action.UPDATE)
+    drifted.outcome = PhaseOutcome(Phase.DRIFTED, drift_objects=1)
+    first = build_status(drifted)
+    assert first["drift"] == {"detectedAt": "2026-11-20T10:00:00Z", "objects": 1, "correctedTotal": 0}
+    healed = run(first, NOW + timedelta(minutes=1))
+    healed.healed = 1
+    second = build_status(healed)
+    assert second["drift"] == {"detectedAt": "2026-11-20T10:01:00Z", "objects": 0, "correctedTotal": 1}
+    assert build_status(run(second, NOW + timedelta(hours=1)))["drift"] == second["drift"]
+
+
+def test_history_keeps_the_newest_up_to_the_limit() -> None:
+    status: dict[str, Any] = {}
+    for number in range(1, 5):
+        made = run(status)
+        made.given = replace(made.given, app=replace(made.app, history_limit=3))
+        made.record = SyncRecord(
+            "gitsync/shop", Commit("c"), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "digest", id=number
+        )
+        status = build_status(made)
+    assert [entry["id"] for entry in status["history"]] == [4, 3, 2]
+
+
+def test_a_suspended_application_keeps_what_was_known() -> None:
+    idle = run(build_status(run()))
+    idle.planned = idle.observation = None
+    idle.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
+    status = build_status(idle)
+    assert (status["phase"], status["sync"], status["health"]) == ("Suspended", "Synced", "Healthy")
