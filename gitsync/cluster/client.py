@@ -65,8 +65,7 @@ class Client:
         self, path: str, operations: Sequence[Mapping[str, Any]], query: Mapping[str, str], *, user: str = ""
     ) -> Any:
         """Return the object after a JSON patch."""
-        body = orjson.dumps(operations)
-        return self._json("PATCH", path, query, body, "application/json", user, JSON_PATCH)
+        return self._json("PATCH", path, query, list(operations), "application/json", user, JSON_PATCH)
 
     def send(
         self,

@@ -41,9 +41,7 @@ def after() -> list[Manifest]:
 
 
 def in_namespace(stage: Stage, manifests: list[Manifest]) -> list[Manifest]:
-    return [
-        {**manifest, "metadata": {**manifest["metadata"], "namespace": stage.namespace}} for manifest in manifests
-    ]
+    return [{**manifest, "metadata": {**manifest["metadata"], "namespace": stage.namespace}} for manifest in manifests]
 
 
 def by_kubectl(stage: Stage, *arguments: str) -> None:
