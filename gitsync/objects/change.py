@@ -103,6 +103,7 @@ class Change:
     ``follows`` is the generated object (same name with another hash suffix) that a created one replaces; then
     ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
     changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
+    ``managed_fields`` are written before the apply, None where every field has its right owner.
     """
 
     ref: ObjectRef
@@ -118,6 +119,7 @@ class Change:
     certain: bool = True
     problem: str = ""
     follows: ObjectRef | None = None
+    managed_fields: tuple[Mapping[str, Any], ...] | None = None
 
     @property
     def is_write(self) -> bool:

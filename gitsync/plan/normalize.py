@@ -10,6 +10,7 @@ from gitsync.kube.defaults import encode_texts
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.placeholders import without_placeholders
 from gitsync.plan.tracking import marked
 
 _SERVER_METADATA = frozenset(
@@ -97,8 +98,12 @@ def _without_namespace(manifest: Manifest) -> Manifest:
 
 
 def declared(manifest: Manifest) -> Manifest:
-    """Return a manifest from Git without nulls, ``status`` and server metadata, with ``stringData`` as ``data``."""
-    result = {key: value for key, value in manifest.items() if key != "status"}
+    """
+    Return a manifest from Git as it is applied.
+
+    That is without nulls, ``status``, server metadata and placeholders, with ``stringData`` as ``data``.
+    """
+    result = {key: value for key, value in without_placeholders(manifest).items() if key != "status"}
     metadata = metadata_of(result)
     if not _SERVER_METADATA.isdisjoint(metadata):
         result["metadata"] = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA}
