@@ -83,6 +83,10 @@ class Conflict(TransientError):
     """The object changed since it was read, or another field manager owns a field."""
 
 
+class WebhookUnavailable(TransientError):
+    """An admission webhook that the API server has to call for this object failed; other objects are not affected."""
+
+
 class Terminating(Conflict):
     """The namespace of a new object is being deleted: it can be created once the namespace exists again."""
 

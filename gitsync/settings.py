@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     prometheus_token_file: AbsolutePath | None = Field(None, description="file with the bearer token for Prometheus")
     namespace: str = Field("gitsync", description="namespace of the controller's own Leases")
     namespaces: str = Field("", description="namespaces to watch, comma-separated; empty: all")
+    adopt_managers: str = Field(
+        "", description="field managers whose fields become ours, comma-separated; empty: kubectl, Argo CD, Flux, Helm"
+    )
     replicas: bool = Field(False, description="share Applications with other replicas by Leases; needs PostgreSQL")
     lease_seconds: float = Field(
         15.0, ge=1, description="seconds after which the Applications of a silent replica are taken over"

@@ -23,6 +23,7 @@ from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
+from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import (
     Clock,
     Cluster,
@@ -130,6 +131,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         rules,
         share=share,
         workers=settings.workers,
+        appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
     members.on_change = applications.enqueue_all
     live.subscribe(applications.on_object_change, applications.enqueue_all)
@@ -159,6 +161,7 @@ def build_engine(
     *,
     share: Shard | None = None,
     workers: int = 4,
+    appliers: frozenset[str] = APPLIERS,
 ) -> tuple[ApplicationController, StateStore]:
     """Return the controller, not started, and its state, connected to these adapters."""
     cluster, live, records, clock = adapters.cluster, adapters.live, adapters.records, adapters.clock
@@ -168,7 +171,7 @@ def build_engine(
     executor = SyncExecutor(applier, Hooks(applier, cluster, live), records, state, live, clock)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     gate = SyncGate(cluster, live, records, clock, advice, policies, rules)
-    planner = Planner(cluster, state, adapters.pool)
+    planner = Planner(cluster, state, adapters.pool, appliers)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock)
     desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
@@ -19,7 +19,7 @@ from gitsync.plan import jq
 from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.explain import explain
 from gitsync.plan.field_owners import owners_of
-from gitsync.plan.ignore import without_ignored, without_ignored_fields
+from gitsync.plan.ignore import ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
@@ -265,10 +265,11 @@ def _update(
         drift = _drift_after(moved, sent, live, schema)
     ignored = without_ignored(app.sync.ignore, options.ignore, sent, live, schema, drift)
     drift = ignored.drift
-    if drift.differences:
-        step = replace(step, differences=drift.differences)
-    if drift.in_sync and drift.owned and moved is None:
-        return step
+    found = (*drift.differences, *ignored_differences(step.desired, live, schema, left))
+    if found:
+        step = replace(step, differences=found)
+    if drift.in_sync and drift.owned and not (moved and moved.taken_from):
+        return step  # giving up a field waits for the next apply: until then nothing depends on it
     adopts = not is_owned(app, live) and step.ref not in inventory
     owner = owner_of(live)
     reasons = (f"was applied by {owner}" if adopts and owner else "", moved.reason if moved else "")
@@ -279,7 +280,7 @@ def _update(
         reason="; ".join(filter(None, reasons)),
         certain=isinstance(answer, dict)
         or (not options.force and (adopts or moved is not None or (drift.certain and not drift.in_sync))),
-        problem=str(answer) if isinstance(answer, GitsyncError) else "",
+        problem=str(answer) if isinstance(answer, TerminalError) else "",
         managed_fields=moved.managed_fields if moved else None,
     )
 

@@ -7,7 +7,7 @@ as a whole (an atomic list, say) nothing can be left out: there the live value i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
-from gitsync.plan.drift import Drift, Path, declared_fields
+from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
 from gitsync.plan.equality import same_value
 from gitsync.plan.field_owners import node_at, owners_of
 from gitsync.plan.list_keys import element as element_of
@@ -51,6 +51,20 @@ def without_ignored_fields(
     for path in sorted(set(paths)):
         result = _put(known, result, path, ABSENT)
     return result, tuple(sorted(set(paths)))
+
+
+def ignored_differences(
+    desired: Manifest, live: Manifest, schema: Schema | None, left: Collection[Path]
+) -> tuple[FieldDifference, ...]:
+    """Return the differences of the fields that are left to others, which are shown but never applied."""
+    if not left:
+        return ()
+    drift = find_drift(desired, live, schema)
+    return tuple(
+        replace(difference, kind=Difference.IGNORED)
+        for difference, path in zip(drift.differences, drift.paths, strict=True)
+        if difference.kind in DRIFT and any(path[: len(above)] == above for above in left)
+    )
 
 
 def _path_of(schema: Schema, value: Any, keys: Keys) -> Path | None:

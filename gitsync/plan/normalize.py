@@ -40,8 +40,8 @@ def desired_objects(
     Return what the Application declares, by ref, ready to be compared and applied.
 
     Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and
-    fields that only the API server sets are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise
-    InvalidInput when an object has no name or kind, or is declared twice.
+    fields that only the API server or a controller sets are dropped; ``stringData`` becomes ``data``; owner marks are
+    added. Raise InvalidInput when an object has no name or kind, or is declared twice.
 
     ``before`` caches the results for the same Application by the identity of the manifest, and is updated: the same
     manifest object gives the same result object.
@@ -82,7 +82,7 @@ def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[Group
     ref = ref_of(placed)
     if not ref.kind or not ref.name or not placed.get("apiVersion"):
         raise InvalidInput("has no apiVersion, kind or metadata.name", object=str(ref))
-    return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, declared(placed)))
+    return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, without_placeholders(declared(placed))))
 
 
 def _in_namespace(app: Application, manifest: Manifest) -> Manifest:
@@ -98,12 +98,8 @@ def _without_namespace(manifest: Manifest) -> Manifest:
 
 
 def declared(manifest: Manifest) -> Manifest:
-    """
-    Return a manifest from Git as it is applied.
-
-    That is without nulls, ``status``, server metadata and placeholders, with ``stringData`` as ``data``.
-    """
-    result = {key: value for key, value in without_placeholders(manifest).items() if key != "status"}
+    """Return a manifest from Git without nulls, ``status`` and server metadata, with ``stringData`` as ``data``."""
+    result = {key: value for key, value in manifest.items() if key != "status"}
     metadata = metadata_of(result)
     if not _SERVER_METADATA.isdisjoint(metadata):
         result["metadata"] = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA}

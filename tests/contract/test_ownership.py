@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from kubernetes.client.exceptions import ApiException
 
 from gitsync.objects.manifest import Manifest
 from tests.contract.manifests import config_map, deployment, manifest
@@ -125,3 +128,43 @@ def authority() -> bytes:
         name, name, key.public_key(), x509.random_serial_number(), start, datetime(2036, 1, 1, tzinfo=UTC)
     )
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def test_an_unreachable_webhook_fails_its_objects_only(stage: Stage) -> None:
+    api, name = "admissionregistration.k8s.io/v1", f"hook-{stage.system.rpartition('-')[2]}"
+    stage.remember("ValidatingWebhookConfiguration", name, api)
+    stage.sync({"objects.yaml": [config_map("free", a="1"), config_map("guarded", a="1")]})
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    hook = {
+        "name": "check.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:9/none"},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+        "matchConditions": [{"name": "guarded", "expression": "object.metadata.name == 'guarded'"}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 1,
+    }
+    stage.apply(manifest(api, "ValidatingWebhookConfiguration", name, webhooks=[hook]))
+    if stage.is_real:
+        guarded = {"data": {"a": "probe"}}
+        eventually(stage, lambda: is_rejected(lambda: stage.patch("ConfigMap", "guarded", guarded)))
+    stage.commit({"objects.yaml": [config_map("free", a="2"), config_map("guarded", a="2")]})
+    eventually(stage, lambda: stage.live("ConfigMap", "free")["data"]["a"] == "2")
+    eventually(stage, lambda: "check.example.com" in json.dumps(stage.status().get("problems", "")))
+
+    stage.patch("ConfigMap", "free", {"data": {"a": "edited"}})
+    eventually(stage, lambda: stage.live("ConfigMap", "free")["data"]["a"] == "2")
+    assert stage.live("ConfigMap", "guarded")["data"]["a"] == "1"
+
+    stage.delete("ValidatingWebhookConfiguration", name, namespace="", api=api)
+    eventually(stage, lambda: stage.live("ConfigMap", "guarded")["data"]["a"] == "2")
+
+
+def is_rejected(request: Callable[[], Any]) -> bool:
+    try:
+        request()
+    except ApiException:
+        return True
+    return False
