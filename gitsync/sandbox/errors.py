@@ -128,7 +128,7 @@ def expired(message: str) -> ApiError:
 
 
 def path_forbidden(user: str, verb: str, path: str) -> ApiError:
-    """Return the 403 on a URL that is no resource."""
+    """Return the 403 on a non-resource URL."""
     return ApiError(403, "Forbidden", f'forbidden: User "{user}" cannot {verb} path "{path}"', Empty())
 
 

@@ -18,7 +18,7 @@ class FaultKind(Enum):
     LATENCY = "latency"
     """The answer takes ``seconds`` longer."""
     CONFLICT = "conflict"
-    """409, as if somebody had written meanwhile."""
+    """409, as if another client had written in between."""
     THROTTLE = "throttle"
     """429 with ``Retry-After: seconds``."""
     ERROR = "error"
@@ -150,7 +150,7 @@ class _Armed:
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
+class ActiveFault:
     """A fault that strikes a request, and the revision when it was set."""
 
     fault: Fault
@@ -175,8 +175,8 @@ class Faults:
         """Return the faults with how many requests fitted."""
         return [{**armed.fault.to_dict(), "fitted": armed.fitted} for armed in self._armed]
 
-    def strike(self, target: Target) -> tuple[Struck, ...]:
+    def strike(self, target: Target) -> tuple[ActiveFault, ...]:
         """Return the faults that strike a request, and count it."""
         if not self._armed:
             return ()
-        return tuple(Struck(armed.fault, armed.revision) for armed in self._armed if armed.strikes(target))
+        return tuple(ActiveFault(armed.fault, armed.revision) for armed in self._armed if armed.strikes(target))

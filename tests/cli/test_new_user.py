@@ -107,7 +107,7 @@ def test_the_kubeconfig_of_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv("GITSYNC_KUBECONFIG", str(tmp_path / "gone"))
 
-    assert f"there is no file {tmp_path / 'gone'}" in gitsync("status").err
+    assert f"file {tmp_path / 'gone'} does not exist" in gitsync("status").err
 
 
 @pytest.mark.parametrize("arguments", [("demo", "--port", "0"), ("diff", "shop"), ("run", "--port", "0")])

@@ -32,7 +32,7 @@ SECRET = ObjectRef("", "Secret", "shop", "s")
 
 @pytest.fixture
 def state() -> StateStore:
-    # neither is asked for anything but live objects, which these tests do not look at
+    # both only provide live objects, which these tests do not read
     return StateStore(cast("Cluster", None), cast("LiveCache", None))
 
 
@@ -169,7 +169,7 @@ def test_a_view_has_the_fields_that_others_added(state: StateStore) -> None:
     assert foreign("1") == []
     before = state.bounds[1]
     assert foreign("2", "kubectl-label") == [(".metadata.labels", "kubectl-label")]
-    assert state.bounds[1] > before  # open pages are told
+    assert state.bounds[1] > before  # open pages are notified
     assert foreign("2") == [(".metadata.labels", "kubectl-label")]  # the same version is not compared twice
 
 

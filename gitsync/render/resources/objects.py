@@ -17,7 +17,7 @@ _STYLED: Final = Limits(styles=True)
 
 def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     """
-    Return the objects of a text with the index of the document each stands in; lists are taken apart.
+    Return the objects of a text with the index of its document; lists are split into their items.
 
     Raise InvalidInput with ``file:line`` for objects without a kind or a name.
     """

@@ -31,7 +31,7 @@ from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
-"""Stands for the key ``<<`` until its mapping ends."""
+"""Placeholder of the key ``<<`` until its mapping ends."""
 _MERGE_TAG: Final = CORE + "merge"
 _NEEDS_RESOLVING: Final = UNSURE | {""}
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
@@ -43,7 +43,7 @@ _resolve_short: Final = lru_cache(maxsize=8192)(resolve)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Open:
-    """Stands for the value of an anchor until the value ends."""
+    """Placeholder of an anchor's value until the value ends."""
 
     anchor: str
 

@@ -34,7 +34,7 @@ def from_template(template: Manifest, owner: Manifest, **metadata: object) -> Ma
 
 
 def hash_name(digest: bytes) -> str:
-    """Return a hash as ten characters that may stand in names."""
+    """Return a hash as ten characters that are valid in names."""
     number = int.from_bytes(digest[:8], "big")
     return "".join(_ALPHABET[number // len(_ALPHABET) ** place % len(_ALPHABET)] for place in range(10))
 

@@ -116,7 +116,7 @@ def _keywords(schema: Schema, field: str, causes: list[Cause]) -> None:
 
 
 def _misspelled(pattern: str) -> str:
-    """Return why a pattern is no regular expression, in Go's words; empty where it is one."""
+    """Return Go's error message for an invalid regular expression, empty for a valid one."""
     options = re2.Options()
     options.log_errors = False
     try:

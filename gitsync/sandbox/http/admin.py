@@ -18,7 +18,7 @@ PREFIX = "/sandbox/"
 
 
 class Pausable(Protocol):
-    """Controllers that can be told to rest."""
+    """Controllers that can be paused."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from collections.abc import Awaitable
 from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.errors import qualified
-from gitsync.sandbox.faults import WATCH_KINDS, FaultKind, Faults, Struck, Target
+from gitsync.sandbox.faults import WATCH_KINDS, ActiveFault, FaultKind, Faults, Target
 from gitsync.sandbox.http.admin import PREFIX, Admin
 from gitsync.sandbox.http.documents import Documents
 from gitsync.sandbox.http.endpoints import Endpoints, inject_watch_fault
 from gitsync.sandbox.http.options import warning_text
-from gitsync.sandbox.http.request_log import Asked, RequestLog
+from gitsync.sandbox.http.request_log import RequestKey, RequestLog
 from gitsync.sandbox.http.route import Route, route
 from gitsync.sandbox.http.transport.messages import (
     Answer,
@@ -117,7 +117,7 @@ class Application:
         )
 
     def _record(self, verb: str, resource: str, user: User, request: Request) -> None:
-        self.requests.record(Asked(verb, resource, user.name, request.headers.get("user-agent", "")))
+        self.requests.record(RequestKey(verb, resource, user.name, request.headers.get("user-agent", "")))
 
     def _unknown(self, where: Route) -> ApiError:
         if where.version in self._cluster.registry.group_versions().get(where.group, ()):
@@ -127,7 +127,7 @@ class Application:
     # what goes wrong on demand
 
     def _struck(
-        self, struck: tuple[Struck, ...], request: Request, where: Route, resource: Resource, user: User
+        self, struck: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
     ) -> Reply:
         delay = sum(each.fault.seconds for each in struck if each.fault.kind is FaultKind.LATENCY)
         if delay:
@@ -137,7 +137,7 @@ class Application:
     async def _late(
         self,
         delay: float,
-        struck: tuple[Struck, ...],
+        struck: tuple[ActiveFault, ...],
         request: Request,
         where: Route,
         resource: Resource,
@@ -151,7 +151,7 @@ class Application:
             return _failure(error, request)
 
     def _after_delay(
-        self, struck: tuple[Struck, ...], request: Request, where: Route, resource: Resource, user: User
+        self, struck: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
     ) -> Reply:
         for each in struck:
             refusal = each.fault.refusal(resource.plural, resource.group, where.name)

@@ -20,7 +20,7 @@ MAX_DEPTH = 40
 
 
 class Undecodable(ValueError):
-    """Bytes that are no message of a kind known here."""
+    """Bytes that are not a valid message of a known kind."""
 
 
 _MESSAGES = {

@@ -36,7 +36,7 @@ class Reviews:
         }
 
     def find(self, group: str, kind: str) -> Review | None:
-        """Return how to answer a kind of review, None for a kind that is no review."""
+        """Return the handler of a kind of review, None for any other kind."""
         return self._kinds.get((group, kind))
 
     def _self_access(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:

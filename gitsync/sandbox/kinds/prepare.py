@@ -134,6 +134,6 @@ def first_namespace_status(obj: Manifest) -> dict[str, Any]:
 
 
 def first_definition_status(obj: Manifest) -> dict[str, Any]:
-    """Return the status of a new CustomResourceDefinition, before its names are looked at."""
+    """Return the status of a new CustomResourceDefinition, before its names are checked."""
     stored = [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
     return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}

@@ -366,7 +366,7 @@ class WritePipeline:
             raise errors.not_found("namespaces", "", namespace)
 
     def _decode(self, resource: Resource, obj: Manifest, ctx: Context) -> Manifest:
-        """Return the canonical object with defaults; unknown and duplicate members are told or refused."""
+        """Return the canonical object with defaults; unknown and duplicate fields cause a warning or an error."""
         strategy = self._strategy(resource)
         obj.setdefault("kind", resource.kind)
         obj.setdefault("apiVersion", resource.api_version)

@@ -12,7 +12,7 @@ def _pairs(table: dict[str, str]) -> frozenset[str]:
 
 
 ZERO_QUANTITY = frozenset({"ResourceFieldSelector.divisor"})
-"""Quantities that are no pointers in Go, so that an absent one is written as 0."""
+"""Quantities that are not pointers in Go, so that an absent one is written as 0."""
 
 KEEPS_EMPTY = frozenset({"ObjectMeta.managedFields"})
 """Lists whose empty value is kept: an empty managedFields clears the ownership of all fields."""

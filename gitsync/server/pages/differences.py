@@ -44,7 +44,7 @@ class ObjectDifferences:
     """
     What one object has otherwise than Git declares.
 
-    ``foreign`` are fields that others added; ``quiet`` counts the differences that are no drift; ``drift`` is the
+    ``foreign`` are fields that others added; ``quiet`` counts the differences that are not drift; ``drift`` is the
     class of what was changed in the cluster.
     """
 

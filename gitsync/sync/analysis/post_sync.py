@@ -48,7 +48,7 @@ class PostSyncAnalysis:
         A commit has ``postSync.healthTimeout`` to become healthy, and has to keep within the limits of
         ``postSync.queries`` for all of it. ``Rollback`` applies the last good commit until Git has a newer one or a
         user requests a sync; ``Hold`` leaves the cluster unchanged until then; ``Ignore`` only reports. A good commit
-        stays good, and an unknown metric is no failure. ``previous`` is the condition of the metrics in
+        stays good, and an unknown metric does not fail. ``previous`` is the condition of the metrics in
         the status.
         """
         given, commit = planned.given, planned.target.commit.id

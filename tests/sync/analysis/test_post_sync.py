@@ -21,8 +21,8 @@ from gitsync.sync.planner import Planned
 from tests.sync.factories import NOW, A, run
 
 
-class Asked:
-    """A monitoring system that answers the same and remembers how old an answer might be."""
+class FakeMetrics:
+    """A monitoring system with one fixed answer; records the accepted age of each query."""
 
     def __init__(self, reading: MetricResult | None) -> None:
         self.reading = reading
@@ -72,7 +72,7 @@ def records(tmp_path: Path) -> Iterator[SqlRecords]:
 def test_a_reading_is_of_the_commit_that_is_judged(
     records: SqlRecords, watched: float, timeout: float, age: float
 ) -> None:
-    asked = Asked(None)
+    asked = FakeMetrics(None)
     now = NOW + timedelta(seconds=watched)
     PostSyncAnalysis(records, asked).evaluate(limited(now, timeout, AnalysisRun("c" * 40, NOW)), {})
     assert asked.ages == [age]
@@ -80,13 +80,13 @@ def test_a_reading_is_of_the_commit_that_is_judged(
 
 def test_a_watch_of_another_commit_does_not_count(records: SqlRecords) -> None:
     planned = limited(watch=AnalysisRun("b" * 40, NOW - timedelta(hours=1), {"rate": NOW - timedelta(hours=1)}))
-    found = PostSyncAnalysis(records, Asked(MetricResult((Sample(0.5),)))).evaluate(planned, {}).state
+    found = PostSyncAnalysis(records, FakeMetrics(MetricResult((Sample(0.5),)))).evaluate(planned, {}).state
     assert found.analysis == AnalysisRun("c" * 40, NOW)
     assert found.last_good == ""
 
 
 def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
-    asked = Asked(MetricResult((Sample(5.0),)))
+    asked = FakeMetrics(MetricResult((Sample(5.0),)))
     planned = limited(watch=AnalysisRun("c" * 40, NOW), last_good="c" * 40)
     found = PostSyncAnalysis(records, asked).evaluate(planned, {}).state
     assert (asked.ages, found.analysis, found.rollback) == ([], None, None)
@@ -94,7 +94,7 @@ def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
 
 def test_one_that_is_just_over_its_limit_at_the_end_is_waited_for(records: SqlRecords) -> None:
     planned = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW), lasting="60s")
-    found = PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(planned, {}).state
+    found = PostSyncAnalysis(records, FakeMetrics(MetricResult((Sample(5.0),)))).evaluate(planned, {}).state
     assert (found.last_good, found.rollback) == ("", None)
     assert found.analysis is not None
     assert set(found.analysis.exceeded_since) == {"rate"}

@@ -15,7 +15,7 @@ _KIND = ("", "ResourceQuota")
 
 
 class Quotas(Controller):
-    """Count anew what is in a namespace when its quota changes or something in it goes."""
+    """Recount the usage of a namespace when its quota changes or an object in it is deleted."""
 
     name = "resourcequota"
     watches = frozenset({("*", "*")})

@@ -54,7 +54,7 @@ class Container:
 
     @property
     def has_new_image(self) -> bool:
-        """Whether somebody changed the image in the spec since the container was made."""
+        """Whether the image in the spec changed since the container was created."""
         return bool(self.spec["image"] != self.status["image"])
 
     @property
@@ -145,7 +145,7 @@ def config_error(container: Container, message: str) -> Manifest:
 
 
 def stopped(container: Container, now: str) -> Manifest:
-    """Return the status of a container that was told to stop with its pod."""
+    """Return the status of a container that was stopped with its pod."""
     if "terminated" in container.status["state"]:
         return container.status
     return _ended(

@@ -1,4 +1,4 @@
-"""Fate: what becomes of a container, told by the tag of its image."""
+"""The simulated behaviour of a container, selected by the tag of its image."""
 
 from __future__ import annotations
 
