@@ -6,13 +6,15 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.flow.world import Repository, config_map, until
 
 from gitsync.cli.serve import listen
 from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
 from gitsync.settings import Settings
 from tests.cli.conftest import Gitsync, line, process, running
+from tests.flow.environment import Repository
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 
 @pytest.fixture

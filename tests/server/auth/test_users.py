@@ -125,7 +125,7 @@ def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path)
     for decision in ("approve", "reject"):
         fields = {"decision": decision, "digest": DIGEST, "by": "eve", "reason": "x"}
         answer = opened.post(f"{SHOP}/review", fields, **headers)
-        assert (answer.status, "mallory is not of platform, eve" in answer.text) == (403, True)
+        assert (answer.status, "mallory is not one of platform, eve" in answer.text) == (403, True)
     assert opened.engine.records.audit_records() == ()
 
 
