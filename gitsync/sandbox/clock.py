@@ -1,4 +1,4 @@
-"""The sandbox's clock: real time, moved and sped up at will."""
+"""The sandbox's clock: real time with an adjustable offset and speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The refusals every kind shares, worded as the API server words them."""
+"""Errors that all kinds share, with the messages of the API server."""
 
 from __future__ import annotations
 

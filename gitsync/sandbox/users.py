@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, service account tokens, impersonation, and anonymous."""
+"""Authentication: bearer tokens, service account tokens, impersonation, and anonymous."""
 
 from __future__ import annotations
 

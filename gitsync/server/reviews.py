@@ -30,11 +30,11 @@ class PendingPlan:
     """
     A plan that waits, and what the user who views it may do.
 
-    ``is_asked``: a review would help; ``may_review``: by this user, else by ``approvers``; ``rejected``: by whom.
+    ``needs_review``: a review would help; ``may_review``: by this user, else by ``approvers``; ``rejected``: by whom.
     """
 
     view: ApplicationView
-    is_asked: bool
+    needs_review: bool
     may_review: bool
     approvers: str
     rejected: Review | None
@@ -59,7 +59,7 @@ class ReviewHandler:
                     self._shown_plans.popitem(last=False)
         return PendingPlan(
             view,
-            is_asked=app is not None and (needs_approval(view) or rejected is not None),
+            needs_review=app is not None and (needs_approval(view) or rejected is not None),
             may_review=app is not None and may_review(app, person),
             approvers=approvers(app) if app is not None else "",
             rejected=rejected,

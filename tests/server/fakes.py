@@ -122,8 +122,8 @@ class StillEngine:
     view: StillView
     requests: RecordedRequests
     records: SqlRecords
-    undo: Any
-    origins: Any
+    reverts: Any
+    provenance: Any
     clock: StoppedClock
 
 

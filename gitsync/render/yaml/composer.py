@@ -76,7 +76,7 @@ class _Composer:
             self._expect_end(parser)
         except yaml.YAMLError as error:
             fault = explain(error, self._text)
-            raise self._refusal(fault.what, fault.line, fault.cure) from None
+            raise self._refusal(fault.what, fault.line, fault.hint) from None
         return value
 
     def _value(self, parser: Any) -> Any:
@@ -236,9 +236,9 @@ class _Composer:
                 raise self._refusal("another document begins without '---'", line, "put '---' on a line before it")
             event = parser.get_event()
 
-    def _unusable(self, event: Any, error: ValueError, cure: str) -> InvalidInput:
+    def _unusable(self, event: Any, error: ValueError, hint: str) -> InvalidInput:
         field = field_at(self._text, event.start_mark.index)
-        return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, cure)
+        return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, hint)
 
     def _unknown_tag(self, event: Any) -> InvalidInput:
         """Return what refuses a tag, by name unless it may be a password without quotes."""
@@ -248,5 +248,5 @@ class _Composer:
             return self._refusal(what, line, "quote it if it is a text")
         return self._refusal(f"the tag {event.tag.replace(CORE, '!!')} cannot be used here", line, "remove it")
 
-    def _refusal(self, what: str, line: int, cure: str) -> InvalidInput:
-        return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=cure)
+    def _refusal(self, what: str, line: int, hint: str) -> InvalidInput:
+        return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=hint)

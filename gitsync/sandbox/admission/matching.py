@@ -1,4 +1,4 @@
-"""Which requests a webhook or a policy is about."""
+"""Match requests against the rules and selectors of webhooks and policies."""
 
 from __future__ import annotations
 

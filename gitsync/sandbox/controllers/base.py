@@ -1,4 +1,4 @@
-"""What every controller of the sandbox is made of: a context, and one reconcile per key."""
+"""The base class of the sandbox's controllers: a context, and one reconcile per key."""
 
 from __future__ import annotations
 

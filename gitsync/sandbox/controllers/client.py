@@ -1,4 +1,4 @@
-"""The seams inside the sandbox: what its controllers may ask of the server, and what a kind contributes."""
+"""Protocols inside the sandbox: the API that controllers use, and the strategy that a kind contributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers: all controllers of the sandbox, joined to its API."""
+"""The manager of all controllers of the sandbox, connected to its API."""
 
 from __future__ import annotations
 

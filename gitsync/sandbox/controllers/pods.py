@@ -1,4 +1,4 @@
-"""What controllers need to know about pods: made from a template, active, ready, available, chosen to go."""
+"""Pod helpers of controllers: create from a template, active, ready, available, order of deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a CustomResourceDefinition."""
+"""Validation of CustomResourceDefinitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the schema in a definition: the rules of structural schemas, defaults, CEL rules."""
+"""Validation of the schema in a definition: structural rules, defaults, CEL rules."""
 
 from __future__ import annotations
 

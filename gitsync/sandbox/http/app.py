@@ -1,4 +1,4 @@
-"""The application: who asks, what for, what may go wrong, and who answers."""
+"""The HTTP application: authenticate, route, authorize, inject faults, dispatch."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Application:
             raise errors.too_large(MAX_BODY)
         agent = request.headers.get("user-agent", "")
         target = Target(where.verb, named, where.namespace, where.name, user.name, agent)
-        struck = self.faults.strike(target)
-        if struck:
-            return self._struck(struck, request, where, resource, user)
+        active = self.faults.matching(target)
+        if active:
+            return self._with_faults(active, request, where, resource, user)
         return self._answer(request, where, resource, user)
 
     def _answer(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
@@ -126,18 +126,18 @@ class Application:
 
     # what goes wrong on demand
 
-    def _struck(
-        self, struck: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
+    def _with_faults(
+        self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
     ) -> Reply:
-        delay = sum(each.fault.seconds for each in struck if each.fault.kind is FaultKind.LATENCY)
+        delay = sum(each.fault.seconds for each in active if each.fault.kind is FaultKind.LATENCY)
         if delay:
-            return self._late(delay, struck, request, where, resource, user)
-        return self._after_delay(struck, request, where, resource, user)
+            return self._late(delay, active, request, where, resource, user)
+        return self._after_delay(active, request, where, resource, user)
 
     async def _late(
         self,
         delay: float,
-        struck: tuple[ActiveFault, ...],
+        active: tuple[ActiveFault, ...],
         request: Request,
         where: Route,
         resource: Resource,
@@ -145,25 +145,25 @@ class Application:
     ) -> Answer:
         await asyncio.sleep(delay)
         try:
-            reply = self._after_delay(struck, request, where, resource, user)
+            reply = self._after_delay(active, request, where, resource, user)
             return await reply if isinstance(reply, Awaitable) else reply
         except Exception as error:
             return _failure(error, request)
 
     def _after_delay(
-        self, struck: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
+        self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
     ) -> Reply:
-        for each in struck:
+        for each in active:
             refusal = each.fault.refusal(resource.plural, resource.group, where.name)
             if refusal is not None:
                 raise refusal
-        stale = [each.revision for each in struck if each.fault.kind is FaultKind.STALE_READ]
+        stale = [each.revision for each in active if each.fault.kind is FaultKind.STALE_READ]
         self._endpoints.stale_revision = stale[0] if stale else None
         try:
             reply = self._answer(request, where, resource, user)
         finally:
             self._endpoints.stale_revision = None
-        for each in struck:
+        for each in active:
             if each.fault.kind is FaultKind.LOST_REPLY:
                 return Hangup()
             if each.fault.kind is FaultKind.ERROR_AFTER:

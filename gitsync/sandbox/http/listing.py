@@ -1,4 +1,4 @@
-"""Reading collections: the options of list and watch, selection, pages, and what a resourceVersion asks for."""
+"""Listing of collections: options of list and watch, selectors, pages, resourceVersion semantics."""
 
 from __future__ import annotations
 

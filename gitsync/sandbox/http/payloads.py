@@ -1,4 +1,4 @@
-"""Payloads: what the body of a request holds, by its media type."""
+"""Decoding of request bodies by media type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reviews: questions to the API server about who may do what, and who one is."""
+"""Review APIs: access reviews, token reviews and self subject reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches: the past since a resourceVersion, then what happens, until the time is up or the client leaves."""
+"""Watches: events since a resourceVersion, then live events, until the timeout or the client disconnects."""
 
 from __future__ import annotations
 

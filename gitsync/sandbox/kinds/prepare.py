@@ -1,4 +1,4 @@
-"""What is set on a write whatever the client says: labels of Jobs, finalizers of volumes, first statuses."""
+"""Fields the server sets on each write: labels of Jobs, finalizers of volumes, initial statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletion: preconditions, propagation, finalizers, grace, and the kinds that go in their own way."""
+"""Deletion: preconditions, propagation, finalizers, grace periods, and kinds with special rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ownership: what the merge core says of a write, and its refusals as the API server words them."""
+"""managedFields of a write by the merge core, with conflicts in the API server's messages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What OpenAPI does not tell of the server's Go types: pointers, members written as null, and type names.
+Facts about the server's Go types that OpenAPI lacks: pointers, members written as null, type names.
 
 A member that is a pointer keeps its zero value (``replicas: 0``); any other drops it (``hostPort: 0``).
 """

@@ -232,11 +232,11 @@ class Store:
             self._owned.setdefault(uid, set()).add((resource, key))
 
 
-_NOBODY: frozenset[str] = frozenset()
+_NO_OWNERS: frozenset[str] = frozenset()
 
 
 def _owners(stored: Stored | None) -> frozenset[str]:
     references = at(stored.obj, "metadata", "ownerReferences") if stored is not None else None
     if not references:
-        return _NOBODY
+        return _NO_OWNERS
     return frozenset(str(reference.get("uid", "")) for reference in references)

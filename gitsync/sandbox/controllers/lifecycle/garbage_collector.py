@@ -1,4 +1,4 @@
-"""Garbage collection: delete what no owner keeps, and let owners go in the order that was asked for."""
+"""Garbage collection: delete objects without a living owner, by the requested propagation policy."""
 
 from __future__ import annotations
 

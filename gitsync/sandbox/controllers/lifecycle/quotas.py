@@ -1,4 +1,4 @@
-"""ResourceQuotas: say what is allowed and what is used; admission does the refusing."""
+"""ResourceQuota controller: report limits and usage in the status; admission enforces them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints and EndpointSlices: where the pods behind a Service answer."""
+"""Endpoints and EndpointSlices: the addresses of the pods behind a Service."""
 
 from __future__ import annotations
 

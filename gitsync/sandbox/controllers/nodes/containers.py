@@ -1,4 +1,4 @@
-"""The life of one container as a state machine: from its status to what happens next, and when. Pure functions."""
+"""The lifecycle of a container as a state machine: its status to the next transition and its time. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Container:
 
     spec: Manifest
     status: Manifest
-    fate: ContainerBehaviour
+    behaviour: ContainerBehaviour
     restart_policy: str
     pod: Manifest
 
@@ -94,9 +94,9 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
     if "running" in state:
         if container.has_new_image:
             return Move.RESTART, _RESTART_DELAY
-        if container.fate is ContainerBehaviour.ENDS:
+        if container.behaviour is ContainerBehaviour.ENDS:
             return Move.END, pace.run
-        if container.fate is ContainerBehaviour.SLOW and not container.status["ready"]:
+        if container.behaviour is ContainerBehaviour.SLOW and not container.status["ready"]:
             return Move.READY, pace.slow
         return None
     return None if container.is_over else (Move.RESTART, _RESTART_DELAY)
@@ -156,15 +156,15 @@ def stopped(container: Container, now: str) -> Manifest:
 def _started(container: Container, status: Manifest, now: str) -> Manifest:
     image = container.spec["image"]
     status = {**status, "image": image}
-    if container.fate is ContainerBehaviour.MISSING:
+    if container.behaviour is ContainerBehaviour.MISSING:
         text = f'failed to pull and unpack image "{image}": not found'
         return {**status, "state": {"waiting": {"reason": "ErrImagePull", "message": text}}}
-    if container.fate in (ContainerBehaviour.FAILS, ContainerBehaviour.OOM):
-        return _ended(container, status, 137 if container.fate is ContainerBehaviour.OOM else 1, now, now)
+    if container.behaviour in (ContainerBehaviour.FAILS, ContainerBehaviour.OOM):
+        return _ended(container, status, 137 if container.behaviour is ContainerBehaviour.OOM else 1, now, now)
     return {
         **status,
         "state": {"running": {"startedAt": now}},
-        "ready": container.fate is not ContainerBehaviour.SLOW,
+        "ready": container.behaviour is not ContainerBehaviour.SLOW,
         "containerID": _container_id(container),
         "started": True,
     }
@@ -198,7 +198,7 @@ def _duration(seconds: int) -> str:
 
 
 def _ended(container: Container, status: Manifest, code: int, began: str, now: str) -> Manifest:
-    reason = "Completed" if code == 0 else "OOMKilled" if container.fate is ContainerBehaviour.OOM else "Error"
+    reason = "Completed" if code == 0 else "OOMKilled" if container.behaviour is ContainerBehaviour.OOM else "Error"
     identity = _container_id(container)
     ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now, "containerID": identity}
     return {

@@ -35,5 +35,5 @@ def tag_of(image: str) -> str:
 
 
 def behaviour_of(container: Manifest, *, ends: bool) -> ContainerBehaviour:
-    """Return the fate of a container; ``ends`` says that it is meant to end, as in a Job."""
+    """Return the behaviour of a container; ``ends`` says that it is meant to end, as in a Job."""
     return _BY_TAG.get(tag_of(container["image"]), ContainerBehaviour.ENDS if ends else ContainerBehaviour.RUNS)

@@ -1,4 +1,4 @@
-"""Kubelet: run the pods that are assigned to a node, without running anything."""
+"""Kubelet: simulate the pods that are assigned to a node; no container runs."""
 
 from __future__ import annotations
 

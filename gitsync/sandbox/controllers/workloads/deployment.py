@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet per template, and the way from the old one to the new one."""
+"""Deployment controller: a ReplicaSet per template, and the rollout from the old one to the new one."""
 
 from __future__ import annotations
 
