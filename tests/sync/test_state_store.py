@@ -134,15 +134,29 @@ def test_claims_are_those_of_others(state: StateStore) -> None:
     assert state.declared_elsewhere("gitsync/one", [A, B]) == {}
 
 
-def test_an_application_lags_until_it_has_looked_at_the_commit(state: StateStore) -> None:
+def test_applications_that_have_not_declared_the_newest_commit_are_behind(state: StateStore) -> None:
+    main, other = ("repo", "main"), ("another", "main")
     state.register(["gitsync/new"])
-    state.record_revision("gitsync/one", "repo", "c2")
-    state.record_revision("gitsync/two", "repo", "c1")
-    state.record_revision("gitsync/other", "another", "c9")
-    assert state.applications_behind("gitsync/one", "repo", "c2") == ("gitsync/new", "gitsync/two")
-    state.record_revision("gitsync/two", "repo", "c2")
+    state.record_fetched(main, "c2")
+    state.record_fetched(other, "c9")
+    state.record_declared("gitsync/one", main, "c2")
+    state.record_declared("gitsync/two", main, "c1")
+    state.record_declared("gitsync/other", other, "c8")
+    assert state.applications_behind("gitsync/one", main) == ("gitsync/new", "gitsync/two")
+    state.record_declared("gitsync/two", main, "c2")
     state.remove("gitsync/new", NOW)
-    assert state.applications_behind("gitsync/one", "repo", "c2") == ()
+    assert state.applications_behind("gitsync/one", main) == ()
+
+
+def test_an_application_that_left_its_branch_counts_with_its_last_declaration(state: StateStore) -> None:
+    main = ("repo", "main")
+    state.record_fetched(main, "c2")
+    state.record_declared("gitsync/two", main, "c1")
+    state.set_declared("gitsync/two", frozenset({A}))
+    state.leave_branch("gitsync/two", ())
+    state.leave_branch("gitsync/three", (B,))
+    assert state.applications_behind("gitsync/one", main) == ()
+    assert state.declared_elsewhere("gitsync/one", [A, B]) == {A: "gitsync/two", B: "gitsync/three"}
 
 
 def test_an_application_that_is_gone_is_an_event(state: StateStore) -> None:
