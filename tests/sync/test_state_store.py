@@ -12,6 +12,7 @@ from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import MASK
@@ -21,6 +22,7 @@ from gitsync.sync.observe import Observation
 from gitsync.sync.planner import Planned
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.build import build_status
+from gitsync.sync.status.outcome import PhaseOutcome
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.view import view_of
 
@@ -52,7 +54,7 @@ def run(*changes: Change, name: str = "shop", now: datetime = NOW) -> Report:
 
 
 def publish(state: StateStore, made: Report) -> None:
-    state.publish(view_of(made, build_status(made)))
+    state.publish(view_of(made, build_status(made), state.application(made.app.key)))
 
 
 def test_a_view_shows_what_a_turn_found(state: StateStore) -> None:
@@ -189,9 +191,9 @@ def test_a_view_has_the_fields_that_others_added(state: StateStore) -> None:
 
 def test_phase_and_health_have_their_own_age() -> None:
     first = run(Change(A, Action.NOTHING))
-    first.phase = "Synced"
+    first.outcome = PhaseOutcome(Phase.SYNCED)
     status = build_status(first)
     again = run(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=60))
-    again.phase, again.manifest["status"] = "AwaitingApproval", status
+    again.outcome, again.manifest["status"] = PhaseOutcome(Phase.AWAITING_APPROVAL), status
     later = build_status(again)
     assert (later["phaseSince"], later["healthSince"]) == ("2026-11-20T10:01:00Z", "2026-11-20T10:00:00Z")
