@@ -19,14 +19,13 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, authenticated_env, environment, run
-from gitsync.source.semver import parse_range
+from gitsync.source.refs import HEADS, find_ref
 from gitsync.source.snapshot import AUTHORIZED, CORRUPT, Limits, mark_corrupt
 from gitsync.source.validation import is_commit, shown_url
 
 _NEVER = float("-inf")
 _LOCK_POLL = 0.01
 """Seconds between attempts to lock a mirror that another thread or process holds."""
-_HEADS, _TAGS = "refs/heads/", "refs/tags/"
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
     *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
@@ -71,18 +70,12 @@ class Mirror:
             return self._refs.get(f"{name}^{{}}", self._refs[name])
 
     def _full_name(self, revision: str) -> str | None:
-        candidates = (revision, f"{_HEADS}{revision}", f"{_TAGS}{revision}")
-        exact = next((name for name in candidates if name in self._refs), None)
-        wanted = parse_range(revision) if exact is None else None
-        if wanted is None:
-            return exact
-        tag = wanted.highest(name.removeprefix(_TAGS) for name in self._refs if name.startswith(_TAGS))
-        return f"{_TAGS}{tag}" if tag else None
+        return find_ref(revision, self._refs)
 
     def branch(self, revision: str) -> str:
         """Return the branch that a revision names, empty when it names a tag, a range, a commit, or nothing."""
         name = self._full_name(revision) or ""
-        return name.removeprefix(_HEADS) if name.startswith(_HEADS) else ""
+        return name.removeprefix(HEADS) if name.startswith(HEADS) else ""
 
     def contains(self, commit: str, earlier: str) -> bool:
         """Return whether a fetched commit has an earlier one among its ancestors."""

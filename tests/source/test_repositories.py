@@ -231,12 +231,36 @@ def test_a_range_of_versions_names_the_highest_tag(repo: GitRepo, repositories: 
         repositories.revert(source, NOBODY, [commits[1]], author="Ada <ada@example.test>")
 
 
-def test_a_branch_that_is_called_like_a_range_wins(repo: GitRepo, repositories: Repositories) -> None:
-    repo.commit({"app/a": "1"})
+def test_a_version_range_never_matches_a_branch(repo: GitRepo, repositories: Repositories) -> None:
+    tagged = repo.commit({"app/a": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.2.0")
     branched = repo.commit({"app/a": "2"})
-    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x")
-    assert repositories.resolve(source_of(repo, "1.x"), NOBODY) == branched
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x", "HEAD:refs/heads/v1.x")
+    for revision in ("1.x", "v1.x"):
+        assert repositories.resolve(source_of(repo, revision), NOBODY) == tagged
+    assert repositories.resolve(source_of(repo, "refs/heads/1.x"), NOBODY) == branched
+
+
+def test_a_branch_with_the_name_of_a_tag_is_ambiguous(repo: GitRepo, repositories: Repositories) -> None:
+    tagged = repo.commit({"app/a": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.0.0")
+    source = source_of(repo, "v1.0.0")
+    assert repositories.resolve(source, NOBODY) == tagged
+    branched = repo.commit({"app/a": "2"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/v1.0.0")
+    with pytest.raises(InvalidInput, match=r"ambiguous.*set it to refs/heads/v1\.0\.0 or refs/tags/v1\.0\.0"):
+        repositories.resolve(source, NOBODY)
+    assert repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NOBODY) == tagged
+    assert repositories.resolve(source_of(repo, "refs/heads/v1.0.0"), NOBODY) == branched
+
+
+def test_a_branch_cannot_imitate_a_full_ref_name(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/refs/tags/v1.0.0", f"HEAD:refs/heads/{commit}")
+    with pytest.raises(InvalidInput, match="does not exist"):
+        repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NOBODY)
+    with pytest.raises(Refused, match="fixed commit"):
+        repositories.revert(source_of(repo, commit), NOBODY, [commit], author="Grace")
 
 
 def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Repositories) -> None:
