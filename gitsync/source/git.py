@@ -13,7 +13,6 @@ import os
 import resource
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from git import Git
 
 from gitsync.errors import SourceUnavailable
 from gitsync.ports import Credentials
+from gitsync.source.ssh import ssh_command
 
 _PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy")
 
@@ -70,29 +70,14 @@ def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None)
 
 @contextlib.contextmanager
 def authenticated_env(url: str, credentials: Credentials, schemes: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the environment for talking to a server; secrets are in no argument, and key files go at the end."""
+    """Yield the environment for talking to a server; secrets are in no argument and in no file on the disk."""
     config: dict[str, str] = {}
     if credentials.password:
         pair = f"{credentials.username or 'git'}:{credentials.password}".encode()
         config["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair).decode()}"
         config["http.followRedirects"] = "false"  # or the header would go to whatever host is named
-    env = environment(schemes, config)
-    with tempfile.TemporaryDirectory(prefix="gitsync-ssh-") as folder:
-        env["GIT_SSH_COMMAND"] = _ssh_command(credentials, Path(folder))
-        yield env
-
-
-def _ssh_command(credentials: Credentials, folder: Path) -> str:
-    known = folder / "known_hosts"
-    known.write_text(credentials.known_hosts)
-    command = ["ssh", "-F", os.devnull, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
-    command += ["-o", f"UserKnownHostsFile={known}", "-o", "ConnectTimeout=15"]
-    if credentials.ssh_key:
-        key = folder / "key"
-        key.touch(mode=0o600)
-        key.write_text(credentials.ssh_key.rstrip("\n") + "\n")
-        command += ["-i", str(key), "-o", "IdentitiesOnly=yes"]
-    return " ".join(command)
+    with ssh_command(credentials) as command:
+        yield environment(schemes, config) | {"GIT_SSH_COMMAND": command}
 
 
 def run(
