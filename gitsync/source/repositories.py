@@ -45,8 +45,9 @@ class Repositories:
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials)
         tree = GitTree(mirror.path, commit, self._limits)
-        tree.check_size(clean_path(source.path))
-        warnings = tuple(f"{path}: submodule left out, submodules are not followed" for path in tree.submodules())
+        path = clean_path(source.path)
+        tree.check_size(path)
+        warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
         return Snapshot(mirror.commit(commit), tree, str(mirror.path), warnings)
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:

@@ -10,6 +10,7 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
+from gitsync.source.folder import FolderTree
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, Limits
 from tests.git_repository import GitRepo, git
@@ -90,11 +91,11 @@ def test_changed_paths_between_commits(repo: GitRepo, repositories: Repositories
 
 def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1"}, symlinks={"app/link": "../../etc"}, gitlinks={"lib": "1" * 40})
-    snapshot = repositories.snapshot(source_of(repo), NOBODY, commit)
+    snapshot = repositories.snapshot(source_of(repo, path=""), NOBODY, commit)
     assert snapshot.tree.entry("app/link") is Entry.LINK
     assert snapshot.tree.read("app/link") == b"../../etc"
     assert snapshot.tree.entry("lib") is Entry.SUBMODULE
-    assert "lib: submodule" in snapshot.warnings[0]
+    assert snapshot.warnings == ("lib: the files of this Git submodule are not read",)
     with pytest.raises(InvalidInput, match="lib: is a submodule"):
         snapshot.tree.read("lib")
 
@@ -271,3 +272,21 @@ def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Re
     assert not repositories.is_forward(source, second, first)
     assert not repositories.is_forward(source, "0" * 40, second), "an unknown commit is not an ancestor"
     assert repositories.is_forward(source_of(repo, second), second, first), "a fixed commit may be any"
+
+
+LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"
+
+
+def test_a_git_lfs_pointer_is_rejected_by_file_name(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/config.yaml": LFS_POINTER, "app/note.txt": f"about {LFS_POINTER}"})
+    tree = repositories.snapshot(source_of(repo), NOBODY, commit).tree
+    for one in (tree, FolderTree(repo.work)):
+        with pytest.raises(InvalidInput, match=r"^app/config\.yaml: the file is a Git LFS pointer.*git lfs untrack"):
+            one.read("app/config.yaml")
+        assert one.read("app/note.txt").startswith(b"about version")
+
+
+def test_submodules_outside_the_path_are_not_reported(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1"}, gitlinks={"lib": "1" * 40, "app/inside": "1" * 40, "application": "1" * 40})
+    warnings = repositories.snapshot(source_of(repo), NOBODY, commit).warnings
+    assert warnings == ("app/inside: the files of this Git submodule are not read",)
