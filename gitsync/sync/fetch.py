@@ -15,8 +15,8 @@ from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
 
-Verify = Callable[[Path, str, Mapping[str, str]], object]
-"""Raise Refused unless a commit of a mirror is signed by one of the named keys."""
+Verify = Callable[[Path, str, Mapping[str, str], str], object]
+"""Raise Refused unless a commit of a mirror, and all after the last applied one, are signed by the named keys."""
 
 _NOW = float("-inf")
 _RETRY = 30.0
@@ -90,7 +90,7 @@ class Fetcher:
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self.snapshot(given.app, cache, cache.commit)
             if trusted is not None:
-                self._verify(Path(snapshot.git_dir), cache.commit, trusted)
+                self._verify(Path(snapshot.git_dir), cache.commit, trusted, given.state.applied_to(given.app))
             cache.fetched, cache.trusted = snapshot.commit, trusted
         if not given.is_requested:
             self._reject_force_push(given, cache)

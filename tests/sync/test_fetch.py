@@ -45,6 +45,7 @@ class Site:
     live: InformerCache
     cache: GitCache
     verified: list[dict[str, str]]
+    since: list[str]
     make: Callable[[], Fetcher]
 
     def secret(self, name: str, **data: str) -> None:
@@ -63,8 +64,9 @@ class Site:
         self.live.follow([resource], 5)
         until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
 
-    def fetch(self, fetcher: Fetcher, **source: object) -> Commit:
+    def fetch(self, fetcher: Fetcher, status: Manifest | None = None, **source: object) -> Commit:
         manifest: Manifest = {
+            "status": status or {},
             "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
             "spec": {"source": {"repoURL": self.git.url("origin.git"), "path": "x", **source}},
         }
@@ -79,9 +81,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
         cluster, live = KubernetesCluster(client), InformerCache(client)
         verified: list[dict[str, str]] = []
+        applied: list[str] = []
 
-        def verify(folder: Path, commit: str, keys: object) -> None:
+        def verify(folder: Path, commit: str, keys: object, since: str) -> None:
             verified.append(dict(keys))  # type: ignore[call-overload]
+            applied.append(since)
             if "good" not in verified[-1]:
                 raise Refused("not signed by a trusted key")
 
@@ -93,6 +97,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             live,
             GitCache(),
             verified,
+            applied,
             lambda: Fetcher(source, verify, cluster, live, Still(), random=lambda: 0.0),
         )
         live.stop()
@@ -137,3 +142,11 @@ def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: 
     assert site.fetch(fetcher, **VERIFY).id == commit
     assert site.fetch(fetcher, **VERIFY).id == commit
     assert len(site.verified) == 2  # the same keys are not asked about twice
+
+
+def test_the_commits_since_the_applied_one_are_verified(site: Site) -> None:
+    applied = site.repo.commit({"x/a.yaml": "a: 1"})
+    site.repo.commit({"x/a.yaml": "a: 2"})
+    site.secret("keys", good="key")
+    site.fetch(site.make(), status={"revision": {"applied": applied}}, **VERIFY)
+    assert site.since == [applied]
