@@ -12,6 +12,7 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed
 from gitsync.source.mirror import Mirror
+from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
@@ -31,6 +32,7 @@ class Repositories:
         self._mirrors: dict[str, Mirror] = {}
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
+        remove_all_leftovers(folder)
 
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""

@@ -26,7 +26,7 @@ _GPG_STATUS = {
 
 def verify_commit(git_dir: Path, commit: str, trusted: Mapping[str, str], since: str = "") -> str:
     """
-    Return the key that signed a commit; raise Refused unless it and all commits after ``since`` have one that is trusted.
+    Return the key that signed a commit; raise Refused unless all commits after ``since`` have a trusted signature.
 
     A signed commit on top of an unsigned one would otherwise apply both. Without ``since``, or where it is not in the
     mirror, only the commit itself is verified. ``trusted`` maps names to texts: armored OpenPGP public keys, SSH
