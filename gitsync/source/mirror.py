@@ -57,6 +57,7 @@ class Mirror:
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
+        self._failures: dict[Credentials, tuple[float, SourceUnavailable]] = {}
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
@@ -64,6 +65,7 @@ class Mirror:
             return revision
         with self._held():
             if time.monotonic() - self._asked_at.get(credentials, _NEVER) >= max_age:
+                self._raise_recent_failure(credentials, max_age)
                 self._ask(credentials)
             name = self._full_name(revision)
             if name is None:
@@ -89,9 +91,20 @@ class Mirror:
             return False
         return True
 
+    def _raise_recent_failure(self, credentials: Credentials, max_age: float) -> None:
+        """Raise the error of the last poll while it is recent: Applications share failures as they share answers."""
+        failed_at, error = self._failures.get(credentials, (_NEVER, None))
+        if error is not None and time.monotonic() - failed_at < max_age:
+            raise SourceUnavailable(error.message, location=error.location, hint=error.hint)
+
     def _ask(self, credentials: Credentials) -> None:
         nowhere = Path(os.devnull)  # a damaged mirror must not hide what the server answers
-        listing = self._talk(nowhere, credentials, "ls-remote", "--heads", "--tags", REMOTE)
+        try:
+            listing = self._talk(nowhere, credentials, "ls-remote", "--heads", "--tags", REMOTE)
+        except SourceUnavailable as error:
+            self._failures[credentials] = (time.monotonic(), error)
+            raise
+        self._failures.pop(credentials, None)
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
         self._open()

@@ -47,6 +47,8 @@ class Site:
     verified: list[dict[str, str]]
     since: list[str]
     make: Callable[[], Fetcher]
+    interval: str = "3m"
+    wait: float = 0.0
 
     def secret(self, name: str, **data: str) -> None:
         resource = self.cluster.resource("", "v1", "Secret")
@@ -68,10 +70,13 @@ class Site:
         manifest: Manifest = {
             "status": status or {},
             "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
-            "spec": {"source": {"repoURL": self.git.url("origin.git"), "path": "x", **source}},
+            "spec": {
+                "source": {"repoURL": self.git.url("origin.git"), "path": "x", **source},
+                "sync": {"interval": self.interval},
+            },
         }
         given = ReconcileInput.parse(manifest, Still().now())
-        fetcher.poll(given, self.cache)
+        self.wait = fetcher.poll(given, self.cache).requeue_after
         return fetcher.checkout(given, self.cache)
 
 
@@ -150,3 +155,25 @@ def test_the_commits_since_the_applied_one_are_verified(site: Site) -> None:
     site.secret("keys", good="key")
     site.fetch(site.make(), status={"revision": {"applied": applied}}, **VERIFY)
     assert site.since == [applied]
+
+
+def test_a_server_that_fails_is_not_polled_more_often_than_one_that_answers(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.fetch(fetcher)
+    healthy = site.wait
+    site.git.accepted = set()
+    site.cache.next_poll = float("-inf")
+    assert site.fetch(fetcher).id == commit
+    assert site.wait >= healthy
+
+
+def test_a_shorter_interval_takes_effect_at_once(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.interval = "1h"
+    site.fetch(fetcher)
+    assert site.wait > 3000
+    site.interval = "1m"
+    site.fetch(fetcher)
+    assert site.wait <= 60
