@@ -11,6 +11,7 @@ import base64
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from git import Git
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Credentials
 from gitsync.source.ssh import ssh_command
 
@@ -52,6 +53,12 @@ A parent-death signal would not reach the children of git, such as ssh.
 
 class GitFailed(Exception):
     """git ended with an error; the text is its own, without paths of this machine."""
+
+
+def require_git() -> None:
+    """Raise InvalidInput when there is no git to run."""
+    if shutil.which("git") is None:
+        raise InvalidInput("git is not installed, or not on PATH", hint="install Git, or add its folder to PATH")
 
 
 def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None) -> dict[str, str]:

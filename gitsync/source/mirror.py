@@ -17,7 +17,7 @@ from git import Repo
 from git.exc import GitError
 from gitdb.exc import BadName, BadObject, ODBError
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import REMOTE, GitFailed, authenticated_env, environment, run
@@ -34,7 +34,7 @@ _BROKEN = (
     *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
 )
 _FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
-_UNKNOWN = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
+_DENIED = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
 
 
 class Mirror:
@@ -95,7 +95,7 @@ class Mirror:
         """Raise the error of the last poll while it is recent: Applications share failures as they share answers."""
         failed_at, error = self._failures.get(credentials, (_NEVER, None))
         if error is not None and time.monotonic() - failed_at < max_age:
-            raise SourceUnavailable(error.message, location=error.location, hint=error.hint)
+            raise type(error)(error.message, location=error.location, hint=error.hint)
 
     def _ask(self, credentials: Credentials) -> None:
         nowhere = Path(os.devnull)  # a damaged mirror must not hide what the server answers
@@ -209,7 +209,7 @@ class Mirror:
                 failure = _local_failure(text)
                 if failure is None and git_dir.is_dir() and (_is_damaged(text) or not self._is_intact(git_dir)):
                     failure = _Damaged()
-                raise failure or SourceUnavailable(_reason(text), location=shown_url(self.url)) from error
+                raise failure or _unavailable(text, shown_url(self.url)) from error
 
     def _is_intact(self, git_dir: Path) -> bool:
         """Return whether git can use a mirror: its configuration, its refs, and the objects that they reach."""
@@ -334,10 +334,22 @@ def _is_damaged(text: str) -> bool:
     return any(word in line for line in ours for word in _BROKEN)
 
 
-def _reason(text: str) -> str:
-    """Return the lines of git's output that explain a failure."""
-    if any(word in text for word in _UNKNOWN):
-        return "the Git server refused authentication: check the credentials Secret"
+def _unavailable(text: str, url: str) -> SourceUnavailable:
+    """Return the error for what git printed, with the fix where the credentials or the host key are wrong."""
+    if "Host key verification failed" in text:
+        return SourceDenied(
+            "the SSH host key of the Git server is unknown or has changed",
+            location=url,
+            hint="set known_hosts in the Secret of spec.source.credentials to the output of ssh-keyscan HOST",
+        )
+    if any(word in text for word in _DENIED):
+        return SourceDenied(
+            "the Git server rejected the credentials, or requires some",
+            location=url,
+            hint="name a Secret with username and password (a token), or ssh-privatekey and known_hosts, in "
+            "spec.source.credentials.secretRef",
+        )
     lines = [line for line in text.splitlines() if line.strip()]
-    reasons = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
-    return "the Git server refused or did not answer: " + "; ".join(reasons[:2] or ["no reason given"])
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    reason = "; ".join(telling[:2] or ["no reason given"])
+    return SourceUnavailable(f"the Git server refused or did not answer: {reason}", location=url)

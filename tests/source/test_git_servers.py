@@ -48,9 +48,9 @@ def test_what_one_application_may_read_is_not_shown_to_another_that_may_not(
     source = repositories(tmp_path)
     assert source.resolve(branch, ADA) == commit
     source.snapshot(branch, ADA, commit)
-    with pytest.raises(SourceUnavailable, match="refused authentication: check the credentials Secret"):
+    with pytest.raises(SourceUnavailable, match="rejected the credentials"):
         source.resolve(branch, other, max_age=3600)
-    with pytest.raises(SourceUnavailable, match="refused authentication: check the credentials Secret"):
+    with pytest.raises(SourceUnavailable, match="rejected the credentials"):
         source.snapshot(fixed, other, commit)
     assert source.snapshot(branch, ADA, commit).commit.id == commit
 
@@ -166,7 +166,7 @@ def test_applications_share_a_failed_poll_unless_their_credentials_differ(
     server.accepted = {"eve:guessed"}
     source, branch = repositories(tmp_path), GitSource(repo_url=server.url("origin.git"))
     for _ in range(40):
-        with pytest.raises(SourceUnavailable, match="refused authentication"):
+        with pytest.raises(SourceUnavailable, match="rejected the credentials"):
             source.resolve(branch, ADA, max_age=90)
     assert server.requests <= 2
     assert source.resolve(branch, EVE, max_age=90) == commit
