@@ -18,12 +18,13 @@ class GitServer:
     Serve the bare repositories below a folder.
 
     ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
-    each byte of an answer, in seconds. A poll counts in ``listings``, a fetch in ``packs``.
+    each byte of an answer, in seconds. ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests.
     """
 
     def __init__(self, folder: Path) -> None:
         self.accepted: set[str] | None = None
         self.trickle = 0.0
+        self.requests = 0
         self.listings = 0
         self.packs = 0
         self.lock = threading.Lock()
@@ -81,6 +82,8 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             self._serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
         def _serve(self, body: bytes) -> None:
+            with server.lock:
+                server.requests += 1
             if not server.is_accepted(self.headers.get("Authorization", "")):
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", 'Basic realm="git"')

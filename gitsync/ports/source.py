@@ -57,7 +57,7 @@ class Source(Protocol):
         """
         Return the full id of the commit that the revision names now.
 
-        An answer of the server at most ``max_age`` seconds old may be used, so applications share polls.
+        An answer or failure of the server at most ``max_age`` seconds old may be used, so applications share polls.
         Raise SourceUnavailable when the server does not answer, InvalidInput when the revision does not exist.
         """
         ...

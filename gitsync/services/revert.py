@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
 from gitsync.ports import Cluster, LiveCache, RevertResult, Source
 from gitsync.services.commits import SHORTEST_ID, latest_commits, position_of
 from gitsync.sync.credentials import credentials_of
+
+_HEADS = "refs/heads/"
 
 
 class RevertService:
@@ -42,8 +44,24 @@ class RevertService:
         return latest[:position]
 
     def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> RevertResult:
-        """Push one commit that reverts these, to the tracked branch or to another one for review."""
+        """
+        Push one commit that reverts these, to the tracked branch or to another one for review.
+
+        Raise Refused when the controller would reject the unsigned revert commit on the tracked branch.
+        """
+        _reject_unsigned(app, branch)
         credentials = credentials_of(app, self._cluster, self._live)
         return self._source.revert(
             app.source, credentials, [commit.id for commit in commits], author=author, branch=branch
+        )
+
+
+def _reject_unsigned(app: Application, branch: str) -> None:
+    tracked = app.source.revision.removeprefix(_HEADS)
+    if app.source.verify.mode == "SignedCommits" and branch.removeprefix(_HEADS) in ("", tracked):
+        raise Refused(
+            f"the revert commit is not signed, and {app.key} accepts signed commits only: the bad commit would stay "
+            f"applied, so nothing was pushed to {tracked}",
+            location="spec.source.verify",
+            hint="push it to another branch (--branch NAME), and merge it with a signed commit",
         )

@@ -9,6 +9,7 @@ from typing import Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
+from gitsync.source.lfs import reject_pointer
 
 _LIMIT: Final = 16 << 20
 _CHUNK: Final = 1 << 16
@@ -47,11 +48,13 @@ class FolderTree:
                 return os.fsencode(os.readlink(place))
             raise InvalidInput(f"the file cannot be read: {error.strerror}", location=path) from error
         try:
-            return self._content(file, path)
+            content = self._content(file, path)
         except OSError as error:
             raise InvalidInput(f"the file cannot be read: {error.strerror}", location=path) from error
         finally:
             os.close(file)
+        reject_pointer(content, path)
+        return content
 
     def _content(self, file: int, path: str) -> bytes:
         chunks = []

@@ -14,7 +14,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from git import Git
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Credentials
+from gitsync.source.ssh import ssh_command
 
 _PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy")
 
@@ -40,6 +40,15 @@ _CONFIG = {
     "credential.helper": "",
     "commit.gpgSign": "false",
 }
+
+REMOTE = "upstream"
+"""The name of the Git server's repository in the environment for talking to it."""
+_GUARD = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
+"""
+Run a program, and kill its process group when the standard input ends, which is when this process has ended.
+
+A parent-death signal would not reach the children of git, such as ssh.
+"""
 
 
 class GitFailed(Exception):
@@ -77,29 +86,14 @@ def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None)
 
 @contextlib.contextmanager
 def authenticated_env(url: str, credentials: Credentials, schemes: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the environment for talking to a server; secrets are in no argument, and key files go at the end."""
-    config: dict[str, str] = {}
+    """Yield the environment for talking to a server; secrets are in no argument and in no file on the disk."""
+    config = {f"remote.{REMOTE}.url": url}  # not in the mirror, whose configuration may be damaged
     if credentials.password:
         pair = f"{credentials.username or 'git'}:{credentials.password}".encode()
         config["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair).decode()}"
         config["http.followRedirects"] = "false"  # or the header would go to whatever host is named
-    env = environment(schemes, config)
-    with tempfile.TemporaryDirectory(prefix="gitsync-ssh-") as folder:
-        env["GIT_SSH_COMMAND"] = _ssh_command(credentials, Path(folder))
-        yield env
-
-
-def _ssh_command(credentials: Credentials, folder: Path) -> str:
-    known = folder / "known_hosts"
-    known.write_text(credentials.known_hosts)
-    command = ["ssh", "-F", os.devnull, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
-    command += ["-o", f"UserKnownHostsFile={known}", "-o", "ConnectTimeout=15"]
-    if credentials.ssh_key:
-        key = folder / "key"
-        key.touch(mode=0o600)
-        key.write_text(credentials.ssh_key.rstrip("\n") + "\n")
-        command += ["-i", str(key), "-o", "IdentitiesOnly=yes"]
-    return " ".join(command)
+    with ssh_command(credentials) as command:
+        yield environment(schemes, config) | {"GIT_SSH_COMMAND": command}
 
 
 def run(
@@ -109,35 +103,53 @@ def run(
     timeout: float = 60.0,
     stdin: bytes = b"",
     max_file_bytes: int = 0,
+    is_guarded: bool = False,
 ) -> bytes:
     """
     Run one git command in a bare repository and return its output.
 
     No argument may start with outside text: callers pass options, full ref names and object ids only. Raise
     GitFailed with git's own words, SourceUnavailable when it takes longer than ``timeout`` seconds. A file that
-    git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit).
+    git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
+    input, and ends with all its children when this process is killed.
     """
-    process = subprocess.Popen(
-        [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", "--git-dir", str(git_dir), *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(env),
-        start_new_session=True,  # so that a time-out also ends git's own children
-    )
-    if max_file_bytes:
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-    try:
-        out, err = process.communicate(stdin, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise SourceUnavailable(
-            f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
-        ) from None
+    command = [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", "--git-dir", str(git_dir), *arguments]
+    with _started(command, env, is_guarded=is_guarded) as process:
+        if max_file_bytes:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+        try:
+            out, err = process.communicate(None if is_guarded else stdin, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise SourceUnavailable(
+                f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
+            ) from None
     if process.returncode != 0:
         text = err.decode(errors="replace").replace(str(git_dir), "the mirror").strip()
         raise GitFailed(text or f"git {arguments[0]} ended with {process.returncode}")
     return bytes(out)
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str], env: Mapping[str, str], *, is_guarded: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a process in a group of its own; at the end the whole group is killed, also when this process is."""
+    ours, theirs = os.pipe()
+    try:
+        process = subprocess.Popen(
+            ["sh", "-c", _GUARD, "sh", *command] if is_guarded else command,
+            stdin=ours if is_guarded else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if is_guarded or process.returncode is None:  # otherwise the id may be that of another process by now
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+    finally:
+        os.close(ours)
+        os.close(theirs)

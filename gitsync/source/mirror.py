@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
@@ -18,19 +20,20 @@ from gitdb.exc import BadName, BadObject, ODBError
 from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
-from gitsync.source.git import GitFailed, authenticated_env, environment, run
-from gitsync.source.semver import parse_range
+from gitsync.source.git import REMOTE, GitFailed, authenticated_env, environment, run
+from gitsync.source.quarantine import NEW, largest_file, quarantine, remove_leftovers
+from gitsync.source.refs import HEADS, find_ref
 from gitsync.source.snapshot import AUTHORIZED, CORRUPT, Limits, mark_corrupt
 from gitsync.source.validation import is_commit, shown_url
 
 _NEVER = float("-inf")
 _LOCK_POLL = 0.01
 """Seconds between attempts to lock a mirror that another thread or process holds."""
-_HEADS, _TAGS = "refs/heads/", "refs/tags/"
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
     *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
 )
+_FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 _DENIED = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
 
 
@@ -54,13 +57,15 @@ class Mirror:
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
+        self._failures: dict[Credentials, tuple[float, SourceUnavailable]] = {}
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
         if is_commit(revision):
             return revision
-        with self._lock:
+        with self._held():
             if time.monotonic() - self._asked_at.get(credentials, _NEVER) >= max_age:
+                self._raise_recent_failure(credentials, max_age)
                 self._ask(credentials)
             name = self._full_name(revision)
             if name is None:
@@ -71,18 +76,12 @@ class Mirror:
             return self._refs.get(f"{name}^{{}}", self._refs[name])
 
     def _full_name(self, revision: str) -> str | None:
-        candidates = (revision, f"{_HEADS}{revision}", f"{_TAGS}{revision}")
-        exact = next((name for name in candidates if name in self._refs), None)
-        wanted = parse_range(revision) if exact is None else None
-        if wanted is None:
-            return exact
-        tag = wanted.highest(name.removeprefix(_TAGS) for name in self._refs if name.startswith(_TAGS))
-        return f"{_TAGS}{tag}" if tag else None
+        return find_ref(revision, self._refs)
 
     def branch(self, revision: str) -> str:
         """Return the branch that a revision names, empty when it names a tag, a range, a commit, or nothing."""
         name = self._full_name(revision) or ""
-        return name.removeprefix(_HEADS) if name.startswith(_HEADS) else ""
+        return name.removeprefix(HEADS) if name.startswith(HEADS) else ""
 
     def contains(self, commit: str, earlier: str) -> bool:
         """Return whether a fetched commit has an earlier one among its ancestors."""
@@ -92,11 +91,24 @@ class Mirror:
             return False
         return True
 
+    def _raise_recent_failure(self, credentials: Credentials, max_age: float) -> None:
+        """Raise the error of the last poll while it is recent: Applications share failures as they share answers."""
+        failed_at, error = self._failures.get(credentials, (_NEVER, None))
+        if error is not None and time.monotonic() - failed_at < max_age:
+            raise type(error)(error.message, location=error.location, hint=error.hint)
+
     def _ask(self, credentials: Credentials) -> None:
-        listing = self._talk(credentials, "ls-remote", "--heads", "--tags", "origin")
+        nowhere = Path(os.devnull)  # a damaged mirror must not hide what the server answers
+        try:
+            listing = self._talk(nowhere, credentials, "ls-remote", "--heads", "--tags", REMOTE)
+        except SourceUnavailable as error:
+            self._failures[credentials] = (time.monotonic(), error)
+            raise
+        self._failures.pop(credentials, None)
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
-        if credentials not in self._asked_at and not self._is_reader(credentials):
+        self._open()
+        if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
         self._asked_at[credentials] = time.monotonic()
@@ -104,7 +116,9 @@ class Mirror:
     def _is_reader(self, credentials: Credentials) -> bool:
         """Whether the server let these credentials in before; that is remembered over a restart."""
         readers = self.path / AUTHORIZED
-        return readers.exists() and self._digest(credentials) in readers.read_text().split()
+        if credentials in self._asked_at and readers.exists():
+            return True
+        return readers.exists() and self._digest(credentials) in readers.read_text(errors="replace").split()
 
     def _digest(self, credentials: Credentials) -> str:
         """Return what credentials are known by: they cannot be worked out from it."""
@@ -117,58 +131,105 @@ class Mirror:
 
         Credentials that were never let in are shown to the server first, also for what is here.
         """
-        with self._lock:
-            if credentials not in self._asked_at and not self._is_reader(credentials):
+        with self._held():
+            if not self._is_reader(credentials):
                 self._ask(credentials)
             is_damaged = (self.path / CORRUPT).exists()
-            if not is_damaged and self._has(commit):
+            if not is_damaged and self._has(self.path, commit):
                 return
-            name = self._full_name(revision)
-            wanted = f"+{name}:{name}" if name else f"+{commit}:refs/gitsync/{commit}"
+            remove_leftovers(self.path)
             try:
                 if is_damaged:
                     raise _Damaged
-                self._fetch(wanted, credentials)
-                if not self._has(commit):
-                    self._fetch(f"+{commit}:refs/gitsync/{commit}", credentials)
-                if not self._has(commit) and self._has(commit, "commit"):  # git fetches no files of a commit it has
-                    raise _Damaged
+                self._open()
+                self._receive(self.path, revision, commit, credentials)
             except _Damaged:
-                self._rebuild(wanted, credentials)
-            if not self._has(commit):
+                self._rebuild(revision, commit, credentials)
+            if not self._has(self.path, commit):
                 raise InvalidInput(
                     f"commit {commit[:12]} does not exist in {shown_url(self.url)}", location="spec.source.revision"
                 )
 
-    def _fetch(self, refspec: str, credentials: Credentials, into: Path | None = None) -> None:
-        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", refspec)
-        self._talk(credentials, *arguments, into=into)
+    def _receive(self, git_dir: Path, revision: str, commit: str, credentials: Credentials) -> None:
+        """Fetch the ref that a revision names, or else the commit itself, into a mirror that may be a new one."""
+        name = self._full_name(revision)
+        for wanted in filter(None, (name, commit)):
+            if not self._has(git_dir, commit):
+                self._fetch(git_dir, wanted, credentials)
+        if self._has(git_dir, commit):
+            self._keep(git_dir, revision, commit)
+        elif self._has(git_dir, commit, "commit"):  # git fetches no files of a commit it has
+            raise _Damaged
+
+    def _fetch(self, git_dir: Path, wanted: str, credentials: Credentials) -> None:
+        """Fetch objects only: refs of the server's names could conflict with those of earlier fetches."""
+        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", REMOTE, wanted)
+        limit = self._limits.pack_bytes
+        with quarantine(git_dir) as env:
+            try:
+                self._talk(git_dir, credentials, *arguments, env=env)
+            except SourceUnavailable as error:
+                if largest_file(git_dir) < limit:
+                    raise
+                what = f"the Git server sends a pack of more than the limit of {limit} bytes"
+                raise SourceUnavailable(what, location=shown_url(self.url)) from error
+
+    def _keep(self, git_dir: Path, revision: str, commit: str) -> None:
+        """Point the private ref of a revision to a commit, so that the next fetch gets only what is new."""
+        name = f"refs/gitsync/{hashlib.sha256(revision.encode()).hexdigest()[:24]}"
+        try:
+            run(git_dir, "update-ref", name, commit, env=self._env)
+        except GitFailed as error:
+            raise _local_failure(str(error)) or _Damaged() from error
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
-        with self._lock, authenticated_env(self.url, credentials, self._schemes) as env:
+        with self._held(), authenticated_env(self.url, credentials, self._schemes) as env:
             run(
-                self.path, "push", "--quiet", "--porcelain", "origin", f"{commit}:refs/heads/{branch}",
-                env=env, timeout=self._limits.seconds,
+                self.path, "push", "--quiet", "--porcelain", REMOTE, f"{commit}:{HEADS}{branch}",
+                env=env, timeout=self._limits.seconds, is_guarded=True,
             )  # fmt: skip
-            run(self.path, "update-ref", f"refs/heads/{branch}", commit, env=self._env)
             self._asked_at = dict.fromkeys(self._asked_at, _NEVER)
 
-    def _talk(self, credentials: Credentials, *arguments: str, into: Path | None = None) -> bytes:
-        self._open()
-        with authenticated_env(self.url, credentials, self._schemes) as env:
+    def _talk(
+        self, git_dir: Path, credentials: Credentials, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> bytes:
+        with authenticated_env(self.url, credentials, self._schemes) as ours:
             try:
                 return run(
-                    into or self.path,
+                    git_dir,
                     *arguments,
-                    env=env,
+                    env={**ours, **(env or {})},
                     timeout=self._limits.seconds,
                     max_file_bytes=self._limits.pack_bytes,
+                    is_guarded=True,
                 )
             except GitFailed as error:
-                if _is_damaged(str(error)):
-                    raise _Damaged from error
-                raise _unavailable(str(error), shown_url(self.url)) from error
+                text = str(error)
+                failure = _local_failure(text)
+                if failure is None and git_dir.is_dir() and (_is_damaged(text) or not self._is_intact(git_dir)):
+                    failure = _Damaged()
+                raise failure or _unavailable(text, shown_url(self.url)) from error
+
+    def _is_intact(self, git_dir: Path) -> bool:
+        """Return whether git can use a mirror: its configuration, its refs, and the objects that they reach."""
+        try:
+            run(
+                git_dir, "fsck", "--connectivity-only", "--no-dangling", "--no-progress",
+                env=self._env, timeout=self._limits.seconds,
+            )  # fmt: skip
+        except GitFailed:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the lock of the mirror; raise SourceUnavailable when its folder cannot be used."""
+        try:
+            with self._lock:
+                yield
+        except OSError as error:
+            raise _unusable(error.strerror or str(error)) from error
 
     def _open(self) -> None:
         if not (self.path / "HEAD").exists():
@@ -176,30 +237,34 @@ class Mirror:
 
     def _make(self) -> Path:
         """Return an empty mirror beside this one."""
-        beside = self.path.with_suffix(".new")
+        beside = self.path.with_suffix(NEW)
         shutil.rmtree(beside, ignore_errors=True)
-        with Repo.init(beside, mkdir=True, bare=True) as repo:
-            repo.create_remote("origin", self.url, allow_unsafe_protocols=True)
+        try:
+            run(beside, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", env=self._env)
+        except GitFailed as error:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise _local_failure(str(error)) or _unusable(str(error)) from error
         return beside
 
     def _swap(self, beside: Path) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         beside.rename(self.path)
 
-    def _rebuild(self, refspec: str, credentials: Credentials) -> None:
+    def _rebuild(self, revision: str, commit: str, credentials: Credentials) -> None:
         """Fetch into a mirror beside this damaged one, and swap; until that is done the damaged one stays."""
         beside = self._make()
-        self._fetch(refspec, credentials, into=beside)
-        readers = self.path / AUTHORIZED
-        if readers.exists():
-            shutil.copy(readers, beside)
-        self._swap(beside)
-
-    def _has(self, commit: str, kind: str = "tree") -> bool:
-        if not (self.path / "HEAD").exists():
-            return False
         try:
-            run(self.path, "cat-file", "-e", f"{commit}^{{{kind}}}", env=self._env)
+            self._receive(beside, revision, commit, credentials)
+            readers = self.path / AUTHORIZED
+            if readers.exists():
+                shutil.copy(readers, beside)
+            self._swap(beside)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+    def _has(self, git_dir: Path, commit: str, kind: str = "tree") -> bool:
+        try:
+            run(git_dir, "cat-file", "-e", f"{commit}^{{{kind}}}", env=self._env)
         except GitFailed:
             return False
         return True
@@ -247,6 +312,20 @@ class Mirror:
 class _Damaged(SourceUnavailable):
     def __init__(self) -> None:
         super().__init__("the mirror is damaged", hint="it is rebuilt automatically")
+
+
+def _unusable(reason: str) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"the mirror of the repository cannot be written: {reason}",
+        hint="free space in the data folder of the controller (GITSYNC_DATA), or enlarge its volume",
+    )
+
+
+def _local_failure(text: str) -> SourceUnavailable | None:
+    """Return the error of a disk that cannot be written, which neither the server nor a rebuild can fix."""
+    ours = [line for line in text.splitlines() if not line.startswith("remote:")]
+    full = next((reason for reason in _FULL if any(reason in line for line in ours)), None)
+    return _unusable(full) if full else None
 
 
 def _is_damaged(text: str) -> bool:

@@ -12,6 +12,7 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.mirror import Mirror
+from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
@@ -32,6 +33,7 @@ class Repositories:
         self._mirrors: dict[str, Mirror] = {}
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
+        remove_all_leftovers(folder)
 
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
@@ -46,8 +48,9 @@ class Repositories:
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials)
         tree = GitTree(mirror.path, commit, self._limits)
-        tree.check_size(clean_path(source.path))
-        warnings = tuple(f"{path}: submodule left out, submodules are not followed" for path in tree.submodules())
+        path = clean_path(source.path)
+        tree.check_size(path)
+        warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
         return Snapshot(mirror.commit(commit), tree, str(mirror.path), warnings)
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry
 from gitsync.source.git import GitFailed, environment, run
+from gitsync.source.lfs import reject_pointer
 
 _ENTRIES = {"100644": Entry.FILE, "100755": Entry.FILE, "100664": Entry.FILE, "120000": Entry.LINK}
 AUTHORIZED = "gitsync-readers"
@@ -114,7 +115,10 @@ class GitTree:
             self._read += blob.size
             if self._read > self._limits.read_bytes:
                 raise InvalidInput(f"the files read exceed the limit of {self._limits.read_bytes} bytes", location=path)
-            return self._content(blob, path)
+            content = self._content(blob, path)
+        if blob.entry is Entry.FILE:
+            reject_pointer(content, path)
+        return content
 
     def _content(self, blob: _Blob, path: str) -> bytes:
         batch = self._batch or self._start()
@@ -169,6 +173,8 @@ class GitTree:
         if count > self._limits.files:
             raise InvalidInput(f"too many files: {count}, the limit is {self._limits.files}", location=path or ".")
 
-    def submodules(self) -> tuple[str, ...]:
-        """Return the paths of submodules, which are left out."""
-        return tuple(path for path, blob in self._blobs.items() if blob.entry is Entry.SUBMODULE)
+    def submodules(self, path: str) -> tuple[str, ...]:
+        """Return the paths of submodules at or below the path; their files are not read."""
+        prefix = f"{path}/" if path else ""
+        found = (name for name, blob in self._blobs.items() if blob.entry is Entry.SUBMODULE)
+        return tuple(name for name in found if name == path or name.startswith(prefix))

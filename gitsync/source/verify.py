@@ -1,4 +1,4 @@
-"""Check the signature of one commit against the keys that an application trusts."""
+"""Signatures of commits, verified with the keys that an Application trusts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gitsync.errors import InvalidInput, Refused
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.source.git import GitFailed, environment, run
 
 _SSH_KEY = re.compile(r"^(ssh-|ecdsa-|sk-)", re.MULTILINE)
@@ -24,28 +24,50 @@ _GPG_STATUS = {
 }
 
 
-def verify_commit(git_dir: Path, commit: str, trusted: Mapping[str, str]) -> str:
+def verify_commit(git_dir: Path, commit: str, trusted: Mapping[str, str], since: str = "") -> str:
     """
-    Return the key that signed a commit; raise Refused unless it is one of the trusted ones.
+    Return the key that signed a commit; raise Refused unless all commits after ``since`` have a trusted signature.
 
-    ``trusted`` maps names to texts: armored OpenPGP public keys, SSH public keys (one in a line), or lines of an SSH
-    ``allowed_signers`` file, whose validity times count. The check is git's own, of exactly this commit object.
+    A signed commit on top of an unsigned one would otherwise apply both. Without ``since``, or where it is not in the
+    mirror, only the commit itself is verified. ``trusted`` maps names to texts: armored OpenPGP public keys, SSH
+    public keys (one in a line), or lines of an SSH ``allowed_signers`` file, whose validity times count.
     """
     if not trusted:
         raise InvalidInput(
             "no trusted keys are named", location="spec.source.verify", hint="name a Secret with public keys: secretRef"
         )
     with _keyring(trusted) as env:
-        try:
-            output = run(git_dir, "cat-file", "commit", commit, env=env)
-        except GitFailed as error:
-            raise Refused(f"commit {commit[:12]} cannot be read", location="spec.source.verify") from error
-        if b"\ngpgsig" not in output.partition(b"\n\n")[0]:
-            raise _refused(commit, "it is not signed")
-        done = subprocess.run(
-            ["git", "--git-dir", str(git_dir), "verify-commit", "--raw", commit],
-            env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
-        )  # fmt: skip
+        key = _verify_one(git_dir, commit, env)
+        for earlier in _commits_between(git_dir, since, commit, env):
+            _verify_one(git_dir, earlier, env)
+        return key
+
+
+def _commits_between(git_dir: Path, since: str, commit: str, env: Mapping[str, str]) -> list[str]:
+    """Return the ancestors of a commit that ``since`` does not contain, of merged branches too."""
+    if not since:
+        return []
+    try:
+        run(git_dir, "cat-file", "-e", f"{since}^{{commit}}", env=env)
+    except GitFailed:
+        return []
+    try:
+        return run(git_dir, "rev-list", "--skip=1", commit, f"^{since}", env=env).decode().split()
+    except GitFailed as error:
+        raise SourceUnavailable(f"the commits from {since[:12]} to {commit[:12]} cannot be read: {error}") from error
+
+
+def _verify_one(git_dir: Path, commit: str, env: Mapping[str, str]) -> str:
+    try:
+        output = run(git_dir, "cat-file", "commit", commit, env=env)
+    except GitFailed as error:
+        raise Refused(f"commit {commit[:12]} cannot be read", location="spec.source.verify") from error
+    if b"\ngpgsig" not in output.partition(b"\n\n")[0]:
+        raise _refused(commit, "it is not signed")
+    done = subprocess.run(
+        ["git", "--git-dir", str(git_dir), "verify-commit", "--raw", commit],
+        env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+    )  # fmt: skip
     text = done.stderr.decode(errors="replace")
     return _gpg_verdict(commit, text) if "[GNUPG:]" in text else _ssh_verdict(commit, text, done.returncode)
 

@@ -148,7 +148,8 @@ class DesiredState:
         snapshot = self._fetcher.snapshot(app, cache.git, commit.id)
         cache.git.snapshot = None  # its files are not needed any more
         try:
-            return self._renderer.render(snapshot, app.source.path, app.source.renderer)
+            build = self._renderer.render(snapshot, app.source.path, app.source.renderer)
+            return build._replace(warnings=(*snapshot.warnings, *build.warnings))
         except InvalidInput as error:
             cache.render.error = (commit.id, error)
             raise

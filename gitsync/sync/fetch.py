@@ -15,11 +15,10 @@ from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
 
-Verify = Callable[[Path, str, Mapping[str, str]], object]
-"""Raise Refused unless a commit of a mirror is signed by one of the named keys."""
+Verify = Callable[[Path, str, Mapping[str, str], str], object]
+"""Raise Refused unless a commit of a mirror, and all after the last applied one, are signed by the named keys."""
 
 _NOW = float("-inf")
-_RETRY = 30.0
 _PUSH_DEBOUNCE = 1.0
 """Minimum seconds between polls triggered by push notifications."""
 _SHORTEST_WAIT = 0.05
@@ -90,7 +89,7 @@ class Fetcher:
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self.snapshot(given.app, cache, cache.commit)
             if trusted is not None:
-                self._verify(Path(snapshot.git_dir), cache.commit, trusted)
+                self._verify(Path(snapshot.git_dir), cache.commit, trusted, given.state.applied_to(given.app))
             cache.fetched, cache.trusted = snapshot.commit, trusted
         if not given.is_requested:
             self._reject_force_push(given, cache)
@@ -125,13 +124,12 @@ class Fetcher:
         try:
             cache.commit = self._source.resolve(source, self._credentials(given.app), max_age=age)
             cache.poll_error = None
-            cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         except SourceUnavailable as error:
             cache.commit = cache.commit or given.state.fetched
             if not cache.commit:
                 raise
             cache.poll_error = error
-            cache.next_poll = now + min(interval, _RETRY)
+        cache.next_poll = now + interval * (0.9 + 0.1 * self._random())  # failures cause no more requests than success
 
     def _credentials(self, app: Application) -> Credentials:
         return credentials_of(app, self._cluster, self._live)
@@ -144,7 +142,7 @@ class Fetcher:
 
 def _seconds_to_poll(given: ReconcileInput, cache: GitCache, now: float) -> float:
     """Return the seconds until a poll is due; a push soon after the last poll is debounced, a user request is not."""
-    rest = cache.next_poll - now
+    rest = min(cache.next_poll, cache.last_poll + given.app.sync.interval) - now  # the interval may be shorter by now
     if cache.notified_at is None:
         return rest
     return 0.0 if given.is_requested else min(rest, cache.last_poll + _PUSH_DEBOUNCE - now)

@@ -164,3 +164,25 @@ def test_an_unsigned_commit_is_refused_and_the_last_good_one_kept_up(world: Worl
     world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
     found = until(lambda: world.get("ConfigMap", "a"), 5)
     assert found["data"] == {"x": "1"}
+
+
+def test_a_submodule_inside_the_path_is_reported_in_the_status(world: World) -> None:
+    world.repo.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},shop/lib")
+    world.repo.git("commit", "-q", "-m", "Add a submodule")
+    (world.repo.clone / "shop/lib").mkdir(parents=True)
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    assert "shop/lib: the files of this Git submodule are not read" in world.condition("Rendered")["message"]
+
+
+def test_a_git_lfs_pointer_is_not_applied(world: World) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
+    kustomization = "configMapGenerator: [{name: a, files: [data.bin]}]\n"
+    world.repo.commit("first", {"shop/kustomization.yaml": kustomization, "shop/data.bin": pointer})
+    world.application()
+    world.start()
+    until(lambda: "the file is a Git LFS pointer" in world.condition("Rendered").get("message", ""), 10, world.status)
+    assert "shop/data.bin" in world.condition("Rendered")["message"]
+    assert world.get("ConfigMap", "a") is None

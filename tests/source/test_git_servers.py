@@ -157,3 +157,19 @@ def test_a_server_that_trickles_is_given_up_at_the_deadline_and_others_go_on(
     server.trickle = 0.0
     second = repo.commit({"a.yaml": "a: 2"})
     assert source.resolve(branch, NOBODY) == second
+
+
+def test_applications_share_a_failed_poll_unless_their_credentials_differ(
+    tmp_path: Path, server: GitServer, repo: GitRepo
+) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    server.accepted = {"eve:guessed"}
+    source, branch = repositories(tmp_path), GitSource(repo_url=server.url("origin.git"))
+    for _ in range(40):
+        with pytest.raises(SourceUnavailable, match="rejected the credentials"):
+            source.resolve(branch, ADA, max_age=90)
+    assert server.requests <= 2
+    assert source.resolve(branch, EVE, max_age=90) == commit
+    server.accepted.add("ada:right")
+    assert source.resolve(branch, ADA) == commit, "a request of a user polls at once"
+    assert source.resolve(branch, ADA, max_age=90) == commit

@@ -10,6 +10,7 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
+from gitsync.source.folder import FolderTree
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, Limits
 from tests.git_repository import GitRepo, git
@@ -90,11 +91,11 @@ def test_changed_paths_between_commits(repo: GitRepo, repositories: Repositories
 
 def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, repositories: Repositories) -> None:
     commit = repo.commit({"app/a": "1"}, symlinks={"app/link": "../../etc"}, gitlinks={"lib": "1" * 40})
-    snapshot = repositories.snapshot(source_of(repo), NOBODY, commit)
+    snapshot = repositories.snapshot(source_of(repo, path=""), NOBODY, commit)
     assert snapshot.tree.entry("app/link") is Entry.LINK
     assert snapshot.tree.read("app/link") == b"../../etc"
     assert snapshot.tree.entry("lib") is Entry.SUBMODULE
-    assert "lib: submodule" in snapshot.warnings[0]
+    assert snapshot.warnings == ("lib: the files of this Git submodule are not read",)
     with pytest.raises(InvalidInput, match="lib: is a submodule"):
         snapshot.tree.read("lib")
 
@@ -231,12 +232,36 @@ def test_a_range_of_versions_names_the_highest_tag(repo: GitRepo, repositories: 
         repositories.revert(source, NOBODY, [commits[1]], author="Ada <ada@example.test>")
 
 
-def test_a_branch_that_is_called_like_a_range_wins(repo: GitRepo, repositories: Repositories) -> None:
-    repo.commit({"app/a": "1"})
+def test_a_version_range_never_matches_a_branch(repo: GitRepo, repositories: Repositories) -> None:
+    tagged = repo.commit({"app/a": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.2.0")
     branched = repo.commit({"app/a": "2"})
-    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x")
-    assert repositories.resolve(source_of(repo, "1.x"), NOBODY) == branched
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/1.x", "HEAD:refs/heads/v1.x")
+    for revision in ("1.x", "v1.x"):
+        assert repositories.resolve(source_of(repo, revision), NOBODY) == tagged
+    assert repositories.resolve(source_of(repo, "refs/heads/1.x"), NOBODY) == branched
+
+
+def test_a_branch_with_the_name_of_a_tag_is_ambiguous(repo: GitRepo, repositories: Repositories) -> None:
+    tagged = repo.commit({"app/a": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1.0.0")
+    source = source_of(repo, "v1.0.0")
+    assert repositories.resolve(source, NOBODY) == tagged
+    branched = repo.commit({"app/a": "2"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/v1.0.0")
+    with pytest.raises(InvalidInput, match=r"ambiguous.*set it to refs/heads/v1\.0\.0 or refs/tags/v1\.0\.0"):
+        repositories.resolve(source, NOBODY)
+    assert repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NOBODY) == tagged
+    assert repositories.resolve(source_of(repo, "refs/heads/v1.0.0"), NOBODY) == branched
+
+
+def test_a_branch_cannot_imitate_a_full_ref_name(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/refs/tags/v1.0.0", f"HEAD:refs/heads/{commit}")
+    with pytest.raises(InvalidInput, match="does not exist"):
+        repositories.resolve(source_of(repo, "refs/tags/v1.0.0"), NOBODY)
+    with pytest.raises(Refused, match="fixed commit"):
+        repositories.revert(source_of(repo, commit), NOBODY, [commit], author="Grace")
 
 
 def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Repositories) -> None:
@@ -247,3 +272,21 @@ def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Re
     assert not repositories.is_forward(source, second, first)
     assert not repositories.is_forward(source, "0" * 40, second), "an unknown commit is not an ancestor"
     assert repositories.is_forward(source_of(repo, second), second, first), "a fixed commit may be any"
+
+
+LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"
+
+
+def test_a_git_lfs_pointer_is_rejected_by_file_name(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/config.yaml": LFS_POINTER, "app/note.txt": f"about {LFS_POINTER}"})
+    tree = repositories.snapshot(source_of(repo), NOBODY, commit).tree
+    for one in (tree, FolderTree(repo.work)):
+        with pytest.raises(InvalidInput, match=r"^app/config\.yaml: the file is a Git LFS pointer.*git lfs untrack"):
+            one.read("app/config.yaml")
+        assert one.read("app/note.txt").startswith(b"about version")
+
+
+def test_submodules_outside_the_path_are_not_reported(repo: GitRepo, repositories: Repositories) -> None:
+    commit = repo.commit({"app/a": "1"}, gitlinks={"lib": "1" * 40, "app/inside": "1" * 40, "application": "1" * 40})
+    warnings = repositories.snapshot(source_of(repo), NOBODY, commit).warnings
+    assert warnings == ("app/inside: the files of this Git submodule are not read",)

@@ -79,6 +79,35 @@ def test_without_keys_the_setting_is_at_fault(repo: GitRepo) -> None:
         verify_commit(git_dir(repo), repo.commit({"file": "a"}), {})
 
 
+def test_each_commit_since_the_applied_one_is_verified(repo: GitRepo, tmp_path: Path) -> None:
+    key = ssh_key(tmp_path, "trusted")
+    trusted = {"a.pub": key.with_suffix(".pub").read_text()}
+    first = repo.commit({"file": "unsigned before the Application"})
+    applied = signed(repo, key, "a")
+    unsigned = repo.commit({"other": "b"})
+    head = signed(repo, key, "c")
+    assert verify_commit(git_dir(repo), head, trusted, head)
+    assert verify_commit(git_dir(repo), head, trusted, unsigned)
+    assert verify_commit(git_dir(repo), applied, trusted, head), "back to an earlier commit"
+    assert verify_commit(git_dir(repo), head, trusted), "nothing was applied yet"
+    for since in (applied, first):
+        with pytest.raises(Refused, match=rf"signature of commit {unsigned[:12]} is not accepted: it is not signed"):
+            verify_commit(git_dir(repo), head, trusted, since)
+
+
+def test_the_commits_of_a_merged_branch_are_verified(repo: GitRepo, tmp_path: Path) -> None:
+    key = ssh_key(tmp_path, "trusted")
+    trusted = {"a.pub": key.with_suffix(".pub").read_text()}
+    applied = signed(repo, key, "a")
+    git(repo.work, "checkout", "-q", "-b", "side")
+    side = repo.commit({"side": "b"}, push=False)
+    git(repo.work, "checkout", "-q", "main")
+    config = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={key}.pub")
+    git(repo.work, *config, "merge", "-q", "--no-ff", "-S", "-m", "Merge side", "side")
+    with pytest.raises(Refused, match=f"signature of commit {side[:12]} is not accepted"):
+        verify_commit(git_dir(repo), git(repo.work, "rev-parse", "HEAD"), trusted, applied)
+
+
 @pytest.fixture
 def gpg_home(tmp_path: Path) -> Iterator[dict[str, str]]:
     home = Path("/tmp") / f"gs-{tmp_path.name[-20:]}"  # the agent's socket must have a short name

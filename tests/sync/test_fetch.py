@@ -45,7 +45,10 @@ class Site:
     live: InformerCache
     cache: GitCache
     verified: list[dict[str, str]]
+    since: list[str]
     make: Callable[[], Fetcher]
+    interval: str = "3m"
+    wait: float = 0.0
 
     def secret(self, name: str, **data: str) -> None:
         resource = self.cluster.resource("", "v1", "Secret")
@@ -63,13 +66,17 @@ class Site:
         self.live.follow([resource], 5)
         until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
 
-    def fetch(self, fetcher: Fetcher, **source: object) -> Commit:
+    def fetch(self, fetcher: Fetcher, status: Manifest | None = None, **source: object) -> Commit:
         manifest: Manifest = {
+            "status": status or {},
             "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
-            "spec": {"source": {"repoURL": self.git.url("origin.git"), "path": "x", **source}},
+            "spec": {
+                "source": {"repoURL": self.git.url("origin.git"), "path": "x", **source},
+                "sync": {"interval": self.interval},
+            },
         }
         given = ReconcileInput.parse(manifest, Still().now())
-        fetcher.poll(given, self.cache)
+        self.wait = fetcher.poll(given, self.cache).requeue_after
         return fetcher.checkout(given, self.cache)
 
 
@@ -79,9 +86,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
         cluster, live = KubernetesCluster(client), InformerCache(client)
         verified: list[dict[str, str]] = []
+        applied: list[str] = []
 
-        def verify(folder: Path, commit: str, keys: object) -> None:
+        def verify(folder: Path, commit: str, keys: object, since: str) -> None:
             verified.append(dict(keys))  # type: ignore[call-overload]
+            applied.append(since)
             if "good" not in verified[-1]:
                 raise Refused("not signed by a trusted key")
 
@@ -93,6 +102,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             live,
             GitCache(),
             verified,
+            applied,
             lambda: Fetcher(source, verify, cluster, live, Still(), random=lambda: 0.0),
         )
         live.stop()
@@ -137,3 +147,33 @@ def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: 
     assert site.fetch(fetcher, **VERIFY).id == commit
     assert site.fetch(fetcher, **VERIFY).id == commit
     assert len(site.verified) == 2  # the same keys are not asked about twice
+
+
+def test_the_commits_since_the_applied_one_are_verified(site: Site) -> None:
+    applied = site.repo.commit({"x/a.yaml": "a: 1"})
+    site.repo.commit({"x/a.yaml": "a: 2"})
+    site.secret("keys", good="key")
+    site.fetch(site.make(), status={"revision": {"applied": applied}}, **VERIFY)
+    assert site.since == [applied]
+
+
+def test_a_server_that_fails_is_not_polled_more_often_than_one_that_answers(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.fetch(fetcher)
+    healthy = site.wait
+    site.git.accepted = set()
+    site.cache.next_poll = float("-inf")
+    assert site.fetch(fetcher).id == commit
+    assert site.wait >= healthy
+
+
+def test_a_shorter_interval_takes_effect_at_once(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.interval = "1h"
+    site.fetch(fetcher)
+    assert site.wait > 3000
+    site.interval = "1m"
+    site.fetch(fetcher)
+    assert site.wait <= 60

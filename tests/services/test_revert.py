@@ -1,0 +1,62 @@
+"""Reverts of Applications that accept signed commits only, with a real repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from gitsync.errors import Refused
+from gitsync.objects.application import Application, parse_application
+from gitsync.ports import Cluster, LiveCache
+from gitsync.services.revert import RevertService
+from gitsync.source.repositories import Repositories
+from tests.git_repository import GitRepo, git
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    made = GitRepo(tmp_path / "git")
+    made.commit({"shop/a.yaml": "a: 1\n"}, "Good")
+    made.commit({"shop/a.yaml": "a: 2\n"}, "Bad")
+    return made
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> RevertService:
+    """Return a service without a cluster: an Application without credentials reads no Secret."""
+    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    return RevertService(source, cast("Cluster", None), cast("LiveCache", None))
+
+
+def application(repo: GitRepo, **source: object) -> Application:
+    spec = {"source": {"repoURL": repo.url, "path": "shop", **source}}
+    return parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": spec})
+
+
+SIGNED = {"verify": {"mode": "SignedCommits", "secretRef": {"name": "keys"}}}
+
+
+@pytest.mark.parametrize("revision", ["main", "refs/heads/main"])
+@pytest.mark.parametrize("branch", ["", "main", "refs/heads/main"])
+def test_an_unsigned_revert_is_not_pushed_where_commits_must_be_signed(
+    repo: GitRepo, service: RevertService, revision: str, branch: str
+) -> None:
+    app = application(repo, revision=revision, **SIGNED)
+    before = git(repo.origin, "rev-parse", "main")
+    with pytest.raises(Refused, match=r"spec\.source\.verify: .*not signed.*nothing was pushed to main.*--branch"):
+        service.push(app, service.commits(app), author="Grace", branch=branch)
+    assert git(repo.origin, "rev-parse", "main") == before
+
+
+def test_an_unsigned_revert_is_pushed_to_another_branch_for_review(repo: GitRepo, service: RevertService) -> None:
+    app = application(repo, **SIGNED)
+    result = service.push(app, service.commits(app), author="Grace", branch="undo")
+    assert git(repo.origin, "rev-parse", "undo") == result.commit.id
+
+
+def test_without_signed_commits_a_revert_goes_to_the_tracked_branch(repo: GitRepo, service: RevertService) -> None:
+    app = application(repo)
+    assert service.push(app, service.commits(app), author="Grace").branch == "main"
+    assert git(repo.origin, "show", "main:shop/a.yaml") == "a: 1"

@@ -1,0 +1,251 @@
+"""Mirrors that survive killed fetches, damaged files, full disks and refs that replace each other, with real git."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.objects.application import GitSource
+from gitsync.ports import Credentials
+from gitsync.source.repositories import Repositories
+from gitsync.source.snapshot import Limits
+from tests.git_http_server import GitServer
+from tests.git_repository import GitRepo, git
+from tests.waiting import until
+
+NOBODY = Credentials()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    return GitRepo(tmp_path / "git")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "mirrors"
+
+
+def read(folder: Path, source: GitSource, limits: Limits | None = None) -> tuple[str, bytes]:
+    """Return the commit that a source names and one of its files, as a controller that has just started does."""
+    repositories = Repositories(folder, schemes=("file", "http"), limits=limits)
+    commit = repositories.resolve(source, NOBODY)
+    return commit, repositories.snapshot(source, NOBODY, commit).tree.read("a.yaml")
+
+
+def mirror_of(folder: Path) -> Path:
+    (mirror,) = filter(Path.is_dir, folder.iterdir())
+    return mirror
+
+
+def leftovers(folder: Path) -> list[Path]:
+    patterns = ("*.new", "*/gitsync-incoming", "*/objects/*/tmp_*", "*/*.lock", "*/refs/**/*.lock")
+    return [path for pattern in patterns for path in folder.glob(pattern)]
+
+
+HOLD = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(1, flush=True); input()"
+PARTS = ("HEAD", "config", "packed-refs", "gitsync-readers", "objects", "objects/pack", "refs", "ref", "pack", "index")
+
+
+def damage(mirror: Path, part: str, how: str) -> None:
+    """Damage one part of a mirror whose objects are in one pack."""
+    found = {
+        "ref": lambda: next(file for file in mirror.glob("refs/gitsync/*")),
+        "pack": lambda: next(mirror.glob("objects/pack/*.pack")),
+        "index": lambda: next(mirror.glob("objects/pack/*.idx")),
+    }
+    path = found[part]() if part in found else mirror / part
+    if path.is_dir() or how == "missing":
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return
+    content = path.read_bytes() if path.exists() else b""
+    path.parent.mkdir(exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        path.chmod(0o600)
+    path.write_bytes({"empty": b"", "truncated": content[: len(content) // 2], "garbage": b"\xff[garbage\n"}[how])
+
+
+@pytest.mark.parametrize("how", ["empty", "truncated", "garbage", "missing"])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_damaged_mirror_is_rebuilt(repo: GitRepo, folder: Path, part: str, how: str) -> None:
+    repo.commit({"a.yaml": "1", **{f"{number}.yaml": str(number) for number in range(120)}})
+    source = GitSource(repo_url=repo.url)
+    read(folder, source)
+    damage(mirror_of(folder), part, how)
+    commit = repo.commit({"a.yaml": "2"})
+    found = None
+    for _ in range(3):
+        with contextlib.suppress(SourceUnavailable):
+            found = read(folder, source)
+            break
+    assert found == (commit, b"2")
+    assert not leftovers(folder)
+
+
+def test_a_branch_may_be_replaced_by_one_below_its_name(repo: GitRepo, folder: Path) -> None:
+    first = repo.commit({"a.yaml": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/release")
+    assert read(folder, GitSource(repo_url=repo.url, revision="release")) == (first, b"1")
+    second = repo.commit({"a.yaml": "2"})
+    git(repo.work, "push", "-q", "origin", ":refs/heads/release")
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/release/1.0")
+    assert read(folder, GitSource(repo_url=repo.url, revision="release/1.0")) == (second, b"2")
+
+
+def test_locks_of_killed_processes_stop_no_fetch(repo: GitRepo, folder: Path) -> None:
+    repo.commit({"a.yaml": "1"})
+    source = GitSource(repo_url=repo.url)
+    read(folder, source)
+    mirror = mirror_of(folder)
+    (ref,) = mirror.glob("refs/gitsync/*")
+    repositories = Repositories(folder, schemes=("file",))
+    for stale in (ref.with_suffix(".lock"), mirror / "packed-refs.lock", mirror / "config.lock"):
+        stale.touch()
+    second = repo.commit({"a.yaml": "2"})
+    assert repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY)).commit.id == second
+    assert not leftovers(folder)
+
+
+def test_leftovers_are_removed_at_start_unless_the_mirror_is_in_use(repo: GitRepo, folder: Path) -> None:
+    repo.commit({"a.yaml": "1"})
+    read(folder, GitSource(repo_url=repo.url))
+    mirror = mirror_of(folder)
+    for name in (f"{mirror.name}.new", f"{mirror.name}/gitsync-incoming/pack"):
+        (folder / name).mkdir(parents=True)
+    (mirror / "objects/pack/tmp_pack_x").touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(mirror.with_suffix(".lock"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        Repositories(folder, schemes=("file",))
+        assert len(leftovers(folder)) == 3
+        process.communicate(b"\n")
+    Repositories(folder, schemes=("file",))
+    assert not leftovers(folder)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with GitServer(tmp_path / "git") as made:
+        yield made
+
+
+def test_a_fetch_that_takes_too_long_leaves_nothing(repo: GitRepo, folder: Path, server: GitServer) -> None:
+    commit = repo.commit({"a.yaml": "1", "big": os.urandom(200_000)})
+    source = GitSource(repo_url=server.url("origin.git"))
+    repositories = Repositories(folder, schemes=("http",), limits=Limits(seconds=2.0))
+    assert repositories.resolve(source, NOBODY) == commit
+    server.trickle = 0.0001
+    with pytest.raises(SourceUnavailable, match="git fetch took longer than 2 s"):
+        repositories.snapshot(source, NOBODY, commit)
+    assert not leftovers(folder)
+    server.trickle = 0.0
+    assert repositories.snapshot(source, NOBODY, commit).commit.id == commit
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from gitsync.objects.application import GitSource
+from gitsync.ports import Credentials
+from gitsync.source.repositories import Repositories
+repositories = Repositories(Path(sys.argv[1]), schemes=("http",))
+repositories.snapshot(GitSource(repo_url=sys.argv[2]), Credentials(), sys.argv[3])
+"""
+
+
+def children_in(folder: Path) -> list[int]:
+    """Return the processes whose command line or environment names a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            if str(folder).encode() in text:
+                found.append(int(process.name))
+    return found
+
+
+def test_a_killed_controller_leaves_no_git_process_and_the_next_one_no_file(
+    repo: GitRepo, folder: Path, server: GitServer
+) -> None:
+    commit = repo.commit({"a.yaml": "1", "big": os.urandom(200_000)})
+    url = server.url("origin.git")
+    server.trickle = 0.001
+    process = subprocess.Popen([sys.executable, "-c", FETCH, str(folder), url, commit])
+    until(lambda: list(folder.glob("*/gitsync-incoming")) and len(children_in(folder)) > 3, 60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: not children_in(folder), 5, lambda: children_in(folder))
+    server.trickle = 0.0
+    assert leftovers(folder)
+    assert read(folder, GitSource(repo_url=url)) == (commit, b"1")
+    assert not leftovers(folder)
+
+
+def test_the_pack_limit_is_named(repo: GitRepo, folder: Path) -> None:
+    repo.commit({"a.yaml": "1", **{f"{index}": os.urandom(300) for index in range(200)}})
+    with pytest.raises(SourceUnavailable, match="more than the limit of 20000 bytes"):
+        read(folder, GitSource(repo_url=repo.url), Limits(pack_bytes=20_000))
+    assert not leftovers(folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder on a file system of 256 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(place)], capture_output=True)
+    if made.returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_is_an_error_with_a_fix_and_ends_by_itself(repo: GitRepo, small_disk: Path) -> None:
+    commit = repo.commit({"a.yaml": "1"})
+    folder = small_disk / "mirrors"
+    Repositories(folder, schemes=("file",))
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(
+        SourceUnavailable, match=r"cannot be written: No space left on device; free space.*GITSYNC_DATA"
+    ):
+        read(folder, GitSource(repo_url=repo.url))
+    filler.unlink()
+    assert read(folder, GitSource(repo_url=repo.url)) == (commit, b"1")
+
+
+def test_a_data_folder_that_cannot_be_written_is_an_error_of_the_source(repo: GitRepo, folder: Path) -> None:
+    repo.commit({"a.yaml": "1"})
+    repositories = Repositories(folder, schemes=("file",))
+    shutil.rmtree(folder)
+    folder.touch()
+    with pytest.raises(SourceUnavailable, match="the mirror of the repository cannot be written"):
+        repositories.resolve(GitSource(repo_url=repo.url), NOBODY)
+
+
+def test_a_branch_that_is_deleted_is_reported_as_absent(repo: GitRepo, folder: Path) -> None:
+    repo.commit({"a.yaml": "1"})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/side")
+    source = GitSource(repo_url=repo.url, revision="side")
+    repositories = Repositories(folder, schemes=("file",))
+    commit = repositories.resolve(source, NOBODY)
+    git(repo.work, "push", "-q", "origin", ":refs/heads/side")
+    began = time.monotonic()
+    with pytest.raises(InvalidInput, match="does not exist"):
+        repositories.resolve(source, NOBODY)
+    assert time.monotonic() - began < 5
+    assert commit
