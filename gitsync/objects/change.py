@@ -102,6 +102,7 @@ class Change:
     the risk rule that decided and ``reason`` says why in plain words. Steps run by ``stage``, then ``wave``.
     ``certain`` is False where only a dry-run apply can tell whether the step changes anything; ``problem`` is why the
     API server would refuse it, and such a step must not be tried.
+    ``always_asks``: it needs approval whatever the Application says.
     """
 
     ref: ObjectRef
@@ -116,6 +117,7 @@ class Change:
     differences: tuple[FieldDifference, ...] = ()
     certain: bool = True
     problem: str = ""
+    always_asks: bool = False
 
     @property
     def is_write(self) -> bool:

@@ -74,7 +74,7 @@ def build_plan(
             fresh += _steps(app, ref, desired, seen, inventory, schema_of)
     fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
     before = _predecessors(fresh)
-    steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
+    steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), app) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]

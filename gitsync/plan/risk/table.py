@@ -6,29 +6,72 @@ import fnmatch
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from gitsync.objects.application import RiskMatch, RiskRule
+from gitsync.objects.application import Application, RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.risk import agents, objects
+from gitsync.plan.risk import agents, applications, objects
 
 Finding = str | None
 """The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One row: the class, a stable name, the reason that users read, and the predicate."""
+class Row:
+    """The class, a stable name, and the reason that users read."""
 
     risk: Risk
     name: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Row):
+    """A row with its predicate; ``always_asks``: its steps need approval whatever ``spec.risk.approval`` says."""
+
     finds: Callable[[Change], Finding]
+    always_asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParentRule(Row):
+    """A row that compares an Application with the one that manages it."""
+
+    finds: Callable[[Change, Application], Finding]
+    always_asks: bool = True
 
 
 NOTHING = "nothing"
 """The rule of steps that write nothing."""
 
+PARENT_RULES = (  # they precede the others: none of those may hide one that always asks
+    ParentRule(
+        Risk.DANGEROUS,
+        "application-elsewhere",
+        "an Application in another namespace than the one that manages it",
+        applications.elsewhere,
+    ),
+    ParentRule(
+        Risk.DANGEROUS,
+        "application-wider",
+        "an Application may do more than the one that manages it",
+        applications.wider_than_parent,
+    ),
+)
+
 RULES = (  # the first match decides
+    Rule(
+        Risk.DANGEROUS,
+        "application-widened",
+        "an Application may do more than before",
+        applications.widened,
+        always_asks=True,
+    ),
+    Rule(
+        Risk.DANGEROUS,
+        "deletes-application",
+        "deletes an Application, and what it applied with it",
+        applications.deletes,
+    ),
     Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", objects.deletes_data),
     Rule(Risk.DANGEROUS, "deletes-guard", "deletes a policy or quota that protects others", objects.deletes_guard),
     Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", objects.asks_to_confirm),
@@ -63,18 +106,24 @@ RULES = (  # the first match decides
 )
 
 
-def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: Manifest | None = None) -> Change:
+def classify(
+    change: Change,
+    user_rules: Iterable[RiskRule] = (),
+    predecessor: Manifest | None = None,
+    parent: Application | None = None,
+) -> Change:
     """
     Return the step with its class, the rule that decided and the reason.
 
     The reason is appended to one that the step already has. A user's rule raises a class and never lowers one. An
     object that replaces a ``predecessor`` is classified as a change of that one too, and the higher class counts.
+    ``parent`` is the Application that the step is of.
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
-    rule, found = _first(change)
+    rule, found = _first(change, parent)
     if change.action is Action.CREATE and predecessor is not None:
-        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor))
+        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor), parent)
         if other.risk.level > rule.risk.level:
             rule, found = other, seen
     reason = f"{rule.reason}: {found}" if found else rule.reason
@@ -85,10 +134,14 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: M
             reason = f"{reason}; raised by {name}"
     if change.reason:
         reason = f"{change.reason}; {reason}"
-    return replace(change, risk=risk, rule=name, reason=reason)
+    return replace(change, risk=risk, rule=name, reason=reason, always_asks=rule.always_asks)
 
 
-def _first(change: Change) -> tuple[Rule, str]:
+def _first(change: Change, parent: Application | None) -> tuple[Rule | ParentRule, str]:
+    if parent is not None:
+        for row in PARENT_RULES:
+            if (found := row.finds(change, parent)) is not None:
+                return row, found
     return next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
 
 

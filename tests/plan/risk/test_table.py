@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.ref import ref_of
-from gitsync.plan.risk.table import NOTHING, RULES, classify, plan_risk
+from gitsync.plan.risk.table import NOTHING, PARENT_RULES, RULES, classify, plan_risk
 from tests.plan.factories import config, deployment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -100,8 +100,13 @@ NAMESPACE = with_(kind("v1", "Namespace"), "metadata.labels", {"pod-security.kub
 SERVICE = kind("v1", "Service", spec={"ports": [{"port": 80}]})
 CLAIM = kind("v1", "PersistentVolumeClaim")
 TOOL = "spec.tools.0"
+CHILD = kind("gitsync.dev/v1alpha1", "Application", spec={"source": {"repoURL": "https://git.example/x"}})
 
 CASES = [
+    ("application-widened", update(CHILD, with_(CHILD, "spec.risk.approval", "Never"))),
+    ("deletes-application", prune(CHILD)),
+    ("deletes-application", step(Action.REPLACE, CHILD, CHILD)),
+    ("updates", update(CHILD, with_(CHILD, "spec.sync.selfHeal", False))),
     ("deletes-data", prune(CLAIM)),
     ("deletes-data", prune(NAMESPACE)),
     ("deletes-data", prune(AGENT)),
@@ -219,7 +224,9 @@ def test_every_row_is_tested():
 
 def test_every_row_is_documented():
     text = (ROOT / "docs" / "risk.md").read_text(encoding="utf-8")
-    assert [row.name for row in RULES if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text] == []
+    assert [
+        row.name for row in (*PARENT_RULES, *RULES) if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text
+    ] == []
 
 
 def test_a_step_that_writes_nothing_is_safe_and_keeps_its_reason():
