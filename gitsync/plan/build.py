@@ -21,7 +21,7 @@ from gitsync.plan.ignore import without_ignored
 from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.prune import prune_changes
-from gitsync.plan.risk.table import NOTHING, classify, plan_risk
+from gitsync.plan.risk.table import NOTHING, Scope, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
@@ -73,8 +73,8 @@ def build_plan(
         else:
             fresh += _steps(app, ref, desired, seen, inventory, schema_of)
     fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
-    before = _predecessors(fresh)
-    steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), app) for step in fresh]
+    before, scope = _predecessors(fresh), Scope(app, desired, seen.live)
+    steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), scope) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gitsync.objects.application import Application, RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.risk import agents, applications, objects
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.risk import agents, applications, escalation, objects
 
 Finding = str | None
 """The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
@@ -33,28 +34,45 @@ class Rule(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class ParentRule(Row):
-    """A row that compares an Application with the one that manages it."""
+class Scope:
+    """The Application that a step is of, all that it declares, and what of that exists."""
 
-    finds: Callable[[Change, Application], Finding]
-    always_asks: bool = True
+    app: Application
+    desired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+    live: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRule(Row):
+    """A row that compares a step with the Application that it is of."""
+
+    finds: Callable[[Change, Scope], Finding]
+    always_asks: bool = False
 
 
 NOTHING = "nothing"
 """The rule of steps that write nothing."""
 
-PARENT_RULES = (  # they precede the others: none of those may hide one that always asks
-    ParentRule(
+SCOPED_RULES = (  # they precede the others: none of those may hide one that always asks
+    ScopedRule(
         Risk.DANGEROUS,
         "application-elsewhere",
         "an Application in another namespace than the one that manages it",
-        applications.elsewhere,
+        lambda change, scope: applications.elsewhere(change, scope.app),
+        always_asks=True,
     ),
-    ParentRule(
+    ScopedRule(
         Risk.DANGEROUS,
         "application-wider",
         "an Application may do more than the one that manages it",
-        applications.wider_than_parent,
+        lambda change, scope: applications.wider_than_parent(change, scope.app),
+        always_asks=True,
+    ),
+    ScopedRule(
+        Risk.DANGEROUS,
+        "borrows-account",
+        "runs as a ServiceAccount that the Application does not declare",
+        lambda change, scope: escalation.borrows_account(change, scope.desired),
     ),
 )
 
@@ -85,6 +103,10 @@ RULES = (  # the first match decides
     Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will be deleted with it", agents.volumes_deletable),
     Rule(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
     Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
+    Rule(Risk.DANGEROUS, "rbac-escalates", "grants a path to the rights of others", escalation.escalates),
+    Rule(Risk.DANGEROUS, "rbac-aggregates", "adds rules of one role to another", escalation.aggregates),
+    Rule(Risk.DANGEROUS, "mints-token", "creates a token of a ServiceAccount", escalation.mints_token),
+    Rule(Risk.DANGEROUS, "changes-account", "pods run as another ServiceAccount", escalation.changes_account),
     Rule(Risk.DANGEROUS, "widens-rbac", "grants more permissions", objects.widens_rbac),
     Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more privileges on their node", objects.widens_privileges),
     Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
@@ -110,20 +132,20 @@ def classify(
     change: Change,
     user_rules: Iterable[RiskRule] = (),
     predecessor: Manifest | None = None,
-    parent: Application | None = None,
+    scope: Scope | None = None,
 ) -> Change:
     """
     Return the step with its class, the rule that decided and the reason.
 
     The reason is appended to one that the step already has. A user's rule raises a class and never lowers one. An
     object that replaces a ``predecessor`` is classified as a change of that one too, and the higher class counts.
-    ``parent`` is the Application that the step is of.
+    ``scope`` is the Application that the step is of, with all that it declares.
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
-    rule, found = _first(change, parent)
+    rule, found = _first(change, scope)
     if change.action is Action.CREATE and predecessor is not None:
-        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor), parent)
+        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor), scope)
         if other.risk.level > rule.risk.level:
             rule, found = other, seen
     reason = f"{rule.reason}: {found}" if found else rule.reason
@@ -137,10 +159,10 @@ def classify(
     return replace(change, risk=risk, rule=name, reason=reason, always_asks=rule.always_asks)
 
 
-def _first(change: Change, parent: Application | None) -> tuple[Rule | ParentRule, str]:
-    if parent is not None:
-        for row in PARENT_RULES:
-            if (found := row.finds(change, parent)) is not None:
+def _first(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
+    if scope is not None:
+        for row in SCOPED_RULES:
+            if (found := row.finds(change, scope)) is not None:
                 return row, found
     return next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
 

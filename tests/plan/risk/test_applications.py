@@ -11,7 +11,7 @@ from gitsync.objects.change import Action, Change, Difference, FieldDifference, 
 from gitsync.objects.keys import REQUESTED_SYNC
 from gitsync.objects.ref import ref_of
 from gitsync.plan.risk.applications import WIDER
-from gitsync.plan.risk.table import classify
+from gitsync.plan.risk.table import Scope, classify
 
 OPENAI = {"endpoint": "https://llm.example", "model": "m"}
 RULE = {"match": {"kind": "Secret"}, "class": "Dangerous"}
@@ -32,7 +32,7 @@ def judged(desired, live=None, parent=None, action=None, *pointers):
     differences = tuple(FieldDifference(pointer, pointer, Difference.CHANGED) for pointer in pointers)
     action = action or (Action.UPDATE if live else Action.CREATE)
     change = Change(ref_of(desired), action, desired=desired, live=live, differences=differences)
-    return classify(change, parent=parse_application(parent or declared("root")))
+    return classify(change, scope=Scope(parse_application(parent or declared("root"))))
 
 
 CASES = [

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
-from gitsync.objects.ref import ref_of
-from gitsync.plan.risk.table import NOTHING, PARENT_RULES, RULES, classify, plan_risk
-from tests.plan.factories import config, deployment
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.risk.table import NOTHING, RULES, SCOPED_RULES, Scope, classify, plan_risk
+from tests.plan.factories import application, config, deployment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -85,6 +85,41 @@ GUARDED = with_(deployment(), f"{WEB}.securityContext", {"runAsNonRoot": True, "
 ROLE = kind(
     "rbac.authorization.k8s.io/v1", "Role", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
 )
+CLUSTER_ROLE = kind("rbac.authorization.k8s.io/v1", "ClusterRole", rules=ROLE["rules"])
+AGGREGATED = kind(
+    "rbac.authorization.k8s.io/v1",
+    "ClusterRole",
+    aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+)
+ADMIN = {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
+RBAC = "rbac.authorization.k8s.io"
+CERTIFICATES = "certificates.k8s.io"
+PATHS = [
+    {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+    for group, resource, verb in (
+        (RBAC, "roles", "escalate"),
+        (RBAC, "clusterroles", "bind"),
+        ("", "users", "impersonate"),
+        ("", "serviceaccounts", "impersonate"),
+        ("authentication.k8s.io", "userextras", "impersonate"),
+        ("", "pods/exec", "create"),
+        ("", "pods/*", "create"),
+        ("", "*/exec", "get"),
+        ("", "pods/attach", "create"),
+        ("", "pods/ephemeralcontainers", "patch"),
+        ("", "serviceaccounts/token", "create"),
+        ("", "nodes/proxy", "get"),
+        ("", "secrets", "list"),
+        ("", "secrets", "watch"),
+        (CERTIFICATES, "certificatesigningrequests/approval", "update"),
+        (CERTIFICATES, "signers", "approve"),
+        ("", "pods", "*"),
+        ("", "*", "get"),
+        ("*", "pods", "get"),
+    )
+]
+TOKEN = kind("v1", "Secret", type="kubernetes.io/service-account-token")
 BINDING = kind(
     "rbac.authorization.k8s.io/v1",
     "RoleBinding",
@@ -144,15 +179,35 @@ CASES = [
     ("stops", update(AGENT, with_(AGENT, "spec.suspend", True))),
     ("extends-api", create(kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"))),
     ("extends-api", create(kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"))),
+    ("rbac-aggregates", create(AGGREGATED)),
+    ("rbac-aggregates", update(AGGREGATED, with_(AGGREGATED, "aggregationRule.clusterRoleSelectors", [{}]))),
+    ("rbac-aggregates", update(CLUSTER_ROLE, with_(CLUSTER_ROLE, "metadata.labels", ADMIN), "/metadata/labels/x")),
+    *(("rbac-escalates", create(with_(ROLE, "rules", [rule]))) for rule in PATHS),
+    ("rbac-escalates", update(ROLE, with_(ROLE, "rules.0.verbs", ["*"]))),
+    ("mints-token", create(TOKEN)),
+    ("mints-token", step(Action.HOOK, TOKEN)),
+    ("changes-account", update(deployment(), with_(deployment(), f"{POD}.serviceAccountName", "admin"))),
+    ("changes-account", update(deployment(), with_(deployment(), f"{POD}.serviceAccount", "admin"))),
+    (
+        "changes-account",
+        update(
+            with_(deployment(), f"{POD}.automountServiceAccountToken", False),
+            with_(deployment(), f"{POD}.automountServiceAccountToken", True),
+        ),
+    ),
+    ("widens-privileges", create(kind("v1", "PersistentVolume", spec={"hostPath": {"path": "/"}}))),
+    ("widens-privileges", create(with_(deployment(), f"{POD}.securityContext", {"runAsUser": 0}))),
+    ("widens-privileges", create(with_(deployment(), f"{WEB}.securityContext", {"procMount": "Unmasked"}))),
+    ("widens-privileges", create(with_(deployment(), f"{WEB}.ports", [{"containerPort": 80, "hostPort": 80}]))),
+    ("deletes-guard", prune(kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"))),
+    ("opens-network", update(POLICY, with_(POLICY, "spec.podSelector", {"matchLabels": {"app": "x"}}))),
+    ("loosens-namespace", create(with_(NAMESPACE, "metadata.labels", {POD_SECURITY: "privileged"}))),
+    ("creates", create(NAMESPACE)),
     ("widens-rbac", create(ROLE)),
     ("widens-rbac", update(ROLE, with_(ROLE, "rules.0.verbs", ["get", "list", "delete"]))),
     ("widens-rbac", create(BINDING)),
     ("widens-rbac", update(BINDING, with_(BINDING, "subjects.0.name", "b"))),
     ("widens-rbac", update(BINDING, with_(BINDING, "roleRef.name", "cluster-admin"))),
-    (
-        "widens-rbac",
-        create(kind("rbac.authorization.k8s.io/v1", "ClusterRole", aggregationRule={"clusterRoleSelectors": []})),
-    ),
     ("widens-privileges", create(with_(deployment(), f"{POD}.hostNetwork", True))),
     ("widens-privileges", update(deployment(), with_(deployment(), f"{WEB}.securityContext", {"privileged": True}))),
     (
@@ -222,10 +277,20 @@ def test_every_row_is_tested():
     assert {row.name for row in RULES} == {rule for rule, _ in CASES}
 
 
+def test_a_new_workload_borrows_no_account_that_its_application_does_not_declare():
+    app = application()
+    web = with_(with_(deployment(), "metadata.namespace", "shop"), f"{POD}.serviceAccountName", "deployer")
+    account = ObjectRef("", "ServiceAccount", "shop", "deployer")
+    assert classify(create(web), scope=Scope(app, {account: {}})).rule == "starts-workload"
+    assert classify(create(web), scope=Scope(app)).rule == "borrows-account"
+    plain = with_(web, f"{POD}.serviceAccountName", "default")
+    assert classify(create(plain), scope=Scope(app)).rule == "starts-workload"
+
+
 def test_every_row_is_documented():
     text = (ROOT / "docs" / "risk.md").read_text(encoding="utf-8")
     assert [
-        row.name for row in (*PARENT_RULES, *RULES) if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text
+        row.name for row in (*SCOPED_RULES, *RULES) if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text
     ] == []
 
 
@@ -242,7 +307,7 @@ def test_the_reason_of_the_step_stands_in_front():
 def test_a_widened_wildcard_is_covered_by_a_wildcard():
     everything = with_(ROLE, "rules", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
     assert classify(update(everything, ROLE)).rule == "updates"
-    assert classify(update(ROLE, everything)).rule == "widens-rbac"
+    assert classify(update(ROLE, everything)).rule == "rbac-escalates"
 
 
 def rule_of(risk, **match):
