@@ -10,7 +10,7 @@ from gitsync.objects.application import Application, RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.risk import agents, applications, escalation, objects
+from gitsync.plan.risk import agents, applications, endpoints, escalation, objects
 
 Finding = str | None
 """The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
@@ -70,6 +70,12 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
     ),
     ScopedRule(
         Risk.DANGEROUS,
+        "endpoint-introduced",
+        "prompts and data may go to another service than so far",
+        lambda change, scope: endpoints.endpoint_introduced(change, scope.live),
+    ),
+    ScopedRule(
+        Risk.DANGEROUS,
         "borrows-account",
         "runs as a ServiceAccount that the Application does not declare",
         lambda change, scope: escalation.borrows_account(change, scope.desired),
@@ -97,6 +103,7 @@ RULES = (  # the first match decides
     Rule(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
     Rule(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
     Rule(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
+    Rule(Risk.DANGEROUS, "endpoint-set", "prompts and data may go to another service", endpoints.endpoint_set),
     Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
     Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
     Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),

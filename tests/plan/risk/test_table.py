@@ -81,6 +81,35 @@ SYSTEM = kind(
 POD = "spec.template.spec"
 WEB = f"{POD}.containers.0"
 ENV = [{"name": "LLM_BASE_URL", "value": "http://a"}]
+MOVED = [{"name": "LLM_BASE_URL", "value": "http://b"}]
+BY_REFERENCE = {"name": "OPENAI_BASE_URL", "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}
+ADDITIONS = [
+    *(
+        (f"{WEB}.env", [{"name": name, "value": "http://evil"}])
+        for name in (
+            "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "LLM_BASE_URL", "X_BASE_URL", "OPENAI_API_BASE", "OLLAMA_HOST",
+            "OPENAI_API_KEY", "HTTPS_PROXY", "http_proxy", "ALL_PROXY", "MODEL_ENDPOINT", "LLM_PROVIDER",
+        )
+    ),
+    (f"{WEB}.env", [BY_REFERENCE]),
+    (f"{WEB}.envFrom", [{"configMapRef": {"name": "settings"}}]),
+    (f"{WEB}.envFrom", [{"secretRef": {"name": "keys"}}]),
+    (f"{WEB}.args", ["serve", "--base-url=http://evil"]),
+    (f"{WEB}.args", ["serve", "--openai-base-url", "http://evil"]),
+    (f"{WEB}.command", ["sh", "-c", "OPENAI_BASE_URL=http://evil exec agent"]),
+]  # fmt: skip
+
+
+def secret(**data):
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": data}
+
+
+def without_endpoint(agent):
+    result = copy.deepcopy(agent)
+    del result["spec"]["model"]["endpoint"]
+    return result
+
+
 GUARDED = with_(deployment(), f"{WEB}.securityContext", {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}})
 ROLE = kind(
     "rbac.authorization.k8s.io/v1", "Role", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
@@ -157,16 +186,21 @@ CASES = [
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.provider", "Bedrock"))),
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.fallbacks.0.provider", "Bedrock"))),
     ("agent-model-moved", update(SYSTEM, with_(SYSTEM, "spec.defaults.model.endpoint", "http://b"))),
+    ("agent-model-moved", update(without_endpoint(AGENT), AGENT)),
+    ("endpoint-set", update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/x")),
+    ("endpoint-set", update(config(), config(**{"app.yaml": "llm:\n  base_url: http://evil"}), "/data/x")),
+    ("endpoint-set", update(config(), config(**{"c.json": '{"baseUrl": "http://evil"}'}), "/data/x")),
+    ("endpoint-set", update(secret(a="eA=="), secret(a="eA==", OPENAI_API_KEY="eA=="))),
+    *(("endpoint-set", update(deployment(), with_(deployment(), *addition))) for addition in ADDITIONS),
+    ("endpoint-set", update(with_(deployment(), f"{WEB}.env", ENV), with_(deployment(), f"{WEB}.env", MOVED))),
+    ("updates", update(with_(deployment(), f"{WEB}.env", ENV), with_(deployment(), f"{WEB}.env", ENV))),
+    ("updates", update(deployment(), with_(deployment(), f"{WEB}.env", [{"name": "LOG_LEVEL", "value": "info"}]))),
     (
-        "agent-model-moved",
+        "updates",
         update(
-            with_(deployment(), f"{WEB}.env", ENV),
-            with_(deployment(), f"{WEB}.env", [{"name": "LLM_BASE_URL", "value": "http://b"}]),
+            with_(deployment(), f"{WEB}.envFrom", [{"configMapRef": {"name": "settings-5gk2h7mmd2"}}]),
+            with_(deployment(), f"{WEB}.envFrom", [{"configMapRef": {"name": "settings-9gk2h7mmd2"}}]),
         ),
-    ),
-    (
-        "agent-model-moved",
-        update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/MODEL_ENDPOINT"),
     ),
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.policy", "Unmanaged"))),
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.egressTo", [{"cidr": "0.0.0.0/0"}]))),
@@ -285,6 +319,18 @@ def test_a_new_workload_borrows_no_account_that_its_application_does_not_declare
     assert classify(create(web), scope=Scope(app)).rule == "borrows-account"
     plain = with_(web, f"{POD}.serviceAccountName", "default")
     assert classify(create(plain), scope=Scope(app)).rule == "starts-workload"
+
+
+def test_a_new_name_hides_no_change_of_an_endpoint():
+    before = with_(deployment(), f"{WEB}.env", ENV)
+    live = {ref_of(before): before, ref_of(config("settings")): config("settings")}
+    scope = Scope(application(), live=live)
+    moved = with_(deployment("other"), f"{WEB}.env", MOVED)
+    assert classify(create(moved), scope=scope).rule == "endpoint-introduced"
+    assert classify(create(with_(deployment("other"), f"{WEB}.env", ENV)), scope=scope).rule == "starts-workload"
+    hashed = config("settings-aaaaaaaaaa", OPENAI_BASE_URL="http://evil")
+    assert classify(create(hashed), scope=scope).rule == "endpoint-introduced"
+    assert classify(create(moved), scope=Scope(application())).rule == "starts-workload"
 
 
 def test_every_row_is_documented():
