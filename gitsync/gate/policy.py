@@ -13,6 +13,7 @@ from pydantic import Field
 from gitsync.objects.application import Application, Approvers
 from gitsync.objects.parsing import Spec, Strings
 from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.urls import matches_url
 
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
@@ -80,7 +81,7 @@ def violations(
 def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     """Return what is not allowed about the Application itself: its repository, namespace and service account."""
     found = []
-    if not _matches(policy.repositories, app.source.repo_url):
+    if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
         found.append(f"spec.source.repoURL is not allowed by policy {policy.name}")
     namespace = app.destination.namespace
     if not _matches(_namespaces(policy, app), namespace):
