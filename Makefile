@@ -18,27 +18,34 @@ PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-ann
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gitsync needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile --require-hashes -r requirements.txt -r requirements-build.txt
-	$(PIP) --no-compile --no-deps --no-build-isolation -e .
+	@echo "Creating the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing the requirements into $(VENV): the first time this downloads about 100 MB and takes a minute or two"
+	@$(PIP) --no-compile --require-hashes -r requirements.txt -r requirements-build.txt
+	@$(PIP) --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(LINT): requirements-lint.txt $(RUNTIME)
-	$(PIP) --require-hashes -r requirements-lint.txt
+	@echo "Installing what the checks need"
+	@$(PIP) --require-hashes -r requirements-lint.txt
 	@touch $@
 
 $(TEST): requirements-test.txt $(RUNTIME)
-	$(PIP) --require-hashes -r requirements-test.txt
+	@echo "Installing what the tests need"
+	@$(PIP) --require-hashes -r requirements-test.txt
 	@touch $@
 
 run: $(RUNTIME) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
 ifdef APP
+	@echo "Applying $(APP), then starting the controller and the dashboard"
 	@$(BIN)/gitsync run --application $(APP)
 else
+	@echo "Starting the sandbox cluster, the demo repository, the controller and the dashboard"
 	@$(BIN)/gitsync demo
 endif
 
 test: $(TEST) ## all tests
+	@echo "Running all tests in $(WORKERS) processes; WORKERS=N changes that"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(LINT) ## format, lint, types, import contracts, declared dependencies

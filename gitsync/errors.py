@@ -4,6 +4,7 @@ The errors that cross a package's boundary.
     GitsyncError
     ├── TransientError          the world may be better in a moment: requeue with backoff
     │   ├── SourceUnavailable     the Git server does not answer
+    │   │   └── SourceDenied          the Git server, or its host key, was not accepted: correct the credentials
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
     │   ├── Conflict              another writer was first: read and plan again
     │   │   └── Terminating         the namespace is being deleted, and takes nothing new
@@ -70,12 +71,20 @@ class SourceUnavailable(TransientError):
     """The Git server cannot be reached or did not answer in time."""
 
 
+class SourceDenied(SourceUnavailable):
+    """The Git server rejected the credentials, or its SSH host key is not trusted; another Secret corrects it."""
+
+
 class ClusterUnavailable(TransientError):
     """The API server cannot be reached, did not answer in time, or asked for a delay."""
 
 
 class Conflict(TransientError):
     """The object changed since it was read, or another field manager owns a field."""
+
+
+class WebhookUnavailable(TransientError):
+    """An admission webhook that the API server has to call for this object failed; other objects are not affected."""
 
 
 class Terminating(Conflict):

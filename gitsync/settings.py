@@ -1,51 +1,70 @@
-"""Settings: flags and environment, read once into one frozen value."""
+"""Settings: options and environment variables, read once into one frozen value."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
+"""A path that does not depend on the working directory: render processes run in ``/``."""
+
+
+def _absolute(path: str) -> str:
+    """Return an absolute path; an empty one stays empty."""
+    return str(Path(path).absolute()) if path else ""
 
 
 class Settings(BaseSettings):
     """
-    Everything that can be set from outside; each has an environment variable ``GITSYNC_`` plus its name.
+    All settings; each has an environment variable ``GITSYNC_`` plus its name.
 
-    What a command line gives wins over the environment.
+    Options of the command line override the environment.
     """
 
-    model_config = SettingsConfigDict(env_prefix="GITSYNC_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="GITSYNC_", frozen=True, extra="ignore", validate_default=True)
 
-    kubeconfig: str = Field("", description="kubeconfig file; empty: the usual places, then in-cluster")
+    kubeconfig: Annotated[str, AfterValidator(_absolute)] = Field(
+        "", description="kubeconfig file; empty: the usual places, then in-cluster"
+    )
     context: str = Field("", description="context of the kubeconfig")
-    data: Path = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
+    data: AbsolutePath = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
     database: str = Field("", description="history database URL; empty: SQLite in the data folder")
     audit_days: int = Field(0, ge=0, description="days after which audit records are dropped; 0: never")
-    workers: int = Field(4, ge=1, le=64, description="applications synced at a time")
-    writes: int = Field(16, ge=1, le=64, description="writes to the cluster at a time")
-    render_workers: int = Field(2, ge=1, le=32, description="isolated processes that render")
-    render_seconds: float = Field(60.0, gt=0, description="time limit of one render")
+    workers: int = Field(4, ge=1, le=64, description="Applications that are synced in parallel")
+    writes: int = Field(16, ge=1, le=64, description="parallel writes to the cluster")
+    render_workers: int = Field(2, ge=1, le=32, description="isolated render processes")
+    render_seconds: float = Field(60.0, gt=0, description="time limit of one render in seconds")
     render_memory: int = Field(1024, ge=128, description="memory limit of a render process in MiB")
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
-    policies: Path | None = Field(None, description="folder of Policy files with rules that manifests must meet")
-    reasoner_hosts: str = Field("", description="hosts, divided by commas, that Applications may ask about plans")
-    prometheus: str = Field("", description="URL of the Prometheus server that Applications may ask after a sync")
-    prometheus_token_file: Path | None = Field(None, description="file with the bearer token for Prometheus")
+    policies: AbsolutePath | None = Field(None, description="folder with the operator's Policy files")
+    reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")
+    prometheus: str = Field("", description="URL of the Prometheus server for the analysis after a sync")
+    prometheus_token_file: AbsolutePath | None = Field(None, description="file with the bearer token for Prometheus")
     namespace: str = Field("gitsync", description="namespace of the controller's own Leases")
-    namespaces: str = Field("", description="namespaces to watch, divided by commas; empty: all")
-    replicas: bool = Field(False, description="divide Applications with other replicas by Leases; wants PostgreSQL")
-    lease_seconds: float = Field(15.0, ge=1, description="a replica silent for so long has its Applications taken over")
-    install_crds: bool = Field(True, description="install the custom resource definitions at start, if allowed")
+    namespaces: str = Field("", description="namespaces to watch, comma-separated; empty: all")
+    adopt_managers: str = Field(
+        "", description="field managers whose fields become ours, comma-separated; empty: kubectl, Argo CD, Flux, Helm"
+    )
+    replicas: bool = Field(False, description="share Applications with other replicas by Leases; needs PostgreSQL")
+    lease_seconds: float = Field(
+        15.0, ge=1, description="seconds after which the Applications of a silent replica are taken over"
+    )
+    install_crds: bool = Field(True, description="install the CustomResourceDefinitions at start")
     web_host: str = Field("127.0.0.1", description="address of the dashboard")
     web_port: int = Field(8080, ge=0, le=65535, description="port of the dashboard")
 
-    users: Path | None = Field(None, description="file of the people who sign in with a token of their own")
-    web_token: SecretStr = Field(SecretStr(""), description="token that the dashboard asks for; needed off loopback")
-    web_proxy: str = Field("", description="addresses or networks, divided by commas, of the proxy in front")
-    web_proxy_users: bool = Field(False, description="let that proxy say who asks: X-Forwarded-User and -Groups")
+    users: AbsolutePath | None = Field(None, description="file of the users who sign in with a token of their own")
+    web_token: SecretStr = Field(
+        SecretStr(""), description="shared token for the dashboard; required off loopback without users"
+    )
+    web_proxy: str = Field("", description="addresses or networks, comma-separated, of the proxy in front")
+    web_proxy_users: bool = Field(False, description="trust that proxy's X-Forwarded-User and X-Forwarded-Groups")
+    web_url: str = Field("", description="public URL of the dashboard; with it, requests for other hosts are rejected")
     web_read_only: bool = Field(False, description="a dashboard without buttons")
-    webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are refused")
+    webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
 
     @property
     def database_url(self) -> str:

@@ -1,16 +1,13 @@
-"""Wiring: the only place that constructs the edges and joins them."""
+"""The composition root: the only module that constructs the adapters and connects them to the engine."""
 
 from __future__ import annotations
 
 import socket
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
@@ -22,11 +19,11 @@ from gitsync.cluster.lease import LeaseMemberStore
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import ManifestRule, parse_rules
+from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import parse_policy
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
+from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import (
     Clock,
     Cluster,
@@ -42,10 +39,11 @@ from gitsync.ports import (
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
-from gitsync.render.yaml.reader import read_all
+from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.manager import Manager, Runnable
 from gitsync.runtime.membership import Membership
 from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.services.policies import read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.settings import Settings
@@ -67,24 +65,12 @@ from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.pool import RenderPool
 
 _OTHER_CONNECTIONS = 48
-"""Watches (one per kind in use) and single requests beside the parallel writes."""
-
-
-class SystemClock:
-    """The machine's time."""
-
-    def now(self) -> datetime:
-        """Return the time, aware, in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-        return time.monotonic()
+"""Connections for watches (one per kind in use) and single requests, besides the parallel writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A controller and what others may see of it: what it knows, what it may be asked, what it remembers."""
+    """A controller with what the dashboard uses of it: its state, its requests, its records and its source."""
 
     manager: Manager
     view: StateReader
@@ -101,13 +87,13 @@ class Engine:
         self.manager.start()
 
     def stop(self) -> None:
-        """Let writes under way end, and stop."""
+        """Stop, after the writes under way have ended."""
         self.manager.stop()
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """All that touches the world outside; ``pool`` carries out writes beside each other."""
+    """The implementations of all ports; ``pool`` runs parallel writes."""
 
     cluster: Cluster
     live: LiveCache
@@ -145,6 +131,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         rules,
         share=share,
         workers=settings.workers,
+        appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
     members.on_change = applications.enqueue_all
     live.subscribe(applications.on_object_change, applications.enqueue_all)
@@ -157,9 +144,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         _CloseOnStop(client.close),
         _CloseOnStop(lambda: pool.shutdown(cancel_futures=True)),
         _CloseOnStop(live.stop),
-        CrdInstaller(
-            KubernetesCluster(client), install=settings.install_crds
-        ),  # every replica may, before it has a Lease
+        # not fenced: a replica may install them before it has a Lease
+        CrdInstaller(KubernetesCluster(client), install=settings.install_crds),
         *([members] if settings.replicas else []),
         applications,
     ]
@@ -169,48 +155,34 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
 
 
 def build_engine(
-    edges: Adapters,
+    adapters: Adapters,
     policies: Sequence[Policy] = (),
     rules: Sequence[ManifestRule] = (),
     *,
     share: Shard | None = None,
     workers: int = 4,
+    appliers: frozenset[str] = APPLIERS,
 ) -> tuple[ApplicationController, StateStore]:
-    """Return the engine between these edges: its controller, not started, and what it knows."""
-    cluster, live, records, clock = edges.cluster, edges.live, edges.records, edges.clock
+    """Return the controller, not started, and its state, connected to these adapters."""
+    cluster, live, records, clock = adapters.cluster, adapters.live, adapters.records, adapters.clock
     share = share or SingleReplica()
     statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
-    applier = Applier(cluster, live, records, clock, edges.pool, lambda: share.may_write)
+    applier = Applier(cluster, live, records, clock, adapters.pool, lambda: share.may_write)
     executor = SyncExecutor(applier, Hooks(applier, cluster, live), records, state, live, clock)
-    advice = AdviceGate(edges.reasoner, cluster, live)
+    advice = AdviceGate(adapters.reasoner, cluster, live)
     gate = SyncGate(cluster, live, records, clock, advice, policies, rules)
-    planner = Planner(cluster, state, edges.pool)
+    planner = Planner(cluster, state, adapters.pool, appliers)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
-    fetcher = Fetcher(edges.source, verify_commit, cluster, live, clock)
-    desired = DesiredState(edges.source, edges.renderer, cluster, live, fetcher)
-    analysis = PostSyncAnalysis(records, edges.metrics)
+    fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock)
+    desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher)
+    analysis = PostSyncAnalysis(records, adapters.metrics)
     pipeline = Pipeline(fetcher, desired, reconciler, analysis, records, statuses, state, clock)
     applications = ApplicationController(pipeline, state, cluster, live, clock, share=share, workers=workers)
     return applications, state
 
 
-def read_policies(folder: Path | None) -> tuple[tuple[Policy, ...], tuple[ManifestRule, ...]]:
-    """
-    Read the operator's policies, and the rules that manifests must meet.
-
-    Raise InvalidInput when the folder is not there: without policies nearly everything is allowed.
-    """
-    if folder is not None and not folder.is_dir():
-        raise InvalidInput(f"there is no folder {folder}", location="policies")
-    files = sorted(folder.glob("*.yaml")) if folder is not None else []
-    documents = [(document, file.name) for file in files for document in read_all(file.read_bytes(), file.name)]
-    policies = (parse_policy(document, name) for document, name in documents)
-    rules = (rule for document, name in documents for rule in parse_rules(document, name))
-    return tuple(policy for policy in policies if policy is not None), tuple(rules)
-
-
 class _CloseOnStop:
-    """Something that needs no start but an end."""
+    """A part of the controller that is only closed."""
 
     def __init__(self, close: Callable[[], None]) -> None:
         self._close = close
@@ -219,25 +191,25 @@ class _CloseOnStop:
         """Do nothing."""
 
     def stop(self) -> None:
-        """Close it."""
+        """Close the part."""
         self._close()
 
 
 def _identity() -> str:
-    """Return a name that no other process has, also not the next one on this machine."""
+    """Return a name that is unique among all processes, including later ones on this machine."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """Return the members of a list divided by commas."""
+    """Return the members of a comma-separated list."""
     return tuple(sorted({part.strip() for part in text.split(",")} - {""}))
 
 
 def _check_replicas(settings: Settings) -> None:
-    """Refuse replicas that could not share what they record."""
+    """Raise InvalidInput for replicas with SQLite, which they cannot share."""
     if settings.replicas and settings.database_url.startswith("sqlite"):
         raise InvalidInput(
-            "replicas share one history, and SQLite is a file of one machine",
+            "replicas need a shared database, and SQLite is a file on one machine",
             location="GITSYNC_DATABASE",
-            hint="name a PostgreSQL such as postgresql://gitsync@db/gitsync, or unset GITSYNC_REPLICAS",
+            hint="name a PostgreSQL database such as postgresql://gitsync@db/gitsync, or unset GITSYNC_REPLICAS",
         )

@@ -36,7 +36,7 @@ class Served:
         """Send one request and return the answer; sending stops when the answer comes before its end."""
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
         try:
-            connection.putrequest(method, path)
+            connection.putrequest(method, path, skip_host="Host" in (headers or {}))
             for name, value in {**(headers or {}), **({"Content-Length": str(len(body))} if body else {})}.items():
                 connection.putheader(name, value)
             connection.endheaders()

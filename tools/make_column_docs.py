@@ -1,8 +1,9 @@
 """
-Write the words that the sandbox's table columns borrow from the documentation of API fields.
+Write the column descriptions of the sandbox's tables that quote the documentation of API fields.
 
-Usage: ``python tools/make_column_docs.py CONFORMANCE_DIR``. The recorded OpenAPI documents are the source; run
-this again when a column refers to another field, and never edit the result.
+Usage: ``python tools/make_column_docs.py CONFORMANCE_DIR``. The source is the recorded OpenAPI documents; run this
+again when a column refers to another field, and do not edit the result. A real server quotes SwaggerDoc of the Go
+type, which lacks the sentence that the OpenAPI document adds to ``roleRef``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from gitsync.sandbox.printers.columns import documented_fields
 TARGET = Path(__file__).resolve().parent.parent / "gitsync" / "sandbox" / "data" / "column_docs.json"
 
 
+def _described(text: str, member: str) -> str:
+    text = text.partition("\n\nPossible enum values")[0]
+    return text.removesuffix(" This field is immutable.") if member == "roleRef" else text
+
+
 def main(conformance: Path) -> None:
     """Write the documentation of every field that a column names."""
     wanted = documented_fields()
@@ -27,7 +33,7 @@ def main(conformance: Path) -> None:
             short = ".".join(name.split(".")[-3:])
             for member, value in (schema.get("properties") or {}).items():
                 if f"{short}.{member}" in wanted:
-                    found[f"{short}.{member}"] = value["description"].partition("\n\nPossible enum values")[0]
+                    found[f"{short}.{member}"] = _described(value["description"], member)
     for missing in sorted(wanted - found.keys()):
         print(f"no documentation for {missing}", file=sys.stderr)
     TARGET.write_text(json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

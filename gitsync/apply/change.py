@@ -54,6 +54,8 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
         assert change.live is not None
         return cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
     assert change.desired is not None
+    if change.managed_fields is not None and change.live is not None:
+        cluster.set_managed_fields(change.live, change.managed_fields, manager=FIELD_MANAGER, user=user)
     if change.action is Action.REPLACE:
         return _replace(job, change, change.desired, cluster, user)
     return cluster.apply(change.desired, manager=FIELD_MANAGER, user=user)

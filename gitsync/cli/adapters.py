@@ -1,13 +1,10 @@
-"""The edges as a command sees them that looks once: no watches, no processes, and the rights of who types."""
+"""Ports for commands that run once: direct requests, no watches, no processes, the caller's own permissions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-import orjson
-
-from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Rejected
 from gitsync.objects.application import GitSource
@@ -24,27 +21,27 @@ from gitsync.workers import protocol
 
 
 class DirectLiveCache:
-    """Live objects by one request each."""
+    """Live objects, read by one request each."""
 
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
     def follow(self, resources: Iterable[Resource], timeout: float) -> None:
-        """Do nothing: every look is a request."""
+        """Do nothing: every read is a request."""
 
     def forget(self, of: GroupKind) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing: nothing is cached."""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
-        """Return the object as it is now."""
+        """Return the live object, read by a request."""
         return self._cluster.read(ObjectRef(resource.group, resource.kind, namespace, name), resource.version)
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
-        """Return nothing: a single look needs no list."""
+        """Return nothing: a comparison needs no list."""
         return ()
 
     def dependents(self, uid: str) -> tuple[Manifest, ...]:
-        """Return nothing: a single look does not follow owners."""
+        """Return nothing: a comparison does not read dependents."""
         return ()
 
     def owners(self, manifest: Manifest) -> tuple[Manifest, ...]:
@@ -52,22 +49,19 @@ class DirectLiveCache:
         return (manifest,)
 
     def observe_write(self, resource: Resource, manifest: Manifest) -> None:
-        """Do nothing: there is no copy to keep."""
+        """Do nothing: nothing is cached."""
 
     def observe_delete(self, resource: Resource, manifest: Manifest) -> None:
-        """Do nothing: there is no copy to keep."""
+        """Do nothing: nothing is cached."""
 
 
 class CallerCluster(KubernetesCluster):
-    """A cluster in which dry runs go on under our own name where we may not take the Application's."""
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(client)
+    """A cluster in which a dry run that may not impersonate the Application's ServiceAccount runs as the caller."""
 
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:
-        """Apply as the port says."""
+        """Apply an object; see the port."""
         try:
             return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)
         except Rejected as error:
@@ -77,13 +71,13 @@ class CallerCluster(KubernetesCluster):
 
 
 class InProcessRenderer:
-    """Render in this process, to exactly what the controller's own processes would send it."""
+    """Render in this process, to exactly what the controller's render processes return."""
 
     def render(self, snapshot: Snapshot, path: str, renderer: str) -> Build:
         """Return the manifests and the files read."""
-        made = build(snapshot.tree, path, renderer=renderer)
-        reject_ambiguous_bools(made.manifests)
-        return protocol.to_build(orjson.loads(protocol.frame(protocol.of_build(made))[protocol.LENGTH_BYTES :]))
+        rendered = build(snapshot.tree, path, renderer=renderer)
+        reject_ambiguous_bools(rendered.manifests)
+        return protocol.to_build(protocol.as_received(protocol.of_build(rendered)))
 
     def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields."""
@@ -91,7 +85,7 @@ class InProcessRenderer:
 
 
 class FolderSource(Repositories):
-    """A folder on disk in the place of every commit."""
+    """A source whose commits all have the files of one folder on disk."""
 
     def __init__(self, mirrors: Path, tree: Tree) -> None:
         super().__init__(mirrors)

@@ -1,4 +1,4 @@
-"""Applications of a cluster, for commands: read, and annotated to ask for something."""
+"""Applications of a cluster for commands: read them, and apply single members of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gitsync.cli.options import Target
 from gitsync.cluster.client import Client, Connection, segment
 from gitsync.errors import InvalidInput, Rejected
-from gitsync.objects.keys import API_VERSION, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
+from gitsync.objects.keys import API_VERSION, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC, SUSPEND_MANAGER
 from gitsync.objects.manifest import Manifest, annotations_of, at
 from gitsync.source.validation import is_commit
 
@@ -18,7 +19,7 @@ _ROOT = f"/apis/{API_VERSION}"
 
 
 def connect(kubeconfig: str) -> Client:
-    """Return a client of the cluster that the kubeconfig names; raise InvalidInput where there is no such file."""
+    """Return a client of the cluster that the kubeconfig names; raise InvalidInput when there is no such file."""
     if kubeconfig and not Path(kubeconfig).is_file():
         raise InvalidInput(f"there is no file {kubeconfig}", location="--kubeconfig", hint="name a kubeconfig file")
     return Client(Connection(kubeconfig=kubeconfig, pool=4))
@@ -31,13 +32,13 @@ def all_applications(client: Client, namespace: str = "") -> list[Manifest]:
         items = client.get(f"{_ROOT}{inside}/applications")["items"]
     except Rejected as error:
         if error.code == 403 and not namespace:
-            raise Rejected(error.message, hint="ask for one namespace: -n NAMESPACE", code=error.code) from error
+            raise Rejected(error.message, hint="name one namespace: -n NAMESPACE", code=error.code) from error
         raise _explained(error) from error
     return sorted(items, key=lambda item: (at(item, "metadata", "namespace"), at(item, "metadata", "name")))
 
 
 def one_application(client: Client, namespace: str, name: str) -> Manifest:
-    """Return one Application; raise InvalidInput when there is none."""
+    """Return one Application; raise InvalidInput when it does not exist."""
     try:
         found: Manifest = client.get(f"{_ROOT}/namespaces/{segment(namespace)}/applications/{segment(name)}")
     except Rejected as error:
@@ -53,43 +54,49 @@ def one_application(client: Client, namespace: str, name: str) -> Manifest:
 
 def change_application(
     client: Client,
-    namespace: str,
-    name: str,
+    target: Target,
     manager: str,
     *,
     annotations: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> None:
     """
-    Set these members of an Application and no others.
+    Apply these members of an Application and no others.
 
-    Each purpose has a field manager of its own: what one set before and leaves out now is taken away.
+    Each purpose has a field manager of its own: a member that it set before and omits now is removed.
     """
     body: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Application",
-        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        "metadata": {"name": target.name, "namespace": target.namespace, "annotations": dict(annotations or {})},
         **({"spec": dict(spec)} if spec else {}),
     }
-    path = f"{_ROOT}/namespaces/{segment(namespace)}/applications/{segment(name)}"
+    path = f"{_ROOT}/namespaces/{segment(target.namespace)}/applications/{segment(target.name)}"
     client.apply(path, body, {"fieldManager": manager, "force": "true"})
 
 
-def request_sync(client: Client, namespace: str, name: str) -> str:
-    """Ask the controller for a sync now; return the name of the request, which the status repeats when it is done."""
+def request_sync(client: Client, target: Target) -> str:
+    """Annotate an Application with a sync request; return its id, which the status repeats when the sync is done."""
     request = f"{int(time.time())}-{uuid.uuid4().hex[:8]}"
-    change_application(client, namespace, name, REQUEST_MANAGER, annotations={REQUESTED_SYNC: request})
+    change_application(client, target, REQUEST_MANAGER, annotations={REQUESTED_SYNC: request})
     return request
 
 
+def set_suspended(target: Target, suspended: bool) -> None:
+    """Set ``spec.suspend`` and nothing else, as the button of the dashboard does."""
+    client = connect(target.cluster)
+    one_application(client, target.namespace, target.name)
+    change_application(client, target, SUSPEND_MANAGER, spec={"suspend": suspended})
+
+
 def pinned_from(application: Manifest) -> str:
-    """Return what an Application followed before a person pinned it; empty when it is not pinned."""
+    """Return the revision that an Application followed before it was pinned; empty when it is not pinned."""
     is_fixed = is_commit(str(at(application, "spec", "source", "revision", default="")))
     return annotations_of(application).get(PINNED_FROM, "") if is_fixed else ""
 
 
 def is_good(application: Manifest) -> bool:
-    """Tell whether the controller has seen this generation and finds it in sync and healthy."""
+    """Return whether the controller observed this generation and reports it in sync and healthy."""
     status = application.get("status") or {}
     return (
         status.get("observedGeneration") == at(application, "metadata", "generation")
@@ -101,8 +108,8 @@ def is_good(application: Manifest) -> bool:
 def _explained(error: Rejected) -> Rejected:
     if error.code == 404:
         return Rejected(
-            "the cluster does not know Applications",
-            hint="start the controller once, it installs them: gitsync run",
+            "the cluster does not serve Applications",
+            hint="start the controller once, which installs their CustomResourceDefinition: gitsync run",
             code=404,
         )
     return error

@@ -1,12 +1,10 @@
-"""Check: all that is wrong with what a folder renders to, one line each, as far as can be told without a cluster."""
+"""Validate what a folder renders to without a cluster: every problem, one line each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import orjson
-
-from gitsync.cli.commands.build import BuildOptions
+from gitsync.cli.build_options import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import Problem, check_manifests, validate
 from gitsync.kube.field_path import follow
@@ -26,43 +24,41 @@ from gitsync.source.local import LocalTarget
 from gitsync.workers import protocol
 
 _ANY = Application("check", "default", "", 0, GitSource.model_construct(repo_url=""), Destination(namespace="default"))
-"""Some Application: what its own settings refuse is not known here."""
+"""A placeholder Application: which Application will sync the folder is unknown here."""
 
 
-def problems(place: LocalTarget, wish: BuildOptions) -> Sequence[str]:
+def problems(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
     """
-    Return what is wrong, each once, with ``file:line`` where that is known; empty when all is well.
+    Return every problem once, with ``file:line`` where that is known; empty when the folder is valid.
 
-    One mistake does not hide another: what cannot be used is left out, and the rest is rendered and held against the
-    schemas of Kubernetes and of the definitions in it.
+    All problems are reported, not only the first: invalid parts are skipped, and the rest is validated against the
+    schemas of Kubernetes and of the CustomResourceDefinitions in the folder.
     """
     faults: list[InvalidInput] = []
-    misfits: list[str] = []
+    found: list[str] = []
     with ErrorCollector(faults):
-        misfits += _misfits(wish.render(place, provenance=True, faults=faults))
-    return tuple(dict.fromkeys((*map(str, faults), *misfits)))
+        found += _validate(options.render(place, provenance=True, faults=faults))
+    return tuple(dict.fromkeys((*map(str, faults), *found)))
 
 
-def _misfits(made: Build) -> Iterator[str]:
-    """Yield why the controller or an API server would refuse what was rendered."""
-    custom = dict(_definitions(made.manifests))
-    for manifest, history in zip(made.manifests, made.provenance, strict=True):
-        if is_encrypted(manifest):  # what is in it is known to who has the key
+def _validate(build: Build) -> Iterator[str]:
+    """Yield the reasons for which the controller or an API server would reject the rendered objects."""
+    custom = dict(_definitions(build.manifests))
+    for manifest, history in zip(build.manifests, build.provenance, strict=True):
+        if is_encrypted(manifest):  # its values are unreadable without the key
             continue
         api_version, kind = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
         version = api_version.rpartition("/")[2]
         schema = custom.get((api_version, kind)) or builtin().for_kind(group_of(api_version), version, kind)
-        sent = orjson.loads(
-            protocol.frame(manifest)[protocol.LENGTH_BYTES :]
-        )  # with the types that a cluster gets to see
+        sent = protocol.as_received(manifest)
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
         for line in check_manifests([sent]):
             yield str(InvalidInput(line, location=history.source.where(())))
-        for act in (_refuse_ambiguous, options_of, _declare):
+        for step in (_reject_ambiguous, options_of, _declare):
             faults: list[InvalidInput] = []
             with ErrorCollector(faults):
-                act(manifest)
+                step(manifest)
             for fault in faults:
                 subject = fault.object or str(ref_of(manifest))
                 yield str(
@@ -70,7 +66,7 @@ def _misfits(made: Build) -> Iterator[str]:
                 )
 
 
-def _refuse_ambiguous(manifest: Manifest) -> None:
+def _reject_ambiguous(manifest: Manifest) -> None:
     reject_ambiguous_bools([manifest])
 
 
@@ -79,7 +75,7 @@ def _declare(manifest: Manifest) -> None:
 
 
 def _definitions(manifests: Iterable[Manifest]) -> Iterator[tuple[tuple[str, str], Schema]]:
-    """Yield the kinds that CustomResourceDefinitions among the manifests define."""
+    """Yield the schema of each kind that a CustomResourceDefinition among the manifests defines."""
     for manifest in manifests:
         if manifest.get("kind") != "CustomResourceDefinition":
             continue
@@ -97,7 +93,7 @@ def _as_error(problem: Problem, manifest: Manifest, history: History) -> Invalid
 
 
 def _where(problem: Problem, manifest: Manifest, history: History) -> str:
-    """Return where the field was set last, or what is nearest around it."""
+    """Return where the field, or the nearest field above it, was set last."""
     path = tuple(str(part) for part in follow(manifest, problem.path)[0])
     leaf = next(iter(history.below(path)), None) if path else None
     setters = history.setters(leaf) if leaf is not None else ()

@@ -1,4 +1,4 @@
-"""The dashboard as the command line asks it: one that is named, else the one that runs on this data folder."""
+"""A client of the dashboard: of the one that is named, else of the one that runs on the data folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import orjson
 from gitsync.errors import ClusterUnavailable, InvalidInput, Refused, one_line
 from gitsync.integrations.http import RequestFailed, host_of, request
 
-_SECONDS, _MOST = 30.0, 32 << 20
+_TIMEOUT = 30.0
+"""Seconds that a request may take."""
+_MAX_BYTES = 32 << 20
+"""Bytes that an answer may have."""
 _ADDRESS = "dashboard.url"
 
 
@@ -23,56 +26,56 @@ def address_file(data: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class DashboardAddress:
-    """What the command line was told: the address of a dashboard, and the file of the token for it."""
+    """The options of the command line: the URL of a dashboard, and the file with the token for it."""
 
     url: str = ""
     token_file: Path | None = None
 
     def find(self, data: Path) -> Dashboard | None:
-        """Return the dashboard to ask, None where none is named and none runs on this data folder."""
+        """Return the dashboard, None when none is named and none runs on the data folder."""
         token = _token(self.token_file)
         if self.url:
             if not host_of(self.url):
                 raise InvalidInput(
-                    f"{self.url!r} is no address", location="--server", hint="write https://gitsync.example"
+                    f"{self.url!r} is not a valid URL", location="--server", hint="write https://gitsync.example"
                 )
             return Dashboard(self.url.rstrip("/"), token)
         try:
             found = Dashboard(address_file(data).read_text(encoding="utf-8").strip(), token)
         except OSError:
             return None
-        return found if found.is_there() else None
+        return found if found.is_alive() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard that answers; an error of its is raised as what it is."""
+    """A dashboard; its errors are raised as Refused or ClusterUnavailable."""
 
     url: str
     token: str
 
-    def is_there(self) -> bool:
-        """Tell whether it answers: what is left of one that was killed does not."""
+    def is_alive(self) -> bool:
+        """Return whether it answers; the URL of a killed dashboard stays in the data folder and does not."""
         try:
-            status, _ = request("GET", f"{self.url}/healthz", {}, timeout=_SECONDS, max_bytes=_MOST)
+            status, _ = request("GET", f"{self.url}/healthz", {}, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
         except RequestFailed:
             return False
         return status == 200
 
     def plan(self, namespace: str, name: str) -> dict[str, Any]:
-        """Return the plan of an Application as members."""
-        return self._ask("GET", namespace, name, "plan", None)
+        """Return the plan of an Application as JSON."""
+        return self._request("GET", namespace, name, "plan", None)
 
-    def review(self, namespace: str, name: str, word: dict[str, Any]) -> dict[str, Any]:
+    def review(self, namespace: str, name: str, review: dict[str, Any]) -> dict[str, Any]:
         """Approve or reject a plan."""
-        return self._ask("POST", namespace, name, "review", orjson.dumps(word))
+        return self._request("POST", namespace, name, "review", orjson.dumps(review))
 
-    def _ask(self, method: str, namespace: str, name: str, what: str, body: bytes | None) -> dict[str, Any]:
-        url = f"{self.url}/api/applications/{quote(namespace, safe='')}/{quote(name, safe='')}/{what}"
+    def _request(self, method: str, namespace: str, name: str, resource: str, body: bytes | None) -> dict[str, Any]:
+        url = f"{self.url}/api/applications/{quote(namespace, safe='')}/{quote(name, safe='')}/{resource}"
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            status, answer = request(method, url, headers, body, timeout=_SECONDS, max_bytes=_MOST)
+            status, answer = request(method, url, headers, body, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
         except RequestFailed as error:
             raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
         found = _json(answer)
@@ -82,12 +85,12 @@ class Dashboard:
 
 
 def _fail(url: str, status: int, text: str) -> NoReturn:
-    what = one_line(text, 500) or f"answered {status}"
+    message = one_line(text, 500) or f"the dashboard answered {status}"
     if status == 401:
-        raise Refused("the dashboard wants you to sign in", location=url, hint="give your token with --token-file")
+        raise Refused("the dashboard requires you to sign in", location=url, hint="give your token with --token-file")
     if status == 503:
-        raise ClusterUnavailable(what, location=url)
-    raise Refused(what, location=url)
+        raise ClusterUnavailable(message, location=url)
+    raise Refused(message, location=url)
 
 
 def _json(answer: bytes) -> dict[str, Any]:
@@ -104,4 +107,4 @@ def _token(file: Path | None) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("the token cannot be read", location=str(file)) from error
+        raise InvalidInput("cannot read the token file", location=str(file)) from error

@@ -1,4 +1,4 @@
-"""What the controller would do with one Application, worked out once, by its own functions and by requests alone."""
+"""Evaluate one Application once, with the controller's own code and without watches."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from gitsync.plan.mask import mask_change
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.policies import read_policies
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
 from gitsync.source.validation import SAFE_SCHEMES
@@ -37,18 +39,18 @@ from gitsync.sync.observe import Observation, confirm_missing, created_namespace
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.validation import policy_violations, validate_desired
-from gitsync.wiring import SystemClock, read_policies
 
 _DRY_RUNS = 8
-"""Dry runs beside each other."""
+"""Maximum number of parallel dry runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """
-    An Application, its manifest as it was read, what of it was compared, and the masked plan.
+    An Application, its manifest, the revision that was compared, and the masked plan with the gate's verdict.
 
-    ``traces`` say where the fields that differ come from, ``notes`` what else keeps the controller from acting.
+    ``traces`` name the files and lines of the fields that differ; ``notes`` are further reasons why the controller
+    does not act.
     """
 
     application: Application
@@ -61,30 +63,30 @@ class Evaluation:
 
 
 class Evaluator:
-    """What commands work with: a client of the cluster, and the mirrors in the data folder."""
+    """Compare Git with the cluster, by a client of the cluster and the mirrors in the data folder."""
 
-    def __init__(self, site: Target) -> None:
-        self.client = connect(site.kubeconfig)
+    def __init__(self, target: Target) -> None:
+        self.client = connect(target.cluster)
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
-        schemes = (*SAFE_SCHEMES, "file") if site.file_urls else SAFE_SCHEMES
-        self.source = Repositories(site.data / "mirrors", schemes=schemes)
-        self._site = site
+        schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
+        self.source = Repositories(target.data / "mirrors", schemes=schemes)
+        self._target = target
         self._clock = SystemClock()
 
-    def evaluate(self, namespace: str, name: str, local: Path | None = None) -> Evaluation:
+    def evaluate(self, local: Path | None = None) -> Evaluation:
         """
         Compare what Git, or a local folder, declares now with the cluster; nothing is written.
 
-        Raise what the controller would say of a commit that it cannot use. Objects whose comparison only the API server
-        can be sure of are asked by a dry run.
+        Raise the error that the controller reports for a commit that it cannot use. Objects that only the API server
+        can compare are sent to it as dry runs.
         """
-        manifest = one_application(self.client, namespace, name)
+        manifest = one_application(self.client, self._target.namespace, self._target.name)
         given, cache = self._input(manifest), ReconcileCache()
         if local is not None:
             place = open_path(str(local))
             app = replace(given.app, source=given.app.source.model_copy(update={"path": place.path or "."}))
-            source = FolderSource(self._site.data / "mirrors", place.tree)
+            source = FolderSource(self._target.data / "mirrors", place.tree)
             return self._evaluate(manifest, replace(given, app=app), source, Commit(""), cache)
         given, commit, notes = self._fetched(given, cache)
         found = self._evaluate(manifest, given, self.source, commit, cache)
@@ -98,7 +100,7 @@ class Evaluator:
         return self._evaluate(manifest, self._input(manifest), self.source, Commit(commit), ReconcileCache())
 
     def credentials(self, app: Application) -> Credentials:
-        """Return how to sign in at the Git server of an Application."""
+        """Return the credentials for the Git server of an Application."""
         return credentials_of(app, self.cluster, self.live)
 
     def _input(self, manifest: Manifest) -> ReconcileInput:
@@ -111,16 +113,16 @@ class Evaluator:
         return DesiredState(source, InProcessRenderer(), self.cluster, self.live, self._fetcher(source), self._keys)
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
-        """Return the keys of the Application's Secret, or of a file where one is given in its place."""
-        if self._site.age_key is None or not app.source.decryption_secret:
+        """Return the age keys of the given file, else of the Application's Secret."""
+        if self._target.age_key is None or not app.source.decryption_secret:
             return decryption_keys(app, cluster, live)
         try:
-            return (self._site.age_key.read_text(encoding="utf-8"),)
+            return (self._target.age_key.read_text(encoding="utf-8"),)
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput("is no file of age keys that can be read", location="--age-key") from error
+            raise InvalidInput("cannot read the age key file", location="--age-key") from error
 
     def _fetched(self, given: ReconcileInput, cache: ReconcileCache) -> tuple[ReconcileInput, Commit, tuple[str, ...]]:
-        """Fetch what the Application follows; return it with notes about it."""
+        """Fetch the revision that the Application follows; return it with notes about the fetch."""
         fetcher = self._fetcher(self.source)
         polled = fetcher.poll(given, cache.git)
         try:
@@ -143,7 +145,7 @@ class Evaluator:
         notes = self._load_claims(given, seen, state)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             planned = Planner(self.cluster, state, pool).plan(given, target, seen, cache.plans)
-        policies, rules = read_policies(self._site.policies)
+        policies, rules = read_policies(self._target.policies)
         verdict = decide(
             planned.plan,
             given.app,
@@ -165,9 +167,9 @@ class Evaluator:
 
     def _load_claims(self, given: ReconcileInput, seen: Observation, state: StateStore) -> tuple[str, ...]:
         """
-        Store what other Applications declare in Git, where that matters for this one's plan.
+        Load the objects that other Applications declare in Git into the state, where this one's plan depends on them.
 
-        It matters for a declared object with the marks of another one, and for any object that would be deleted.
+        It does for a declared object with the label of another Application, and for an object that would be pruned.
         """
         own = given.app.key
         owners = {owner_of(seen.live[ref]) for ref in seen.desired if ref in seen.live} - {"", own}
@@ -177,7 +179,7 @@ class Evaluator:
         try:
             others = all_applications(self.client)
         except Rejected:
-            return ("other Applications cannot be read, so nobody knows whether one of them declares the same object",)
+            return ("cannot list other Applications: conflicting ownership is not checked",)
         for manifest in others:
             key = f"{metadata_of(manifest)['namespace']}/{metadata_of(manifest)['name']}"
             if key != own and (leaves or key in owners):
@@ -185,7 +187,7 @@ class Evaluator:
         return ()
 
     def _declared(self, manifest: Manifest) -> frozenset[ObjectRef]:
-        """Return what another Application declares in Git; where that is unknown, its inventory."""
+        """Return the objects that another Application declares in Git; its inventory where Git cannot be read."""
         try:
             given, cache, fetcher = self._input(manifest), ReconcileCache(), self._fetcher(self.source)
             fetcher.poll(given, cache.git)
@@ -207,9 +209,9 @@ class Evaluator:
         """Yield why the controller does not sync by itself, though the gate allows it."""
         app = planned.app
         if app.suspend:
-            yield f"suspended: nothing is written until somebody resumes it: gitsync resume {app.name}"
+            yield f"suspended: nothing is written until: gitsync resume {app.name}"
         if not app.sync.automated:
-            yield f"automation is off: it waits until somebody asks: gitsync sync {app.name}"
+            yield f"automated sync is off: nothing is written until: gitsync sync {app.name}"
         if planned.plan.writes and not planned.is_applied:
             waits = blocking_dependency(app, planned.plan.revision, self._find)
             if waits:
@@ -224,6 +226,6 @@ class Evaluator:
 
 
 def _declared_fields(change: Change) -> list[str]:
-    """Return the fields of a step that Git declares otherwise; the object itself where it is new."""
+    """Return the fields of a step that Git declares with another value; the object itself where it is new."""
     fields = [item.path for item in change.differences if item.kind in DRIFT and item.desired is not ABSENT]
     return fields or ([""] if change.desired is not None and change.live is None else [])

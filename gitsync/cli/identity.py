@@ -1,4 +1,4 @@
-"""The person who types: the name that approvals and reverts are signed with."""
+"""The user of the command line: the name in approvals and reverts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import getpass
 from gitsync.errors import InvalidInput
 
 
-def person(given: str = "", option: str = "--author") -> str:
-    """Return the name given, else the one signed in with; raise InvalidInput when there is none."""
+def user_name(given: str = "", option: str = "--author") -> str:
+    """Return the given name, else the name of the operating system's user; raise InvalidInput when there is none."""
     if given.strip():
         return given.strip()
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:
-        raise InvalidInput("nobody knows who you are", location=option, hint=f"say it with {option}") from error
+        raise InvalidInput(
+            "cannot determine the current user", location=option, hint=f"give a name with {option}"
+        ) from error

@@ -1,25 +1,37 @@
-"""The ``gitsync`` command. Commands import what is heavy when they run, so that help comes at once."""
+"""The ``gitsync`` command. A command's module is imported when the command runs, so that help starts fast."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from gitsync import __version__
-from gitsync.cli import asking, looking, people, rendering, running
+from gitsync.cli.commands import SUMMARIES
 
-app = typer.Typer(
-    name="gitsync",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for group in (running, rendering, looking, asking, people):
-    app.add_typer(group.app)
+
+class LazyGroup(TyperGroup):
+    """The group of all commands: it holds their summaries and imports the one that is run."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, TyperCommand | TyperGroup, list[str]]:
+        """Return the name, the command and its arguments; an unknown name is a usage error."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(str(name)), rest
+
+
+def load_command(name: str) -> TyperCommand | TyperGroup:
+    """Return a command by importing its module: the function of its name there, or the group ``users``."""
+    target = getattr(import_module(f"gitsync.cli.commands.{name}"), name)
+    if not isinstance(target, typer.Typer):
+        single = typer.Typer(rich_markup_mode=None, add_completion=False)
+        single.command(name)(target)
+        target = single
+    command = typer.main.get_command(target)
+    assert isinstance(command, TyperCommand | TyperGroup)
+    return command
 
 
 def _version(wanted: bool) -> None:
@@ -28,13 +40,34 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = (
+        False
+    ),
 ) -> None:
-    """Keep a cluster as Git says: render, diff, apply, prune, explain."""
+    """Keep a cluster in the state that Git declares: render, diff, apply, prune, explain."""
+
+
+def _build() -> typer.Typer:
+    """Return the command line with a stand-in, which has the summary, for each command."""
+    group = typer.Typer(
+        name="gitsync",
+        cls=LazyGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    group.callback()(_root)
+    for name, summary in SUMMARIES.items():
+        group.command(name, help=summary)(lambda: None)
+    return group
+
+
+app = _build()
 
 
 def main() -> None:
-    """Run the command line; usage errors leave with exit code 2."""
+    """Run the command line; usage errors exit with code 2."""
     app(prog_name="gitsync", args=sys.argv[1:])

@@ -1,4 +1,4 @@
-"""The options that several commands share, and what follows from them."""
+"""The options that several commands share, and the ``Target`` that they describe."""
 
 from __future__ import annotations
 
@@ -16,33 +16,46 @@ from gitsync.errors import InvalidInput
 if TYPE_CHECKING:
     from gitsync.settings import Settings
 
+DATA = Path(".gitsync")
+NAMESPACE = "gitsync"
+DEFAULT_PORT = 8080
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The Application.")]
+AnyName = Annotated[str, typer.Argument(metavar="NAME", help="The Application; without it, all Applications.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Application.")]
+AnyNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")]
 Kubeconfig = Annotated[
-    str, typer.Option(help="The kubeconfig file; by default KUBECONFIG, the demo's, then ~/.kube/config.")
+    str,
+    typer.Option(
+        envvar="GITSYNC_KUBECONFIG",
+        help="The kubeconfig file; by default KUBECONFIG, the demo's, then ~/.kube/config.",
+    ),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Application.")]
-Data = Annotated[Path, typer.Option(envvar="GITSYNC_DATA", help="The folder of mirrors, history and sandbox state.")]
+Data = Annotated[
+    Path, typer.Option(envvar="GITSYNC_DATA", help="The folder for mirrors, history and the state of the sandbox.")
+]
 FileUrls = Annotated[
-    bool, typer.Option(envvar="GITSYNC_ALLOW_FILE_URLS", help="Allow file:// repositories, as the demo's is.")
+    bool, typer.Option(envvar="GITSYNC_ALLOW_FILE_URLS", help="Allow file:// repositories, such as the demo's.")
 ]
 Policies = Annotated[
-    Path | None,
-    typer.Option(envvar="GITSYNC_POLICIES", help="The operator's folder of policies."),
+    Path | None, typer.Option(envvar="GITSYNC_POLICIES", help="The folder with the operator's Policy files.")
 ]
 AgeKey = Annotated[
     Path | None,
     typer.Option(
-        envvar="SOPS_AGE_KEY_FILE", help="Open secrets with this file of age keys, not with the Application's Secret."
+        envvar="SOPS_AGE_KEY_FILE",
+        help="Decrypt with the age keys in this file instead of those in the Application's Secret.",
     ),
 ]
-By = Annotated[str, typer.Option(help="Who says so; by default the name you are signed in with.")]
-
-
+Reason = Annotated[str, typer.Option(help="The reason, for the audit.")]
+By = Annotated[str, typer.Option(help="The reviewer; by default the name of the operating system's user.")]
 ServerUrl = Annotated[
     str,
     typer.Option(
-        "--server", envvar="GITSYNC_SERVER", help="Ask this dashboard; by default the one that runs on the data folder."
+        "--server",
+        envvar="GITSYNC_SERVER",
+        help="The URL of the dashboard; by default the one that runs on the data folder.",
     ),
 ]
 TokenFile = Annotated[
@@ -52,13 +65,14 @@ TokenFile = Annotated[
 UsersFile = Annotated[
     Path | None,
     typer.Option(
-        "--users", envvar="GITSYNC_USERS", help="The file of the people who sign in with a token of their own."
+        "--users", envvar="GITSYNC_USERS", help="The file of the users who sign in with a token of their own."
     ),
 ]
+Host = Annotated[str, typer.Option(envvar="GITSYNC_WEB_HOST", help="The address that the dashboard listens on.")]
 
 
 class RendererName(StrEnum):
-    """How a folder is read."""
+    """How a folder is rendered."""
 
     AUTO = "Auto"
     KUSTOMIZE = "Kustomize"
@@ -68,60 +82,54 @@ class RendererName(StrEnum):
 Renderer = Annotated[
     RendererName,
     typer.Option(
-        help="Auto: as Kustomize does where there is a kustomization file, else Plain: all files as they are."
+        help="Kustomize, Plain (all manifests as they are), or Auto: Kustomize where there is a kustomization file."
     ),
 ]
-LoadRestrictor = Annotated[bool, typer.Option(help="Refuse files out of the kustomization's folder.")]
+LoadRestrictor = Annotated[bool, typer.Option(help="Reject files outside the kustomization's folder.")]
 Revision = Annotated[str, typer.Option("--rev", help="Read this Git revision instead of the files on disk.")]
-Host = Annotated[str, typer.Option(help="The address of the dashboard.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port of the dashboard; 0 picks one.")]
 
 
-class AuditFormat(StrEnum):
-    """The forms of the audit."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-    JSONL = "jsonl"
-
-
-DATA = Path(".gitsync")
-NAMESPACE = "gitsync"
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """
-    Where a command works: the cluster, the folder of data, and whether repositories may be folders.
+    What a command acts on: an Application, its cluster, and the data folder.
 
-    ``policies`` and ``age_key`` are what the controller has too: the operator's rules, and the keys of secrets in Git.
+    ``policies`` and ``age_key`` are what the controller has too: the operator's rules and the keys of secrets in Git.
     """
 
-    kubeconfig: str
-    data: Path
+    name: str = ""
+    namespace: str = NAMESPACE
+    kubeconfig: str = ""
+    data: Path = DATA
     file_urls: bool = False
     policies: Path | None = None
     age_key: Path | None = None
 
+    @property
+    def key(self) -> str:
+        """The Application as ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
 
-def resolve_target(
-    kubeconfig: str, data: Path, file_urls: bool = False, policies: Path | None = None, age_key: Path | None = None
-) -> Target:
-    """
-    Return where to work: the kubeconfig given, else KUBECONFIG's, else the demo's where it runs.
+    @property
+    def cluster(self) -> str:
+        """The kubeconfig file: the given one, else KUBECONFIG's (empty), else the demo's where it runs."""
+        if self.kubeconfig or os.environ.get("KUBECONFIG") or not self._demo.exists():
+            return self.kubeconfig
+        return str(self._demo)
 
-    The repository of the demo is a folder on this machine, so with its kubeconfig such repositories are allowed.
-    """
-    demo = data / "kubeconfig"
-    config = kubeconfig or ("" if os.environ.get("KUBECONFIG") or not demo.exists() else str(demo))
-    is_demo = bool(config) and Path(config).resolve() == demo.resolve()
-    return Target(config, data, file_urls or is_demo, policies, age_key)
+    @property
+    def allows_file_urls(self) -> bool:
+        """Whether repositories may be folders: on request, and in the demo, whose repository is one."""
+        return self.file_urls or (bool(self.cluster) and Path(self.cluster).resolve() == self._demo.resolve())
+
+    @property
+    def _demo(self) -> Path:
+        return self.data / "kubeconfig"
 
 
 def load_settings(**given: Any) -> Settings:
-    """Return the settings of flags and environment; raise InvalidInput naming the variable that cannot be used."""
-    from pydantic import ValidationError
+    """Return the settings of flags and environment; raise InvalidInput with the name of the invalid variable."""
+    from pydantic import ValidationError  # most commands need no settings, and help must not wait for this import
 
     from gitsync.settings import Settings
 

@@ -1,4 +1,4 @@
-"""What commands print: tables and JSON on standard output, one line for an error, colour only on a terminal."""
+"""Output of commands: tables, JSON and YAML on standard output; colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class Exit(IntEnum):
     """Exit codes that scripts can use."""
 
     OK = 0
-    """Done; in sync and healthy where the command asks that."""
+    """Success; in sync and healthy where the command checks that."""
     DIFFERENT = 1
     """There are differences, or something is not in sync or not healthy."""
     INVALID = 2
-    """The input is invalid or refused: change it."""
+    """The input is invalid or was refused: change it."""
     UNAVAILABLE = 3
-    """A server does not answer, or it took too long: try again."""
+    """A server does not answer, or a timeout passed: retry."""
     INTERNAL = 70
-    """A mistake in gitsync itself."""
+    """A bug in gitsync."""
     INTERRUPTED = 130
     """Ctrl-C."""
 
 
 class Format(StrEnum):
-    """The forms of a list."""
+    """The output formats of a list."""
 
     TABLE = "table"
     JSON = "json"
@@ -36,7 +36,7 @@ class Format(StrEnum):
 
 
 class BuildFormat(StrEnum):
-    """The forms of manifests."""
+    """The output formats of manifests."""
 
     YAML = "yaml"
     JSON = "json"
@@ -65,9 +65,9 @@ def to_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS).decode()
 
 
-def show_one(members: Mapping[str, Any], form: Format) -> None:
-    """Print one thing as JSON or YAML."""
-    if form is Format.JSON:
+def show_one(members: Mapping[str, Any], output: Format) -> None:
+    """Print one object as JSON or YAML."""
+    if output is Format.JSON:
         print(to_json(members))
     else:
         from gitsync.render.yaml.writer import write
@@ -75,16 +75,16 @@ def show_one(members: Mapping[str, Any], form: Format) -> None:
         print(write(dict(members)), end="")
 
 
-def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format) -> None:
+def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Format) -> None:
     """
-    Print rows in a form; a table shows the named columns, JSON and YAML all members.
+    Print rows in an output format; a table has the named columns, JSON and YAML have all members.
 
-    In a pipe the table is plain text with columns parted by two spaces or more, and nothing is cut.
+    In a pipe the table is plain text with columns separated by two spaces or more, and nothing is cut.
     """
     items = [dict(row) for row in rows]
-    if form is Format.JSON:
+    if output is Format.JSON:
         print(to_json(items))
-    elif form is Format.YAML:
+    elif output is Format.YAML:
         from gitsync.render.yaml.writer import write_all
 
         print(write_all(items), end="")
@@ -95,7 +95,7 @@ def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format
 
 
 def _cell(value: Any) -> str:
-    """Return a value as one line: what comes from Git or the cluster may hold anything."""
+    """Return a value as one line: values from Git or the cluster may contain any characters."""
     return "" if value is None else one_line(str(value))
 
 
@@ -122,11 +122,11 @@ def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
 
 
 def say(text: str, style: str = "") -> None:
-    """Print lines, in a style on a terminal; what would steer the terminal is escaped."""
+    """Print lines, in a style on a terminal; control characters are escaped."""
     shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
     if style and sys.stdout.isatty():
         from rich.console import Console
 
         Console(highlight=False, markup=False, soft_wrap=True).print(shown, style=style)
     else:
-        print(shown, flush=True)  # whoever reads the pipe waits for this line
+        print(shown, flush=True)  # the reader of the pipe waits for this line

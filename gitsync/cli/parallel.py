@@ -1,4 +1,8 @@
-"""Work on several things beside each other, in as many processes as there are processors."""
+"""
+Map a function over items in forked processes, as many as there are processors.
+
+``ProcessPoolExecutor`` would take longer to start than such a build takes: see docs/decisions/0002.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, TypeAlias
 
 TaskOutput: TypeAlias = tuple[str, ...]
-"""What came of a piece of work, as texts."""
+"""The result of one task: a tuple of strings."""
 
 _LENGTH_BYTES: Final = 8
 
 
 def map_forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[TaskOutput]:
     """
-    Yield what comes of each item, in order. ``work`` may have no effect but its result.
+    Yield ``work(item)`` for each item, in order, computed in forked processes. ``work`` must be free of side effects.
 
-    Forked processes share what was loaded before. What one of them cannot tell, because it ended, is done here.
+    Forked processes share the modules that are loaded. Items of a process that ended early are computed here.
     """
     count = min(len(items), os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
@@ -26,13 +30,13 @@ def map_forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Itera
             [stack.enter_context(_forked(work, items[start::count])) for start in range(count)] if count > 1 else []
         )
         for index, item in enumerate(items):
-            told = _read(replies[index % count]) if replies else None
-            yield work(item) if told is None else told
+            result = _read(replies[index % count]) if replies else None
+            yield work(item) if result is None else result
 
 
 @contextlib.contextmanager
 def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator[BinaryIO]:
-    """Fork a process that does some work, and yield what it writes."""
+    """Fork a process that computes the results of some items, and yield the pipe that it writes them to."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -42,7 +46,7 @@ def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator
                 body = marshal.dumps(work(item))
                 replies.write(len(body).to_bytes(_LENGTH_BYTES) + body)
                 replies.flush()
-        os._exit(0)  # nothing that the parent has opened is closed or flushed twice
+        os._exit(0)  # what the parent has opened must not be closed or flushed twice
     os.close(writing)
     try:
         with os.fdopen(reading, "rb") as replies:
@@ -52,10 +56,10 @@ def _forked(work: Callable[[str], TaskOutput], items: Sequence[str]) -> Iterator
 
 
 def _read(replies: BinaryIO) -> TaskOutput | None:
-    """Return the next reply, None where there is none any more."""
+    """Return the next result, None when the process has ended."""
     body = replies.read(int.from_bytes(replies.read(_LENGTH_BYTES)))
     try:
-        told: TaskOutput = marshal.loads(body)
+        result: TaskOutput = marshal.loads(body)
     except (EOFError, ValueError):
         return None
-    return told
+    return result

@@ -1,4 +1,4 @@
-"""Steps of a plan as people and scripts read them."""
+"""Output of the steps of a plan, as text and as rows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gitsync.render.provenance.trace import Traces, place
 COLUMNS = ("action", "class", "object", "path", "live", "desired", "manager", "time", "where")
 _SIGNS = {Action.CREATE: ("+", "green"), Action.PRUNE: ("-", "red"), Action.REPLACE: ("±", "red")}
 _MARKS = {"-": "red", "+": "green"}
-_SHOWN = 200
+_MAX_LENGTH = 200
 
 
 def drifted(step: Change) -> Iterable[FieldDifference]:
-    """Return the differences of a step that count."""
+    """Return the differences of a step that are drift."""
     return (difference for difference in step.differences if difference.kind in DRIFT)
 
 
 def rows_of(step: Change, traces: Traces) -> list[dict[str, Any]]:
-    """Return a row for each field, or one for the object where it is made or deleted as a whole."""
+    """Return a row for each field, or one for an object that is created or deleted."""
     setters = traces.get(step.ref, {})
     base: dict[str, Any] = {
         "action": step.action.value,
@@ -59,15 +59,13 @@ def field_row(step: Change, difference: FieldDifference, setters: Sequence[Field
 
 
 def print_steps(steps: Sequence[Change], traces: Traces) -> None:
-    """Print each step with the fields that it changes, and the file and line that each comes from."""
+    """Print each step with the fields that it changes, and the file and line that set each field."""
     for step in steps:
         setters = traces.get(step.ref, {})
         sign, style = _SIGNS.get(step.action, ("~", "yellow"))
-        rule = f", rule {step.rule}" if step.rule else ""
-        say(
-            f"{sign} {step.action.value} {step.ref}  [{step.risk.value}{rule}] {step.reason}{_at(setters.get('', ()))}",
-            style,
-        )
+        risk = step.risk.value + (f", rule {step.rule}" if step.rule else "")
+        location = _location(setters.get("", ()))
+        say(f"{sign} {step.action.value} {step.ref}  [{risk}] {step.reason}{location}", style)
         if step.problem:
             say(f"    cannot be done: {step.problem}", "red")
         for difference in drifted(step):
@@ -79,16 +77,16 @@ def _print_field(step: Change, difference: FieldDifference, setters: Sequence[Fi
     by = f"   ({', '.join(filter(None, (owner.manager, owner.operation, owner.time)))})" if owner else ""
     inner = list(_inner(step, difference))
     values = "" if inner else f": {shown(difference.live)} -> {shown(difference.desired)}"
-    say(f"    {difference.path}{values}{by}{_at(setters)}")
+    say(f"    {difference.path}{values}{by}{_location(setters)}")
     for text, style in inner:
         say(f"        {text}", style)
 
 
 def _inner(step: Change, difference: FieldDifference) -> Iterator[tuple[str, str]]:
-    """Yield the lines, with their style, that say what changed inside a long text or a value replaced as a whole."""
+    """Yield the changed lines of a long text, or the changed parts of a value replaced as a whole, with their style."""
     lines = inner_lines(difference.live, difference.desired)
     for line in lines:
-        yield f"{line.mark} {one_line(line.text, _SHOWN)}", _MARKS.get(line.mark, "")
+        yield f"{line.mark} {one_line(line.text, _MAX_LENGTH)}", _MARKS.get(line.mark, "")
     for change in () if lines else changes_in(difference, step.live):
         yield f"{change.path}: {shown(change.live)} -> {shown(change.desired)}", ""
 
@@ -100,11 +98,11 @@ def _origin(setters: Sequence[FieldSetter]) -> dict[str, Any]:
     }
 
 
-def _at(setters: Sequence[FieldSetter]) -> str:
+def _location(setters: Sequence[FieldSetter]) -> str:
     where = place(setters)
     return f"   <- {where}" if where else ""
 
 
-def shown(value: Any, limit: int = _SHOWN) -> str:
+def shown(value: Any, limit: int = _MAX_LENGTH) -> str:
     """Return a value as one line."""
     return "(absent)" if value is ABSENT else one_line(repr(value), limit)

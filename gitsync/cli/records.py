@@ -1,4 +1,4 @@
-"""The database of history, audit and approvals, when it is within reach of the command line."""
+"""The database of history, audit and approvals, for commands that run beside the controller."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gitsync.record.records import SqlRecords
 @contextlib.contextmanager
 def open_records(data: Path) -> Iterator[SqlRecords]:
     """
-    Yield the records that the controller writes: GITSYNC_DATABASE's, else those in the data folder.
+    Yield the controller's records: in the database of GITSYNC_DATABASE, else of the data folder.
 
-    Raise InvalidInput where there is no such file: opening it would make an empty one, and answer wrongly.
+    Raise InvalidInput when there is no such file: opening it would create an empty database.
     """
     url = load_settings(data=data).database_url
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from gitsync.cli.dashboard_client import address_file
+from gitsync.cli.data_lock import lock_data
 from gitsync.cli.output import say
 from gitsync.errors import InvalidInput
 from gitsync.runtime.logs import configure
@@ -22,55 +24,74 @@ from gitsync.settings import Settings
 from gitsync.wiring import build_controller
 
 
-def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
     """
     Start the controller, then the dashboard, and call ``on_ready`` with its URL; return after SIGINT or SIGTERM.
 
-    The dashboard is ended first, then the controller lets writes under way end. Raise InvalidInput when the port is
-    taken, before anything is started.
+    The dashboard is stopped first, then the controller, after the writes under way have ended. Raise InvalidInput
+    when another controller uses the data folder, before anything is started.
     """
     configure(sys.stderr)
     access = access_of(settings)
     if not access.is_needed and not _is_loopback(settings.web_host):
         raise InvalidInput(
-            f"the dashboard would be open to everybody who reaches {settings.web_host}",
+            f"the dashboard would be open to everyone who can connect to {settings.web_host}",
             location="--host",
-            hint="name a file of users with --users, or set GITSYNC_WEB_TOKEN to a token that people share",
+            hint="name a file of users with --users, or set GITSYNC_WEB_TOKEN to a shared token",
         )
-    listener = _listen(settings.web_host, settings.web_port)
-    controller = build_controller(settings)
-    try:
-        controller.start()
-        host, port = listener.getsockname()[:2]
-        config = uvicorn.Config(
-            create_app(controller, access, webhook_secret=settings.webhook_secret.get_secret_value()),
-            log_level=logging.WARNING,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # they would hide the address of the connection, by which a proxy is known
-            timeout_graceful_shutdown=2,
-        )
-        with _announced(settings, f"http://{host}:{port}") as url:
-            _Server(config, lambda: on_ready(url)).run([listener])
-    finally:
-        say("stopping")
-        controller.stop()
-        listener.close()
+    with listener, lock_data(settings.data):
+        controller = build_controller(settings)
+        try:
+            controller.start()
+            host, port = listener.getsockname()[:2]
+            config = uvicorn.Config(
+                create_app(controller, access, webhook_secret=settings.webhook_secret.get_secret_value()),
+                log_level=logging.WARNING,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # they would hide the address of the connection, which identifies a proxy
+                timeout_graceful_shutdown=2,
+            )
+            with _announced(settings, f"http://{host}:{port}") as url:
+                _Server(config, lambda: on_ready(url)).run([listener])
+        finally:
+            say("stopping")
+            controller.stop()
 
 
 def access_of(settings: Settings) -> Access:
-    """Return who may pass, as the settings say; raise InvalidInput when they cannot be used."""
+    """Return who may use the dashboard by the settings; raise InvalidInput when they are invalid."""
     return Access(
         settings.web_token.get_secret_value(),
         read_only=settings.web_read_only,
         users=Users(settings.users) if settings.users is not None else None,
         proxy=Proxy.parse(settings.web_proxy, settings.web_proxy_users),
+        public_url=settings.web_url,
     )
+
+
+def listen(host: str, port: int, *, alternatives: int = 0) -> socket.socket:
+    """
+    Return a socket that listens on a port, or on the first free one of the ``alternatives`` after it.
+
+    Raise InvalidInput when the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and alternatives and port < 65535:
+            return listen(host, port + 1, alternatives=alternatives - 1)
+        raise InvalidInput(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            location="--port",
+            hint="choose a free port with --port or GITSYNC_WEB_PORT; 0 picks one",
+        ) from error
 
 
 @contextlib.contextmanager
 def _announced(settings: Settings, url: str) -> Iterator[str]:
-    """Leave the address in the data folder while the dashboard takes reviews, for the command line to find it."""
+    """Write the URL into the data folder, where commands find it, while the dashboard accepts reviews."""
     file = address_file(settings.data)
     if not settings.web_read_only:
         file.write_text(f"{url}\n", encoding="utf-8")
@@ -87,26 +108,15 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            location="--port",
-            hint="take another, such as --port 0",
-        ) from error
-
-
 class _Server(uvicorn.Server):
-    """A server that says when it answers."""
+    """A server that reports when it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as usual, then tell."""
+        """Start, then call ``on_ready``."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()

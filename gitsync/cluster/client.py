@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ _WATCH_READ = 90.0
 """Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute."""
 
 APPLY = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,12 @@ class Client:
     def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str], *, user: str = "") -> Any:
         """Return the object after a server-side apply."""
         return self._json("PATCH", path, query, orjson.dumps(body), "application/json", user, APPLY)
+
+    def patch(
+        self, path: str, operations: Sequence[Mapping[str, Any]], query: Mapping[str, str], *, user: str = ""
+    ) -> Any:
+        """Return the object after a JSON patch."""
+        return self._json("PATCH", path, query, list(operations), "application/json", user, JSON_PATCH)
 
     def send(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -9,10 +10,11 @@ from typing import Any
 
 import orjson
 
-from gitsync.errors import Cause, ClusterUnavailable, Conflict, GitsyncError, Rejected, one_line
+from gitsync.errors import Cause, ClusterUnavailable, Conflict, GitsyncError, Rejected, WebhookUnavailable, one_line
 from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
+_FAILED_WEBHOOK = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"]+)"')
 _USER_ERRORS = ("failed to create typed patch object", "failed to create manager for existing fields")
 
 
@@ -25,6 +27,9 @@ def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) ->
         return Conflict(message)
     if code == 410:
         return Expired(message)
+    if code == 500 and (webhook := _FAILED_WEBHOOK.match(message)):
+        name = webhook.group(1)
+        return WebhookUnavailable(message, hint=f"repair the admission webhook {name}, or remove its configuration")
     if code == 429 or (code >= 500 and not _is_users(message)):
         return ClusterUnavailable(f"{message} ({request}: {code})", retry_after=retry_after(headers))
     if code == 401:

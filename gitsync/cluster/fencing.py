@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Conflict
@@ -29,6 +32,13 @@ class FencedCluster(KubernetesCluster):
         if not dry_run:
             self._check()
         return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)
+
+    def set_managed_fields(
+        self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
+    ) -> None:
+        """Transfer field ownership."""
+        self._check()
+        super().set_managed_fields(live, managed_fields, manager=manager, user=user)
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """Delete the object if it still has this uid."""

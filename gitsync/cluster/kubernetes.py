@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gitsync.cluster.client import Client, segment
@@ -10,7 +10,7 @@ from gitsync.cluster.discovery import Discovery
 from gitsync.cluster.openapi import ClusterSchemas
 from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
 from gitsync.merge.schema import Schemas
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Resource
 
@@ -63,6 +63,30 @@ class KubernetesCluster:
         except Conflict as error:
             raise Conflict(error.message, object=str(ref)) from error
         return applied
+
+    def set_managed_fields(
+        self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
+    ) -> None:
+        """
+        Transfer field ownership without changing a value.
+
+        Raise Conflict when the object changed since ``live``, or is another one by now.
+        """
+        ref = ref_of(live)
+        resource = self._resource(ref.group, version_of(live), ref.kind)
+        patch: list[dict[str, Any]] = [
+            {"op": "test", "path": "/metadata/uid", "value": uid_of(live)},
+            {"op": "replace", "path": "/metadata/managedFields", "value": list(managed_fields) or [{}]},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version_of(live)},
+        ]
+        try:
+            self._client.patch(object_path(resource, ref), patch, {"fieldManager": manager}, user=user)
+        except Rejected as error:
+            if error.code in (404, 422):  # deleted, or recreated under the same name
+                raise Conflict(error.message, object=str(ref)) from error
+            raise _explained(error, ref) from error
+        except Conflict as error:
+            raise Conflict(error.message, object=str(ref)) from error
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """

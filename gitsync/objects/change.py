@@ -100,8 +100,10 @@ class Change:
 
     ``desired`` is what will be applied (None for a prune), ``live`` what was seen (None when absent). ``rule`` names
     the risk rule that decided and ``reason`` says why in plain words. Steps run by ``stage``, then ``wave``.
-    ``certain`` is False where only a dry-run apply can tell whether the step changes anything; ``problem`` is why the
-    API server would refuse it, and such a step must not be tried.
+    ``follows`` is the generated object (same name with another hash suffix) that a created one replaces; then
+    ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
+    changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
+    ``managed_fields`` are written before the apply, None where every field has its right owner.
     ``always_asks``: it needs approval whatever the Application says.
     """
 
@@ -117,6 +119,8 @@ class Change:
     differences: tuple[FieldDifference, ...] = ()
     certain: bool = True
     problem: str = ""
+    follows: ObjectRef | None = None
+    managed_fields: tuple[Mapping[str, Any], ...] | None = None
     always_asks: bool = False
 
     @property

@@ -6,25 +6,30 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import FIELD_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
-from gitsync.plan.drift import compare_objects, find_drift
+from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.explain import explain
-from gitsync.plan.ignore import without_ignored
+from gitsync.plan.field_owners import owners_of
+from gitsync.plan.ignore import ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
+from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.risk.table import NOTHING, Scope, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
+_GENERATED = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
+"""The suffix that Kustomize gives to names; its alphabet has no other characters."""
 
 SchemaOf = Callable[[Manifest], Schema | None]
 """The schema of a manifest's kind and version, None when it is not known."""
@@ -36,12 +41,14 @@ class ClusterState:
     The complete observed state of the cluster: live objects by ref, and the answers to dry runs.
 
     A dry run's answer is the object the API server would store, or the error it returned. ``claims`` names the other
-    Application (``namespace/name``) that declares an object in Git now.
+    Application (``namespace/name``) that declares an object in Git now. ``appliers`` are the field managers whose
+    fields of declared objects become ours.
     """
 
     live: Mapping[ObjectRef, Manifest]
     dry_runs: Mapping[ObjectRef, Manifest | GitsyncError] = field(default_factory=dict)
     claims: Mapping[ObjectRef, str] = field(default_factory=dict)
+    appliers: frozenset[str] = APPLIERS
 
 
 def build_plan(
@@ -74,6 +81,7 @@ def build_plan(
             fresh += _steps(app, ref, desired, seen, inventory, schema_of)
     fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
     before, scope = _predecessors(fresh), Scope(app, desired, seen.live)
+    fresh = [_paired(step, before.get(_family(step.ref)), schema_of) for step in fresh]
     steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), scope) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
@@ -119,6 +127,18 @@ def _family(ref: ObjectRef) -> ObjectRef:
 def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
     """Return the pruned objects by family: an object that a generator creates under a new name replaces one of them."""
     return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
+
+
+def _paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> Change:
+    """Return the step that creates a generated object with its differences from the one it follows."""
+    if step.action is not Action.CREATE or step.desired is None or predecessor is None:
+        return step
+    follows = ref_of(predecessor)
+    if not (_GENERATED.search(follows.name) and _GENERATED.search(step.ref.name)):
+        return step
+    found = compare_objects(step.desired, predecessor, schema_of(step.desired)).differences
+    mark = "/metadata/annotations/" + TRACKING_ID.replace("/", "~1")  # it names the object, so it always differs
+    return replace(step, follows=follows, differences=tuple(item for item in found if item.pointer != mark))
 
 
 def _ownership_conflicts(
@@ -235,24 +255,41 @@ def _update(
     assert step.desired is not None
     answer = seen.dry_runs.get(step.ref)
     if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
-        return replace(step, action=Action.REPLACE, reason=f"{fields} cannot be changed in place")
-    if isinstance(answer, dict):
+        found = find_drift(step.desired, live, schema).differences
+        return replace(step, action=Action.REPLACE, differences=found, reason=f"{fields} cannot be changed in place")
+    sent, left = without_ignored_fields(app.sync.ignore, options.ignore, step.desired, live, schema)
+    moved = transfer(live, str(step.desired.get("apiVersion")), schema, seen.appliers, left)
+    if isinstance(answer, dict) and moved is None:
         drift = compare_objects(answer, live, schema)
     else:
-        drift = find_drift(step.desired, live, schema)
-    ignored = without_ignored(app.sync.ignore, options.ignore, step.desired, live, schema, drift)
+        drift = _drift_after(moved, sent, live, schema)
+    ignored = without_ignored(app.sync.ignore, options.ignore, sent, live, schema, drift)
     drift = ignored.drift
-    if drift.differences:
-        step = replace(step, differences=drift.differences)
-    if drift.in_sync and drift.owned:
-        return step
+    found = (*drift.differences, *ignored_differences(step.desired, live, schema, left))
+    if found:
+        step = replace(step, differences=found)
+    if drift.in_sync and drift.owned and not (moved and moved.taken_from):
+        return step  # giving up a field waits for the next apply: until then nothing depends on it
     adopts = not is_owned(app, live) and step.ref not in inventory
     owner = owner_of(live)
+    reasons = (f"was applied by {owner}" if adopts and owner else "", moved.reason if moved else "")
     return replace(
         step,
         desired=ignored.desired,
         action=Action.ADOPT if adopts else Action.UPDATE,
-        reason=f"was applied by {owner}" if adopts and owner else "",
-        certain=isinstance(answer, dict) or (not options.force and (adopts or (drift.certain and not drift.in_sync))),
-        problem=str(answer) if isinstance(answer, GitsyncError) else "",
+        reason="; ".join(filter(None, reasons)),
+        certain=isinstance(answer, dict)
+        or (not options.force and (adopts or moved is not None or (drift.certain and not drift.in_sync))),
+        problem=str(answer) if isinstance(answer, TerminalError) else "",
+        managed_fields=moved.managed_fields if moved else None,
     )
+
+
+def _drift_after(moved: Transfer | None, desired: Manifest, live: Manifest, schema: Schema | None) -> Drift:
+    """Return the drift once ownership is transferred, with the managers that own each field now."""
+    if moved is None:
+        return find_drift(desired, live, schema)
+    drift, owners = find_drift(desired, moved.of(live), schema), owners_of(live, FIELD_MANAGER)
+    differences = zip(drift.differences, drift.paths, strict=True)
+    named = (replace(found, owners=owners.of(path) if found.owners else ()) for found, path in differences)
+    return replace(drift, differences=tuple(named))

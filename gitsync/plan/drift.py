@@ -74,7 +74,7 @@ def find_drift(
     applied before is read from ``managedFields``; ``three_way``: from the annotation that ``kubectl apply`` leaves.
     """
     known = schema or DEDUCED
-    applied = _last_applied(live, known) if three_way else applied_fields(live, manager)
+    applied = last_applied_fields(live, known) if three_way else applied_fields(live, manager)
     if applied is not None and matches_exactly(known, desired, live, applied):
         return IN_SYNC
     declared = declared_fields(desired, known)
@@ -128,7 +128,7 @@ def undeclared(
     )
 
 
-def _last_applied(live: Manifest, schema: Schema) -> Node | None:
+def last_applied_fields(live: Manifest, schema: Schema) -> Node | None:
     """Return the fields of the last-applied annotation; None where there is none or it cannot be read."""
     try:
         applied = orjson.loads(annotations_of(live)[LAST_APPLIED])

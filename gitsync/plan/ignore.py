@@ -1,24 +1,89 @@
-"""Differences to ignore: the live value is copied into the applied object, so that it is not reverted."""
+"""
+Differences to ignore: what an ignore rule covers is left to other field managers.
+
+A covered field is not applied at all, so that it keeps its live value and its owner. Inside a value that is replaced
+as a whole (an atomic list, say) nothing can be left out: there the live value is applied.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.kube.json_pointer import parts
+from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
-from gitsync.plan.drift import Drift, Path
+from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
 from gitsync.plan.equality import same_value
 from gitsync.plan.field_owners import node_at, owners_of
 from gitsync.plan.list_keys import element as element_of
 
 Keys = tuple[str, ...]
+
+
+def without_ignored_fields(
+    rules: Iterable[IgnoreRule],
+    pointers: Iterable[str],
+    desired: Manifest,
+    live: Manifest,
+    schema: Schema | None,
+) -> tuple[Manifest, tuple[Path, ...]]:
+    """
+    Return the desired object without the declared fields that rules leave to others, and the paths of these fields.
+
+    Fields inside an atomic value stay, and so does a member that identifies an item of a list.
+    """
+    matching = [rule for rule in rules if _applies(rule, ref_of(live))]
+    if not (matching or pointers):
+        return desired, ()
+    cover, known = _Cover(matching, pointers, desired, live), schema or DEDUCED
+    paths = [path for keys in cover.named if (path := _path_of(known, desired, keys)) is not None]
+    if cover.roots:
+        declared = FieldSet(declared_fields(desired, known) or {}).leaves()
+        paths += [path for path in declared if any(node_at(root, path) is not None for root in cover.roots)]
+    result = desired
+    for path in sorted(set(paths)):
+        result = _put(known, result, path, ABSENT)
+    return result, tuple(sorted(set(paths)))
+
+
+def ignored_differences(
+    desired: Manifest, live: Manifest, schema: Schema | None, left: Collection[Path]
+) -> tuple[FieldDifference, ...]:
+    """Return the differences of the fields that are left to others, which are shown but never applied."""
+    if not left:
+        return ()
+    drift = find_drift(desired, live, schema)
+    return tuple(
+        replace(difference, kind=Difference.IGNORED)
+        for difference, path in zip(drift.differences, drift.paths, strict=True)
+        if difference.kind in DRIFT and any(path[: len(above)] == above for above in left)
+    )
+
+
+def _path_of(schema: Schema, value: Any, keys: Keys) -> Path | None:
+    """Return the path of elements of what keys name in a value, None where it is absent or cannot be left out."""
+    path: list[str] = []
+    for depth, key in enumerate(keys):
+        if isinstance(value, dict) and key in value and not schema.map_atomic:
+            schema, value = schema.fields[key] or DEDUCED, value[key]
+            path.append(f"f:{key}")
+        elif isinstance(value, list) and schema.list_type != "atomic" and key.isdecimal() and int(key) < len(value):
+            item = value[int(key)]
+            element = element_of(schema, item)
+            if element is None or (keys[depth + 1 : depth + 2] and keys[depth + 1] in schema.keys):
+                return None
+            schema, value = schema.items or DEDUCED, item
+            path.append(element)
+        else:
+            return None
+    return tuple(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,12 @@ def mask_difference(ref: ObjectRef, difference: FieldDifference) -> FieldDiffere
     """Return a difference that may be shown: whether a value was added, removed or changed, never the value."""
     if not is_secret(ref) or not _is_hidden(difference.pointer):
         return difference
-    same = difference.desired == difference.live
+    one_sided = difference.desired is ABSENT or difference.live is ABSENT
+    note = "" if difference.desired == difference.live else " only" if one_sided else ", differs"
     return replace(
         difference,
-        desired=_hidden_value(difference.desired, "" if same else "new"),
-        live=_hidden_value(difference.live, "" if same else "old"),
+        desired=_hidden_value(difference.desired, note and f"in Git{note}"),
+        live=_hidden_value(difference.live, note and f"in the cluster{note}"),
     )
 
 

@@ -10,6 +10,7 @@ from gitsync.kube.defaults import encode_texts
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.placeholders import without_placeholders
 from gitsync.plan.tracking import marked
 
 _SERVER_METADATA = frozenset(
@@ -39,8 +40,8 @@ def desired_objects(
     Return what the Application declares, by ref, ready to be compared and applied.
 
     Lists are unpacked. Objects of namespaced kinds without a namespace get the destination's; nulls, ``status`` and
-    fields that only the API server sets are dropped; ``stringData`` becomes ``data``; owner marks are added. Raise
-    InvalidInput when an object has no name or kind, or is declared twice.
+    fields that only the API server or a controller sets are dropped; ``stringData`` becomes ``data``; owner marks are
+    added. Raise InvalidInput when an object has no name or kind, or is declared twice.
 
     ``before`` caches the results for the same Application by the identity of the manifest, and is updated: the same
     manifest object gives the same result object.
@@ -81,7 +82,7 @@ def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[Group
     ref = ref_of(placed)
     if not ref.kind or not ref.name or not placed.get("apiVersion"):
         raise InvalidInput("has no apiVersion, kind or metadata.name", object=str(ref))
-    return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, declared(placed)))
+    return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, without_placeholders(declared(placed))))
 
 
 def _in_namespace(app: Application, manifest: Manifest) -> Manifest:

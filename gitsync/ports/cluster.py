@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from gitsync.merge.schema import Schemas
 from gitsync.objects.manifest import Manifest
@@ -62,6 +62,12 @@ class Cluster(Protocol):
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:
         """Apply server-side as this field manager, impersonating ``user`` if given; return the object then."""
+        ...
+
+    def set_managed_fields(
+        self, live: Manifest, managed_fields: Sequence[Mapping[str, Any]], *, manager: str, user: str = ""
+    ) -> None:
+        """Transfer field ownership without changing a value; raise Conflict when the object is no longer ``live``."""
         ...
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:

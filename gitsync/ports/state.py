@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gitsync.objects.application import Application
-from gitsync.objects.change import Change, Plan, Verdict
+from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
@@ -18,7 +18,8 @@ class ResourceView:
     """
     One object of an application as it was last observed, without secret values.
 
-    ``sync`` is Synced, OutOfSync, Missing or ToPrune; ``change`` is the plan's step for it, masked.
+    ``sync`` is Synced, OutOfSync, Missing or ToPrune; ``change`` is the plan's step for it, masked. ``foreign`` are
+    fields that other managers added and Git does not declare: no drift.
     """
 
     ref: ObjectRef
@@ -27,6 +28,7 @@ class ResourceView:
     health: HealthStatus
     change: Change
     problem: str = ""
+    foreign: tuple[FieldDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,3 +177,8 @@ def unsupported_media(media: str, offered: tuple[str, ...], why: str = "") -> Ap
     listed = ", ".join(offered)
     message = "the body of the request was in an unknown format - accepted media types include: " + listed
     return ApiError(415, "UnsupportedMediaType", f"{message} ({why})" if why else message)
+
+
+def unsupported_patch() -> ApiError:
+    """Return the 415 of a patch of a built-in kind in a media type that its path does not consume."""
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", Empty())

@@ -1,20 +1,25 @@
-"""What the command line asks the dashboard: the plan of an application, and to approve or reject it."""
+"""The JSON API for the command line: the plan of an application, and its review."""
 
-from typing import Annotated, Any, Literal
+from __future__ import annotations
+
+from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
-from gitsync.ports import ApplicationView
-from gitsync.server.actions import Asker, Finder
+from gitsync.objects.change import ABSENT, Change
+from gitsync.plan.content import whole_object
+from gitsync.plan.mask import to_record
 from gitsync.server.auth.security import check_call
-from gitsync.server.reviews import ReviewHandler, line, reviewer
+from gitsync.server.pages.dependencies import ReviewsOf, UserOf, ViewOf
+from gitsync.server.reviews import line, reviewer
 
 PREFIX = "/api/"
+router = APIRouter(prefix=f"{PREFIX}applications/{{namespace}}/{{name}}")
 
 
 class ReviewRequest(BaseModel):
-    """What somebody says of a plan; ``by`` counts only where no sign-in tells the name."""
+    """A review of a plan; ``by`` counts only where no sign-in proves the name."""
 
     digest: str = Field(max_length=100)
     verdict: Literal["approve", "reject"]
@@ -23,42 +28,44 @@ class ReviewRequest(BaseModel):
     overrule: bool = False
 
 
-def router(found: Finder, reviewing: ReviewHandler) -> APIRouter:
-    """Return ``/api/applications/NAMESPACE/NAME/plan`` and ``…/review``."""
-    routes = APIRouter(prefix=f"{PREFIX}applications/{{namespace}}/{{name}}")
-    Found = Annotated[ApplicationView, Depends(found)]  # noqa: N806 - names a type
+@router.get("/plan")
+def plan(view: ViewOf) -> dict[str, Any]:
+    """Return the plan with what each step changes."""
+    if view.plan is None:
+        raise HTTPException(409, "There is no plan yet.")
+    return {
+        "application": view.key,
+        "digest": view.plan.digest,
+        "revision": view.plan.revision,
+        "class": view.plan.risk.value,
+        "explanation": view.plan.explanation,
+        "held": list(view.verdict.reasons) if view.verdict is not None else [],
+        "steps": [_step(step) for step in view.plan.writes],
+    }
 
-    @routes.get("/plan")
-    def plan(view: Found) -> dict[str, Any]:
-        if view.plan is None:
-            raise HTTPException(409, "There is no plan yet.")
-        return {
-            "application": view.key,
-            "digest": view.plan.digest,
-            "revision": view.plan.revision,
-            "class": view.plan.risk.value,
-            "explanation": view.plan.explanation,
-            "held": list(view.verdict.reasons) if view.verdict is not None else [],
-            "steps": [
-                {
-                    "object": str(step.ref),
-                    "action": step.action.value,
-                    "class": step.risk.value,
-                    "rule": step.rule,
-                    "reason": step.reason,
-                }
-                for step in view.plan.writes
-            ],
-        }
 
-    @routes.post("/review", dependencies=[Depends(check_call)])
-    def review(view: Found, person: Asker, word: ReviewRequest) -> dict[str, str]:
-        by, reason = reviewer(person, word.by), line(word.reason)
-        done = {"application": view.key, "digest": word.digest, "by": by.name}
-        if word.verdict == "reject":
-            reviewing.reject(view, word.digest, by, reason)
-            return done
-        until = reviewing.approve(view, word.digest, by, reason, overrule=word.overrule)
-        return {**done, "until": until.isoformat()}
+@router.post("/review", dependencies=[Depends(check_call)])
+def review(view: ViewOf, user: UserOf, reviews: ReviewsOf, word: ReviewRequest) -> dict[str, str]:
+    """Take a review of exactly the plan that its digest names."""
+    by, reason = reviewer(user, word.by), line(word.reason)
+    done = {"application": view.key, "digest": word.digest, "by": by.name}
+    if word.verdict == "reject":
+        reviews.reject(view, word.digest, by, reason)
+        return done
+    until = reviews.approve(view, word.digest, by, reason, overrule=word.overrule)
+    return {**done, "until": until.isoformat()}
 
-    return routes
+
+def _step(step: Change) -> dict[str, Any]:
+    content = whole_object(step)
+    return {
+        "object": str(step.ref),
+        "action": step.action.value,
+        "class": step.risk.value,
+        "rule": step.rule,
+        "reason": step.reason,
+        "follows": str(step.follows) if step.follows is not None else "",
+        "differences": to_record(step),
+        "created": None if content is None or content.desired is ABSENT else content.desired,
+        "deleted": None if content is None or content.live is ABSENT else content.live,
+    }

@@ -18,7 +18,7 @@ from gitsync.server.auth.access import Access, Guard
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
-from gitsync.server.pages import application, audit, overview
+from gitsync.server.pages import application, approvals, audit, differences, history, overview, plan
 from gitsync.server.pages.templates import Pages
 from gitsync.server.reviews import ReviewHandler
 
@@ -29,14 +29,13 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     """
     Return the dashboard of a controller.
 
-    It reads what the engine knows and enqueues keys; viewing makes nothing reconcile. Without ``access`` everybody
-    who reaches the port may look and ask, which is for loopback. Webhooks are off while there is no
-    ``webhook_secret``.
+    It reads the state in memory and enqueues keys; viewing a page reconciles nothing. Without ``access`` every client
+    that reaches the port may view and request, which is for loopback. Webhooks are off without a ``webhook_secret``.
     """
     app = FastAPI(title="gitsync", docs_url=None, redoc_url=None, openapi_url=None)
     access = access or Access()
-    pages, reviewing = Pages(engine, access), ReviewHandler(engine)
-    found = application.application_or_404(pages)
+    app.state.pages = pages = Pages(engine, access)
+    app.state.reviews = ReviewHandler(engine)
     app.add_middleware(Guard, access=access)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)
@@ -44,18 +43,15 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    app.include_router(overview.router(pages))
-    app.include_router(audit.router(pages, reviewing))
-    app.include_router(application.router(pages, reviewing))
-    app.include_router(actions.router(engine, found, reviewing))
-    app.include_router(api.router(found, reviewing))
+    for routes in (overview, approvals, audit, application, plan, differences, history, actions, api):
+        app.include_router(routes.router)
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")
     _explain_errors(app, pages)
     return app
 
 
 def _explain_errors(app: FastAPI, pages: Pages) -> None:
-    """Answer every error with what went wrong: as a page, or as JSON where machines ask."""
+    """Answer every error with its message: as a page, or as JSON below ``/api/``."""
 
     def answer(request: Request, code: int, text: str) -> Response:
         if request.url.path.startswith(api.PREFIX):
@@ -74,13 +70,13 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
         return answer(request, 404, text)
 
     @app.exception_handler(405)
-    def not_so(request: Request, error: Exception) -> Response:
-        return answer(request, 405, "This address takes no such request.")
+    def wrong_method(request: Request, error: Exception) -> Response:
+        return answer(request, 405, "This page cannot be opened directly.")
 
     @app.exception_handler(RequestValidationError)
     def unreadable(request: Request, error: RequestValidationError) -> Response:
         places = ", ".join(sorted({str(item["loc"][-1]) for item in error.errors() if item.get("loc")}))
-        return answer(request, 422, f"This cannot be read: {places}.")
+        return answer(request, 422, f"These fields are missing or invalid: {places}.")
 
     @app.exception_handler(GitsyncError)
     def failed(request: Request, error: GitsyncError) -> Response:
@@ -91,5 +87,10 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
     def broken(request: Request, error: Exception) -> Response:
         id = secrets.token_hex(4)
         _LOG.error("request %s to %s failed", id, visible(request.url.path), exc_info=error)
-        text = f"Something is wrong in gitsync itself; its log has more under {id}. Try again.\n"
-        return PlainTextResponse(text, 500, headers=HEADERS)
+        text = f"gitsync failed to answer. Its log has the details under {id}; try again."
+        try:
+            failure = answer(request, 500, text)
+        except Exception:  # also the page failed: the cause may be what every page needs
+            failure = PlainTextResponse(f"{text}\n", 500)
+        failure.headers.update(HEADERS)
+        return failure

@@ -1,4 +1,4 @@
-"""Text for people: hostile characters made visible, ages, links."""
+"""Text of pages: invisible characters escaped, values, times, ages, links."""
 
 from __future__ import annotations
 
@@ -34,11 +34,23 @@ def value(item: Any) -> str:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return the time of an RFC 3339 text, None when it is none."""
+    """Return the time of an RFC 3339 text, None when it is not valid."""
     try:
         return datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
+
+
+def iso(time: datetime | str | None) -> str:
+    """Return a time as RFC 3339, empty when it is not known."""
+    found = parse_time(time) if isinstance(time, str) else time
+    return found.isoformat() if found is not None else ""
+
+
+def utc(time: datetime | str | None) -> str:
+    """Return a time in the one format of all pages: ``2026-11-22 07:15:31 UTC``; empty when it is not known."""
+    found = parse_time(time) if isinstance(time, str) else time
+    return f"{found.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if found is not None else ""
 
 
 def age(since: datetime | str | None, now: datetime | None = None) -> str:

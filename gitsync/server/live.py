@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 from gitsync.ports import StateReader
 
 _BEAT = 0.25
-"""Seconds between looks: at most four updates a second for each row."""
+"""Seconds between polls: at most four updates a second for each row."""
 _HEARTBEAT = 15.0
 _PATIENCE = 20.0
-"""So long may a browser take none of what it is sent; then it is let go."""
+"""Seconds a client may stall before it is disconnected."""
 _CLIENTS = 1000
 
 
@@ -37,9 +37,9 @@ def router(view: StateReader, *, patience: float = _PATIENCE, clients: int = _CL
 
 class Feed:
     """
-    Tell any number of browsers what changed.
+    Send what changed to any number of browsers.
 
-    One task looks at the engine, and only while somebody listens. A listener holds a position and nothing else: what
+    One task polls the state, and only while there are listeners. A listener holds a position and nothing else: what
     it missed is read from the ring of events that the engine keeps anyway, so a slow one costs no memory.
     """
 
@@ -53,7 +53,7 @@ class Feed:
 
     @property
     def is_watching(self) -> bool:
-        """Whether the engine is looked at."""
+        """Whether the state is polled."""
         return self._watch is not None
 
     async def messages(self, position: int) -> AsyncIterator[bytes]:

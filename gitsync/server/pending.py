@@ -1,4 +1,4 @@
-"""What waits for a person."""
+"""Plans that wait for a user or a sync window."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gitsync.server.backend import Backend
 
 
 def is_held(view: ApplicationView) -> bool:
-    """Tell whether the plan waits for a person or a window."""
+    """Tell whether the plan waits for a user or a sync window."""
     return view.verdict is not None and view.verdict.decision is Decision.HELD and view.plan is not None
 
 
 def needs_approval(view: ApplicationView) -> bool:
-    """Tell whether a person's approval is missing, be it only a part of what the plan waits for."""
+    """Tell whether the plan needs approval (possibly among other holds)."""
     return is_held(view) and view.verdict is not None and HoldReason.APPROVAL in view.verdict.holds
 
 
@@ -26,7 +26,7 @@ def waiting(views: Iterable[ApplicationView]) -> list[ApplicationView]:
 
 
 def rejection(view: ApplicationView, engine: Backend) -> Review | None:
-    """Return who rejected the plan of an application, None when nobody did."""
+    """Return the rejection of the plan of an application, None when it was not rejected."""
     if view.plan is None:
         return None
     review = engine.records.review(view.key, view.plan.digest, engine.clock.now())
@@ -34,7 +34,7 @@ def rejection(view: ApplicationView, engine: Backend) -> Review | None:
 
 
 def awaiting_decision(views: Iterable[ApplicationView], engine: Backend) -> list[ApplicationView]:
-    """Return the applications whose plan waits for a person's word, as far as the records can be read."""
+    """Return the applications whose plan waits for a review; without the records, all that need one."""
     asked = [view for view in views if needs_approval(view)]
     try:
         return [view for view in asked if rejection(view, engine) is None]

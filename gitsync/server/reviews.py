@@ -1,7 +1,9 @@
-"""What people say of plans that wait: for the forms and for machines."""
+"""Reviews of plans that wait, for the forms and for the API."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +12,7 @@ from fastapi import HTTPException
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.objects.application import Application
 from gitsync.objects.change import HoldReason, Plan, Review
+from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
@@ -18,13 +21,16 @@ from gitsync.server.formatting import visible
 from gitsync.server.pending import is_held, needs_approval, rejection
 from gitsync.services.reviews import ReviewService
 
+_SHOWN_PLANS = 64
+"""Plans that are remembered to say what changed since."""
+
 
 @dataclass(frozen=True, slots=True)
 class PendingPlan:
     """
-    How it stands with a plan that waits, for who looks.
+    A plan that waits, and what the user who views it may do.
 
-    ``is_asked``: a review would help; ``may_review``: by this person, else by ``approvers``; ``rejected``: by whom.
+    ``is_asked``: a review would help; ``may_review``: by this user, else by ``approvers``; ``rejected``: by whom.
     """
 
     view: ApplicationView
@@ -35,15 +41,22 @@ class PendingPlan:
 
 
 class ReviewHandler:
-    """Take a person's word on a plan, for exactly the plan that the person saw."""
+    """Take reviews of plans, each for exactly the plan that the user saw; remember the plans shown last."""
 
     def __init__(self, engine: Backend) -> None:
         self._engine = engine
+        self._lock = threading.Lock()
+        self._shown_plans: OrderedDict[tuple[str, str], Plan] = OrderedDict()
         self._reviews = ReviewService(engine.records, engine.clock)
 
     def pending(self, view: ApplicationView, person: User) -> PendingPlan:
-        """Return how it stands with a plan that waits."""
+        """Return what a user may do about a plan that waits, and remember the plan as shown."""
         app, rejected = view.application, rejection(view, self._engine)
+        if view.plan is not None:
+            with self._lock:
+                self._shown_plans[view.key, view.plan.digest] = view.plan
+                while len(self._shown_plans) > _SHOWN_PLANS:
+                    self._shown_plans.popitem(last=False)
         return PendingPlan(
             view,
             is_asked=app is not None and (needs_approval(view) or rejected is not None),
@@ -52,12 +65,18 @@ class ReviewHandler:
             rejected=rejected,
         )
 
+    def shown(self, key: str, digest: str) -> Plan | None:
+        """Return a plan that was shown before, None when it is not remembered."""
+        with self._lock:
+            return self._shown_plans.get((key, digest))
+
     def approve(self, view: ApplicationView, digest: str, by: User, reason: str, *, overrule: bool = False) -> datetime:
         """Let the plan run once, and return until when; raise HTTPException when it is not the one that was shown."""
         app, plan = self._shown(view, digest)
         until = self._reviews.approve(app, plan, by, reason, overrule=overrule)
-        if view.verdict is not None and HoldReason.WINDOW in view.verdict.holds:
-            self._engine.requests.poll_now([view.key])  # an approval opens no window
+        is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
+        if is_closed or _syncs_by_itself(app, plan, view):
+            self._engine.requests.poll_now([view.key])  # an approval opens no window, and is not what starts a sync
         else:
             self._engine.requests.request_sync(view.key, by.name)
         return until
@@ -70,16 +89,22 @@ class ReviewHandler:
 
     def _shown(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
         if view.plan is None and Phase.of(view.status).is_held:
-            raise HTTPException(409, "Another replica works on this application: ask its dashboard.")
+            raise HTTPException(409, "Another replica works on this application: review the plan on its dashboard.")
         if view.plan is None or view.application is None or not is_held(view):
-            raise HTTPException(409, "Nothing waits for approval here any more.")
+            raise HTTPException(409, "No plan of this application waits for approval any more.")
         if view.plan.digest != digest:
-            raise HTTPException(409, "The plan changed since the page was shown. Look at the new one first.")
+            raise HTTPException(409, "The plan changed since the page was shown. Nothing was decided: review it again.")
         return view.application, view.plan
 
 
+def _syncs_by_itself(app: Application, plan: Plan, view: ApplicationView) -> bool:
+    """Whether the controller syncs an approved plan without a request: automation is on, and the plan is no drift."""
+    is_drift = plan.revision == at(view.status, "revision", "applied", default="")
+    return app.sync.automated and (app.sync.self_heal or not is_drift)
+
+
 def reviewer(person: User, typed: str) -> User:
-    """Return who signs: whoever is known, else the name that was typed."""
+    """Return the reviewer: the signed-in user, else the name that was typed."""
     return person if person.is_authenticated else User(line(typed))
 
 

@@ -1,4 +1,4 @@
-"""Push events of Git servers: signed hints to look at a repository now."""
+"""Push events of Git servers: signed hints to poll a repository now."""
 
 from __future__ import annotations
 

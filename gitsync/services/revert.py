@@ -1,4 +1,4 @@
-"""Create and push a revert commit for one or more commits, which the controller then applies."""
+"""Revert commits in Git; the controller then applies the revert as any commit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
 from gitsync.ports import Cluster, LiveCache, RevertResult, Source
+from gitsync.services.commits import SHORTEST_ID, latest_commits, position_of
 from gitsync.sync.credentials import credentials_of
-
-_MAX_COMMITS = 200
-_SHORTEST = 7
 
 
 class RevertService:
-    """Find the commits to revert, and push the revert commit."""
+    """Determine the commits that a rollback reverts, and push their revert."""
 
     def __init__(self, source: Source, cluster: Cluster, live: LiveCache) -> None:
         self._source = source
@@ -26,24 +24,22 @@ class RevertService:
         """
         Return the commits to revert, newest first: all after a commit, or only the newest one.
 
-        ``after`` is a full id or its beginning, at least 7 characters. Raise InvalidInput when it is not among the
-        latest commits of the branch, or is the newest itself.
+        ``after`` is a full id or a prefix of at least 7 characters. Raise InvalidInput when it is not among the latest
+        commits of the branch, or is the newest itself.
         """
         credentials = credentials_of(app, self._cluster, self._live)
-        head = self._source.resolve(app.source, credentials)
-        self._source.snapshot(app.source, credentials, head)
-        latest = self._source.commits(app.source, head, limit=_MAX_COMMITS)
+        latest = latest_commits(self._source, app.source, credentials)
         if not after:
             return latest[:1]
-        for index, commit in enumerate(latest):
-            if len(after) >= _SHORTEST and commit.id.startswith(after):
-                if index == 0:
-                    raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to revert")
-                return latest[:index]
-        raise InvalidInput(
-            f"{after[:60]!r} is not among the last {len(latest)} commits of {app.source.revision}",
-            hint=f"give at least {_SHORTEST} characters of a commit id, or the number of a sync in the history",
-        )
+        position = position_of(latest, after)
+        if position is None:
+            raise InvalidInput(
+                f"{after[:60]!r} is not among the last {len(latest)} commits of {app.source.revision}",
+                hint=f"give at least {SHORTEST_ID} characters of a commit id, or the number of a sync in the history",
+            )
+        if position == 0:
+            raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to revert")
+        return latest[:position]
 
     def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> RevertResult:
         """Push one commit that reverts these, to the tracked branch or to another one for review."""

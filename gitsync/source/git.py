@@ -11,6 +11,7 @@ import base64
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from git import Git
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Credentials
 
 _PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy")
@@ -43,6 +44,12 @@ _CONFIG = {
 
 class GitFailed(Exception):
     """git ended with an error; the text is its own, without paths of this machine."""
+
+
+def require_git() -> None:
+    """Raise InvalidInput when there is no git to run."""
+    if shutil.which("git") is None:
+        raise InvalidInput("git is not installed, or not on PATH", hint="install Git, or add its folder to PATH")
 
 
 def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None) -> dict[str, str]:

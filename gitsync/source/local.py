@@ -54,8 +54,10 @@ def _is_top(folder: str) -> bool:
 def _at_revision(path: str, revision: str) -> LocalTarget:
     from pathlib import Path
 
+    from gitsync.source.git import require_git
     from gitsync.source.snapshot import GitTree
 
+    require_git()
     place = Path(path).resolve()
     top, git_dir = _repository(place)
     if top is None or git_dir is None:

@@ -15,7 +15,7 @@ from git import Repo
 from git.exc import GitError
 from gitdb.exc import BadName, BadObject, ODBError
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import GitFailed, authenticated_env, environment, run
@@ -31,7 +31,7 @@ _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
     *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
 )
-_UNKNOWN = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
+_DENIED = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
 
 
 class Mirror:
@@ -168,7 +168,7 @@ class Mirror:
             except GitFailed as error:
                 if _is_damaged(str(error)):
                     raise _Damaged from error
-                raise SourceUnavailable(_reason(str(error)), location=shown_url(self.url)) from error
+                raise _unavailable(str(error), shown_url(self.url)) from error
 
     def _open(self) -> None:
         if not (self.path / "HEAD").exists():
@@ -255,10 +255,22 @@ def _is_damaged(text: str) -> bool:
     return any(word in line for line in ours for word in _BROKEN)
 
 
-def _reason(text: str) -> str:
-    """Return the lines of git's output that explain a failure."""
-    if any(word in text for word in _UNKNOWN):
-        return "the Git server refused authentication: check the credentials Secret"
+def _unavailable(text: str, url: str) -> SourceUnavailable:
+    """Return the error for what git printed, with the fix where the credentials or the host key are wrong."""
+    if "Host key verification failed" in text:
+        return SourceDenied(
+            "the SSH host key of the Git server is unknown or has changed",
+            location=url,
+            hint="set known_hosts in the Secret of spec.source.credentials to the output of ssh-keyscan HOST",
+        )
+    if any(word in text for word in _DENIED):
+        return SourceDenied(
+            "the Git server rejected the credentials, or requires some",
+            location=url,
+            hint="name a Secret with username and password (a token), or ssh-privatekey and known_hosts, in "
+            "spec.source.credentials.secretRef",
+        )
     lines = [line for line in text.splitlines() if line.strip()]
-    reasons = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
-    return "the Git server refused or did not answer: " + "; ".join(reasons[:2] or ["no reason given"])
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    reason = "; ".join(telling[:2] or ["no reason given"])
+    return SourceUnavailable(f"the Git server refused or did not answer: {reason}", location=url)

@@ -10,7 +10,7 @@ from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, RevertResult, Snapshot
-from gitsync.source.git import GitFailed
+from gitsync.source.git import GitFailed, require_git
 from gitsync.source.mirror import Mirror
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits
@@ -25,6 +25,7 @@ class Repositories:
     """
 
     def __init__(self, folder: Path, *, schemes: Collection[str] = SAFE_SCHEMES, limits: Limits | None = None) -> None:
+        require_git()
         self._folder = folder
         self._schemes = tuple(sorted(schemes))
         self._limits = limits or Limits()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from git import Actor, Repo
 
+from gitsync.source.git import require_git
+
 DEMO_AUTHOR = Actor("gitsync demo", "demo@localhost")
 
 
@@ -17,6 +19,7 @@ def seed(origin: Path, clone: Path, folders: Mapping[str, Path]) -> None:
 
     Existing files stay as they are, so a second run continues where the first stopped.
     """
+    require_git()
     if not origin.exists():
         Repo.init(origin, bare=True, initial_branch="main").close()
         shutil.rmtree(clone, ignore_errors=True)

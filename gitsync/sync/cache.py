@@ -33,6 +33,7 @@ class Operation:
     started: datetime
     began: float
     plan: Plan
+    begun_with: Plan
     approver: str = ""
     approved: Plan | None = None
     steps: dict[ObjectRef, Step] = field(default_factory=dict)

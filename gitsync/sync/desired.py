@@ -71,14 +71,15 @@ class DesiredState:
         Return the objects that a commit declares, the identical ones while nothing changed.
 
         A commit that touches no file of a cached render is not rendered. Raise InvalidInput with ``file:line``; the
-        error of a commit is cached. A commit without objects for an Application that holds some declares none: the
-        gate then requires an approval to delete all of them.
+        error of a commit is cached. Where a commit emptied the path of an Application that holds objects, it declares
+        none, and the gate requires an approval to delete all of them; a path that was empty in the applied commit too,
+        or that the Application changed, is a mistake and raises InvalidInput.
         """
         app = given.app
         try:
             result = self._result(given, cache, commit)
         except EmptyRender as error:
-            if not len(given.state.inventory):
+            if not len(given.state.inventory) or given.state.applied_to(given.app) in ("", commit.id):
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
         keys = self._keys(app, result.build)

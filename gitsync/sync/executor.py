@@ -186,6 +186,7 @@ class SyncExecutor:
             started=given.now,
             began=self._clock.monotonic(),
             plan=planned.plan,
+            begun_with=planned.plan,
         )
 
     def _request(

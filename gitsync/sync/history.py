@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from gitsync.apply.types import StepResult
 from gitsync.errors import one_line
@@ -10,7 +11,8 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference
 from gitsync.objects.record import Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.mask import mask_change, to_record
+from gitsync.plan.content import whole_object
+from gitsync.plan.mask import difference_record, mask_change, to_record
 from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
@@ -27,10 +29,16 @@ def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
             reason=result.change.reason,
             outcome=result.outcome,
             message="" if result.outcome is Outcome.SUCCEEDED else result.message,
-            differences=tuple(to_record(result.change)),
+            differences=(*to_record(result.change), *_content(result.change)),
         )
         for result in results
     }
+
+
+def _content(change: Change) -> tuple[dict[str, Any], ...]:
+    """Return the whole object as a record keeps it, for a step that creates or deletes it."""
+    found = whole_object(change)
+    return (difference_record(found),) if found is not None else ()
 
 
 def describe_drift(change: Change) -> str:
@@ -66,6 +74,7 @@ def save_record(
     superseded: bool = False,
 ) -> SyncRecord:
     """Save and return the record of an operation, its explanation prefixed with ``why``; drop the oldest ones."""
+    plan = operation.begun_with  # the plan of the last pass only has the remaining steps
     record = records.save(
         SyncRecord(
             application=app.key,
@@ -74,9 +83,9 @@ def save_record(
             started=operation.started,
             duration_ms=duration_ms,
             outcome=Outcome.SUPERSEDED if superseded else _outcome(operation, message),
-            risk=operation.plan.risk.value,
-            digest=operation.plan.digest,
-            explanation=f"{why}. {operation.plan.explanation}" if why else operation.plan.explanation,
+            risk=plan.risk.value,
+            digest=plan.digest,
+            explanation=f"{why}. {plan.explanation}" if why else plan.explanation,
             message=message,
             steps=tuple(operation.steps.values()),
             initiator=operation.initiator,

@@ -48,6 +48,7 @@ def operation_from_status(status: Mapping[str, Any], plan: Plan, now: datetime, 
         started=started,
         began=monotonic - max((now - started).total_seconds(), 0.0),
         plan=plan,
+        begun_with=plan,
         hooks=_runs(status.get("hooks") or ()),
     )
 

@@ -230,7 +230,7 @@ class Pipeline:
         if not is_deleted:
             self._audit_refusal(report)
             status = build_status(report)
-            self._state.publish(view_of(report, status), report.drift, report.record)
+            self._state.publish(view_of(report, status, self._state.application(key)), report.drift, report.record)
             report.manifest = self._statuses.write(report.manifest, status)
         if isinstance(report.error, TransientError):
             raise report.error

@@ -15,6 +15,7 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import ClusterState, build_plan, uncertain
+from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import Cluster
 from gitsync.sync.cache import PlanCache
 from gitsync.sync.history import describe_drift
@@ -66,10 +67,13 @@ class Planner:
     A refusal is retried after a while, since the cluster's rules may change, or when a user requests a sync.
     """
 
-    def __init__(self, cluster: Cluster, state: StateStore, pool: Executor) -> None:
+    def __init__(
+        self, cluster: Cluster, state: StateStore, pool: Executor, appliers: frozenset[str] = APPLIERS
+    ) -> None:
         self._cluster = cluster
         self._state = state
         self._pool = pool
+        self._appliers = appliers
 
     def plan(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
@@ -93,7 +97,7 @@ class Planner:
             given.app,
             target.commit.id,
             observation.desired,
-            ClusterState(observation.live, _cached_answers(given, observation, cache), claims),
+            ClusterState(observation.live, _cached_answers(given, observation, cache), claims, self._appliers),
             observation.inventory,
             observation.schema_of,
             cache.plan,

@@ -165,7 +165,9 @@ class Reconciler:
         before, previous = report.state.inventory, report.previous_status
         wider = before.widened(entries)
         if wider.entries.keys() != before.entries.keys() or operation != previous.get("operation", {}):
-            report.manifest = self._statuses.write(report.manifest, executing_status(previous, wider, operation))
+            report.manifest = self._statuses.write(
+                report.manifest, executing_status(previous, wider, operation, report.now)
+            )
         report.state = replace(report.state, inventory=wider)
 
     def _conclude(self, report: Report, cache: ReconcileCache, planned: Planned, message: str) -> None:

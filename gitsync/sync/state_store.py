@@ -76,9 +76,9 @@ class StateStore:
     def _store(
         self, view: ApplicationView, before: ApplicationView | None, events: Iterable[tuple[str, str, str]] = ()
     ) -> None:
-        """Store a view; one that is equal to the previous one only updates the time."""
+        """Store a view; one that shows the same as the previous one keeps its sequence."""
         if before is not None and _is_same(before, view):
-            self._applications[view.key] = replace(before, seen=view.seen)
+            self._applications[view.key] = replace(view, sequence=before.sequence)
             return
         self._applications[view.key] = replace(view, sequence=self._last + 1)
         for kind, message, ref in (*_differences(before, view), *events):
@@ -232,7 +232,14 @@ def _is_same(before: ApplicationView, view: ApplicationView) -> bool:
 
 
 def _shown(resource: ResourceView) -> tuple[object, ...]:
-    return (resource.ref, resource.sync, resource.health, resource.problem, resource.change.differences)
+    return (
+        resource.ref,
+        resource.sync,
+        resource.health,
+        resource.problem,
+        resource.change.differences,
+        resource.foreign,
+    )
 
 
 def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[tuple[str, str, str]]:

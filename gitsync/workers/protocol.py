@@ -38,6 +38,12 @@ def frame(message: dict[str, Any]) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES) + body
 
 
+def as_received(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as the receiver of its frame reads it: with the types of JSON alone."""
+    received: dict[str, Any] = orjson.loads(frame(message)[LENGTH_BYTES:])
+    return received
+
+
 def _as_written(value: Any) -> Any:
     """Return what JSON holds for a value of a type of ours: a date as written, any other as the type it refines."""
     if isinstance(value, Date):

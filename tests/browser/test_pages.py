@@ -23,15 +23,16 @@ PAGES = {
     f"{APP}?view=tree": "ReplicaSet",
     f"{APP}?only=trouble": "None of",
     f"{APP}/plan": "Nothing to do",
-    f"{APP}/diff": "Every object is as Git says",
-    f"{APP}/diff?mode=unified": "Every object is as Git says",
+    f"{APP}/diff": "Every declared field matches Git",
+    f"{APP}/diff?mode=unified": "Every declared field matches Git",
     f"{APP}/history": "Open the shop",
     f"{APP}/history/1": "create",
     f"{APP}/events": "application",
-    f"{APP}/revert": "Revert the last commit?",
-    "/approvals": "Nothing waits",
+    f"{APP}/revert": "Revert the newest commit?",
+    f"{APP}/suspend": "Suspend shop?",
+    "/approvals": "No approvals pending",
     "/audit": "Succeeded",
-    "/audit?action=prune&outcome=Failed": "No records",
+    "/audit?action=prune&outcome=Failed": "No audit records match",
     f"{APP}/object?ref=/ConfigMap/shop/settings": "mode: open",
 }
 Opens = Callable[..., Watched]
@@ -125,16 +126,21 @@ def test_keys_search_and_move(open_page: Opens) -> None:
     expect(page).to_have_url(re.compile(r"/apps\?q=sho"))
 
 
-def test_suspend_and_resume_are_buttons(open_page: Opens, site: Site) -> None:
+def test_suspending_asks_who_and_why(open_page: Opens, site: Site) -> None:
     page = open_page(APP).page
-    page.get_by_role("button", name="Suspend").click()
-    expect(page.locator(".alarm")).to_contain_text("Nothing is synced until it is resumed", timeout=8000)
-    page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("button", name="Suspend")).to_be_visible(timeout=8000)
+    for word in ("Suspend", "Resume"):
+        page.get_by_role("link", name=f"{word}…").click()
+        page.get_by_label("Your name").fill("Grace")
+        page.get_by_label("Reason").fill("maintenance")
+        page.get_by_role("button", name=word).click()
+        expect(page).to_have_url(re.compile(f"{APP}$"))
+        if word == "Suspend":
+            expect(page.locator(".alarm")).to_contain_text("Nothing is synced until it is resumed", timeout=8000)
+            page.get_by_role("link", name="Resume…").wait_for()
     until(lambda: site.world.status()["phase"] == "Synced")
 
 
-def test_a_held_plan_is_decided_on_the_page_and_keeps_what_is_typed(open_page: Opens, site: Site) -> None:
+def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Opens, site: Site) -> None:
     volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "cellar"}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     added = site.world.repo.commit("Add a cellar", {"shop/cellar.yaml": json.dumps({**volume, "spec": spec})})
@@ -143,22 +149,122 @@ def test_a_held_plan_is_decided_on_the_page_and_keeps_what_is_typed(open_page: O
     watched = open_page("/approvals")
     page = watched.page
     expect(page.locator("article")).to_contain_text("PersistentVolumeClaim", timeout=8000)
+    page.get_by_role("link", name="Review the changes").click()
+    expect(page.locator("table.steps")).to_contain_text("storage: 1Gi")
+    expect(page.locator("input:checked")).to_have_count(0)
+
     page.get_by_label("Your name").fill("Grace")
-    page.get_by_label("Why").fill("not yet")
+    page.get_by_label("Your name").press("Enter")
+    page.get_by_label("Comment").fill("NO: this deletes customer data")
+    page.get_by_label("Comment").press("Enter")
+    page.get_by_role("radio", name="Approve all").check()
+    page.get_by_label("Your name").press("Enter")
+    page.get_by_role("radio", name="Approve all").press("Enter")
+    page.wait_for_timeout(300)
+    expect(page).to_have_url(re.compile("/plan$"))
+    assert site.world.controller.records.audit_records(action="approve") == ()
+    still = open_page(f"{APP}/plan", java_script_enabled=False)
+    still.page.get_by_label("Your name").fill("Grace")
+    still.page.get_by_role("radio", name="Approve all").check()
+    still.page.get_by_label("Your name").press("Enter")
+    expect(still.page.locator("main")).to_contain_text("no decision was made")
+    assert site.world.controller.records.audit_records(action="approve") == ()
+    still.errors.clear()  # the answer is 422
+    page.get_by_role("radio", name="Reject").check()
+
     site.world.repo.commit("Add a note", {"shop/note.yaml": config_map("note", text="hello")})
     until(lambda: "Add a note" in site.web.ask("/approvals").text)
     page.wait_for_timeout(800)
-    expect(page.get_by_label("Why")).to_have_value("not yet")
-    page.get_by_role("button", name="Reject").click()
+    expect(page.get_by_label("Comment")).to_have_value(re.compile("NO: this deletes customer data"))
+    page.get_by_role("button", name="Submit review").click()
     expect(page.locator("main")).to_contain_text("The plan changed since the page was shown")
+    expect(page.locator("main")).to_contain_text("new step: create ConfigMap shop/note")
+    expect(page.get_by_label("Comment")).to_have_value(re.compile("NO: this deletes customer data"))
+    expect(page.locator("input:checked")).to_have_count(0)
     assert "409" in watched.errors.pop()
-    page.goto(f"{site.web.url}{APP}/plan")
-    page.get_by_label("Your name").fill("Grace")
-    page.get_by_label("Why").fill("we still need it")
-    page.get_by_role("button", name="Reject").click()
-    expect(page.locator(".ask")).to_contain_text("by Grace: we still need it")
+
+    page.get_by_role("radio", name="Reject").check()
+    page.get_by_role("button", name="Submit review").click()
+    expect(page.locator(".ask").first).to_contain_text("by Grace: NO: this deletes customer data")
     page.get_by_label("Your name").fill("Linus")
+    page.get_by_role("radio", name="Approve anyway").check()
     page.get_by_label("Overrule Grace").check()
-    page.get_by_role("button", name="Approve all the same").click()
+    page.get_by_role("button", name="Submit review").click()
     until(lambda: site.world.get("PersistentVolumeClaim", "cellar") is None)
     assert [link.action for link in site.world.controller.records.audit_records(action="approve")] == ["approve"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_plan_that_waits_excludes_nobody_and_fits(open_page: Opens, site: Site, scheme: str) -> None:
+    volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": f"attic-{scheme}"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    path = f"shop/attic-{scheme}.yaml"
+    added = site.world.repo.commit("Add an attic", {path: json.dumps({**volume, "spec": spec})})
+    site.world.synced(added)
+    site.world.repo.commit("Drop the attic", {path: None})
+    until(lambda: site.world.status()["phase"] == "AwaitingApproval")
+    for url in (f"{APP}/plan", f"{APP}/diff", "/approvals", "/"):
+        page = open_page(url, color_scheme=scheme, bypass_csp=True, viewport={"width": 320, "height": 700}).page
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, url
+    back = site.world.repo.commit("Keep the attic", {path: json.dumps({**volume, "spec": spec})})
+    site.world.synced(back)
+
+
+def test_a_field_that_others_added_is_shown_without_a_reload(open_page: Opens, site: Site) -> None:
+    page = open_page(f"{APP}/diff").page
+    patch = {"metadata": {"name": "settings", "namespace": "shop", "labels": {"owner": "bob"}}}
+    site.world.apply({"apiVersion": "v1", "kind": "ConfigMap", **patch}, "kubectl-label")
+    expect(page.locator("#diff")).to_contain_text("Set by others, not in Git", timeout=8000)
+    expect(page.locator("#diff")).to_contain_text(".metadata.labels.owner")
+    expect(page.locator("#diff")).to_contain_text("kubectl-label: 1")
+
+
+def test_ages_go_on_and_a_selection_stays(open_page: Opens, site: Site) -> None:
+    page = open_page(APP).page
+    age = page.locator(".facts time[data-age]").last
+    before = age.text_content()
+    page.wait_for_timeout(2200)
+    assert age.text_content() != before
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#resources'))")
+    site.world.repo.commit("Add a bell", {"shop/bell.yaml": config_map("bell", rings="yes")})
+    until(lambda: "bell" in site.web.ask(APP).text)
+    page.wait_for_timeout(800)
+    assert page.evaluate("getSelection().toString().length") > 50
+
+
+def test_keys_open_a_dialog_and_fold(open_page: Opens) -> None:
+    page = open_page(f"{APP}?view=tree").page
+    page.keyboard.press("?")
+    expect(page.locator("dialog[open]")).to_contain_text("next, previous row")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator(".tree .at")).to_have_count(1)
+    page.keyboard.press("O")
+    assert page.evaluate("[...document.querySelectorAll('main details')].every(item => item.open)")
+
+
+def test_nothing_scrolls_sideways_at_768(open_page: Opens) -> None:
+    for path in ("/", "/apps", APP, "/audit", f"{APP}/history"):
+        page = open_page(path, viewport={"width": 768, "height": 900}).page
+        assert page.evaluate(
+            "[...document.querySelectorAll('.scroll')].every(item => item.scrollWidth <= item.clientWidth)"
+        ), path
+
+
+def test_print_has_no_navigation(open_page: Opens) -> None:
+    page = open_page(f"{APP}/history/1").page
+    page.emulate_media(media="print")
+    for name in (".top", ".tabs", "footer", ".title .actions"):
+        expect(page.locator(name)).to_be_hidden()
+
+
+def test_states_are_told_apart_in_forced_colours(open_page: Opens) -> None:
+    page = open_page(APP, forced_colors="active").page
+    style = "item => [getComputedStyle(item).borderStyle, parseFloat(getComputedStyle(item).paddingLeft)]"
+    border, padding = page.locator("td .state").first.evaluate(style)
+    assert border == "solid"
+    assert padding > 4
+    current = page.locator(".tabs [aria-current]").evaluate("item => getComputedStyle(item).borderTopWidth")
+    assert current == "2px"

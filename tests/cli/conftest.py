@@ -1,12 +1,16 @@
-"""A world in which an application was synced, for commands to look at."""
+"""Fixtures: commands in this process or as processes, and an application that is in sync."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +63,7 @@ def process(*arguments: object, **options: Any) -> Done:
 
 @dataclass(slots=True)
 class Shop:
-    """An application ``shop`` of two commits that is in sync, and commands that look at it."""
+    """An application ``shop`` of two commits that is in sync, and commands that act on it."""
 
     world: World
     run: Gitsync
@@ -77,7 +81,7 @@ def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
         world = World(tmp_path, sandbox)
         world.namespace("shop")
         (tmp_path / "data").mkdir()
-        sandbox.kubeconfig(tmp_path / "data" / "kubeconfig")  # where commands look for it, as with the demo
+        sandbox.kubeconfig(tmp_path / "data" / "kubeconfig")  # where commands find it, as in the demo
         first = world.repo.commit(
             "the shop opens", {"shop/web.yaml": deployment("web"), "shop/prompt.yaml": config_map("prompt", text="a")}
         )
@@ -97,3 +101,34 @@ def as_account(world: World, name: str, file: Path) -> Path:
     answer = world.client.send("POST", f"/api/v1/namespaces/shop/serviceaccounts/{name}/token", request)
     file.write_text(re.sub(r"token: .*", f"token: {answer['status']['token']}", world.kubeconfig.read_text()))
     return file
+
+
+@contextmanager
+def running(
+    *arguments: object, cwd: Path | None = None, **environment: object
+) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Start a command and yield it with the file that it prints to; interrupt it in the end."""
+    log = (cwd or Path(str(arguments[-1])).parent) / f"log-{time.monotonic_ns()}"
+    with log.open("w") as out:
+        command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
+        child = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {name: str(value) for name, value in environment.items()},
+            cwd=cwd,
+            text=True,
+        )
+    try:
+        yield child, log
+    finally:
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) in (0, 130), log.read_text()
+
+
+def line(log: Path, beginning: str) -> str:
+    """Wait for a line with this beginning and return what follows it."""
+    found = until(
+        lambda: [text for text in log.read_text().splitlines() if text.startswith(beginning)], 40, log.read_text
+    )
+    return str(found[0]).removeprefix(beginning)

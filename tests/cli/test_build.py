@@ -74,15 +74,15 @@ def test_files_outside_git_are_named_as_the_path_was_typed(
     write(tmp_path, {"over/kustomization.yaml": "resources: [../base, b.yaml]\n", "over/b.yaml": "b: ["})
     write(tmp_path, {"base/kustomization.yaml": "resources: [a.yaml]\n", "base/a.yaml": "a: ["})
 
-    def told(path: object) -> list[str]:
+    def output(path: object) -> list[str]:
         lines = gitsync("build", path, "--check").err.splitlines()
         return [line.removeprefix("gitsync: ").partition(":")[0] for line in lines]
 
     monkeypatch.chdir(tmp_path)
-    assert told("over") == told("./over/") == ["base/a.yaml", "over/b.yaml"]
-    assert told(tmp_path / "over") == ["base/a.yaml", f"{tmp_path}/over/b.yaml"]
+    assert output("over") == output("./over/") == ["base/a.yaml", "over/b.yaml"]
+    assert output(tmp_path / "over") == ["base/a.yaml", f"{tmp_path}/over/b.yaml"]
     monkeypatch.chdir(tmp_path / "over")
-    assert told(".")[1] == "b.yaml"
+    assert output(".")[1] == "b.yaml"
 
 
 def test_a_check_of_what_is_well_prints_nothing(gitsync: Gitsync, tmp_path: Path) -> None:
@@ -102,13 +102,13 @@ def test_a_check_names_every_file_that_is_wrong(gitsync: Gitsync, tmp_path: Path
         "base/three.yaml": "b: {",
     }
 
-    told = gitsync("build", write(tmp_path, files), "--check").err.splitlines()
+    output = gitsync("build", write(tmp_path, files), "--check").err.splitlines()
 
-    assert len(told) == 4
+    assert len(output) == 4
     assert [
         name
         for name in ("one.yaml:", "two.yaml:", "gone.yaml", "base/three.yaml:")
-        if any(name in line for line in told)
+        if any(name in line for line in output)
     ] == [
         "one.yaml:",
         "two.yaml:",
@@ -128,7 +128,7 @@ def test_a_check_goes_on_after_every_step_that_fails(gitsync: Gitsync, tmp_path:
         "list.yaml": "metadata: {name: a}\n---\nkind: ConfigMap\n",
     }
 
-    told = gitsync("build", write(tmp_path, files), "--check").err
+    output = gitsync("build", write(tmp_path, files), "--check").err
 
     for place in (
         "list.yaml:1: the object has no kind",
@@ -142,8 +142,8 @@ def test_a_check_goes_on_after_every_step_that_fails(gitsync: Gitsync, tmp_path:
         "kustomization.yaml:15: no resource matches the source",
         "web.yaml:12: Deployment web: .spec.template.spec.containers",
     ):
-        assert f"/{place}" in told
-    assert len(told.splitlines()) == 10
+        assert f"/{place}" in output
+    assert len(output.splitlines()) == 10
 
 
 def test_a_check_names_every_unknown_field_and_every_plain_file(gitsync: Gitsync, tmp_path: Path) -> None:
@@ -152,11 +152,11 @@ def test_a_check_names_every_unknown_field_and_every_plain_file(gitsync: Gitsync
         tmp_path, {"b/one.yaml": "a: [", "b/two.yaml": "b: {", "b/web.yaml": DEPLOYMENT.replace("replicas: 2", "x: 2")}
     )
 
-    told = gitsync("build", tmp_path / "a", tmp_path / "b", "--check").err.splitlines()
+    output = gitsync("build", tmp_path / "a", tmp_path / "b", "--check").err.splitlines()
 
     places = [f"a/kustomization.yaml:{line}: " for line in (1, 2, 3)]
     places += [f"b/{name}:" for name in ("one.yaml", "two.yaml", "web.yaml")]
-    assert [place in line for place, line in zip(places, told, strict=True)] == [True] * 6
+    assert [place in line for place, line in zip(places, output, strict=True)] == [True] * 6
 
 
 def test_a_check_knows_the_schemas_and_where_a_field_was_set(gitsync: Gitsync, tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ def test_a_check_knows_what_the_controller_refuses(gitsync: Gitsync, tmp_path: P
         "none.yaml": "---\nkind: Pet\nmetadata: {name: rex}\n",
     }
 
-    told = gitsync("build", write(tmp_path, files), "--check").err.splitlines()
+    output = gitsync("build", write(tmp_path, files), "--check").err.splitlines()
 
-    assert [line.partition(f"{tmp_path.name}/")[2].partition("; ")[0] for line in told] == [
+    assert [line.partition(f"{tmp_path.name}/")[2].partition("; ")[0] for line in output] == [
         "flag.yaml:1: ConfigMap flag: data.debug is no: a string for some readers of YAML, true or false for others",
         "none.yaml:2: Pet default/rex: has no apiVersion, kind or metadata.name",
         "wave.yaml:1: ConfigMap wave: annotation gitsync.dev/sync-wave: 'x' is invalid",

@@ -1,4 +1,4 @@
-"""``docs/cli.md`` says of each command what the command says of itself."""
+"""``docs/cli.md`` and the list of commands agree with the help of each command."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from gitsync.cli.main import app
+from gitsync.cli.commands import SUMMARIES
+from gitsync.cli.main import load_command
 from gitsync.cli.output import Exit
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTIONS = dict(part.split("\n", 1) for part in PAGE.split("\n## ")[1:])
-TREE: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+TREE: dict[str, Any] = {name: load_command(name) for name in SUMMARIES}
 COMMANDS: dict[str, Any] = {
     " ".join(filter(None, (name, inner))): command
     for name, outer in TREE.items()
@@ -24,6 +24,11 @@ COMMANDS: dict[str, Any] = {
 
 def test_every_command_has_a_section_in_the_order_of_the_help() -> None:
     assert list(SECTIONS) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_summary_is_the_first_sentence_of_the_help(name: str) -> None:
+    assert TREE[name].help.partition(" Exit code ")[0] == SUMMARIES[name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

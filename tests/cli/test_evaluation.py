@@ -1,4 +1,4 @@
-"""Diff and plan say what the controller would, with policies, other Applications and sealed secrets, and why."""
+"""Diff and plan agree with the controller: policies, other Applications, encrypted secrets, notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ spec:
 
 
 def rest(shop: Shop, name: str = "shop") -> None:
-    """Have the controller leave everything as it is."""
+    """Suspend an Application, so that the controller writes nothing."""
     shop("suspend", name)
     until(lambda: shop.world.status(name)["phase"] == "Suspended", 10, lambda: shop.world.status(name))
 
@@ -92,7 +92,7 @@ def test_what_is_sealed_in_git_is_opened_with_the_secret_or_a_file(shop: Shop, t
     assert "hidden-8" not in by_file.out + by_secret.out
 
 
-def test_a_difference_says_what_changed_inside_and_which_line_set_it(shop: Shop) -> None:
+def test_a_difference_lists_the_changes_inside_and_the_line_that_set_it(shop: Shop) -> None:
     rest(shop)
     policy = {
         "apiVersion": "networking.k8s.io/v1",
@@ -110,12 +110,12 @@ def test_a_difference_says_what_changed_inside_and_which_line_set_it(shop: Shop)
         },
     )
 
-    said = shop("diff", "shop").out.splitlines()
-    assert "        [1].ports[0].port: 443 -> 8443" in said
-    assert said[said.index("        [1].ports[0].port: 443 -> 8443") - 1].endswith("<- shop/policy.yaml:6")
-    text = next(index for index, line in enumerate(said) if line.startswith("    .data.text"))
-    assert said[text].endswith("<- shop/prompt.yaml:6")
-    assert said[text + 1 : text + 3] == ["          b", "        + c"]
+    output = shop("diff", "shop").out.splitlines()
+    assert "        [1].ports[0].port: 443 -> 8443" in output
+    assert output[output.index("        [1].ports[0].port: 443 -> 8443") - 1].endswith("<- shop/policy.yaml:6")
+    text = next(index for index, line in enumerate(output) if line.startswith("    .data.text"))
+    assert output[text].endswith("<- shop/prompt.yaml:6")
+    assert output[text + 1 : text + 3] == ["          b", "        + c"]
 
     rows = {row["path"]: row for row in shop("diff", "shop", "-o", "json").json}
     assert rows[".spec.ingress"]["inside"] == [{"path": "[1].ports[0].port", "live": 443, "desired": 8443}]
@@ -138,7 +138,7 @@ def test_a_commit_that_does_not_fit_its_schema_is_refused_with_file_and_line(sho
     assert shop("diff", "shop", "--local", shop.world.repo.clone / "shop").code == 2
 
 
-def test_a_rewritten_branch_is_compared_and_said(shop: Shop) -> None:
+def test_a_rewritten_branch_is_compared_with_a_note(shop: Shop) -> None:
     rest(shop)
     shop.world.repo.git("reset", "-q", "--hard", shop.first)
     shop.world.repo.git("commit", "-q", "--amend", "-m", "another story")
@@ -160,7 +160,7 @@ def test_automation_that_is_off_and_a_dependency_are_noted(shop: Shop) -> None:
     notes = shop("plan", "late", "-o", "json").json["notes"]
 
     assert notes == [
-        "automation is off: it waits until somebody asks: gitsync sync late",
+        "automated sync is off: nothing is written until: gitsync sync late",
         "depends on Application gitsync/nobody, which does not exist",
     ]
 

@@ -64,7 +64,7 @@ def test_a_revision_can_be_explained(gitsync: Gitsync, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "output"),
     [
         (["Deployment/gone"], "there is no Deployment/gone; write KIND/NAME: Deployment/web\n"),
         (["Pod/gone"], "there is no Pod/gone; write KIND/NAME: Deployment/web, Secret/key\n"),
@@ -72,11 +72,13 @@ def test_a_revision_can_be_explained(gitsync: Gitsync, tmp_path: Path) -> None:
         (["Deployment/web", "spec[["], "is not a valid field path"),
     ],
 )
-def test_what_is_not_there_is_said(gitsync: Gitsync, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_a_missing_object_or_field_is_reported(
+    gitsync: Gitsync, tmp_path: Path, arguments: list[str], output: str
+) -> None:
     done = gitsync("explain", write(tmp_path, FILES), *arguments)
 
     assert done.code == 2
-    assert told in done.err
+    assert output in done.err
 
 
 @pytest.mark.parametrize(

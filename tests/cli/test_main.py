@@ -10,11 +10,11 @@ import pytest
 from gitsync import __version__
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from tests.cli.conftest import Gitsync, process
 
 
-def test_help_comes_at_once() -> None:
+def test_help_starts_fast() -> None:
     times = []
     for _ in range(5):
         began = _spent()
@@ -36,14 +36,14 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stderr.strip() == ""
 
 
-def test_the_version_is_told(gitsync: Gitsync) -> None:
+def test_the_version_is_printed(gitsync: Gitsync) -> None:
     assert gitsync("--version").out == f"gitsync {__version__}\n"
 
 
 @pytest.mark.parametrize(
     "arguments", [["nonsense"], ["build"], ["build", ".", "-o", "xml"], ["run", "--port", "99999"], ["status", "--huh"]]
 )
-def test_a_usage_error_leaves_with_2(gitsync: Gitsync, arguments: list[str]) -> None:
+def test_a_usage_error_exits_with_2(gitsync: Gitsync, arguments: list[str]) -> None:
     done = gitsync(*arguments)
 
     assert done.code == 2
@@ -59,6 +59,7 @@ def raising(error: BaseException) -> Exit:
     [
         (InvalidInput("no"), 2),
         (SourceUnavailable("away"), 3),
+        (SourceDenied("a token is needed"), 2),
         (PermissionError(13, "Permission denied", "/data"), 2),
         (OSError("nowhere"), 70),
         (KeyboardInterrupt(), 130),
@@ -72,13 +73,13 @@ def test_every_failure_has_its_code_and_at_most_one_line(
     with pytest.raises(SystemExit) as left:
         exit_on_error(lambda: raising(error))()
 
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert left.value.code == code
-    assert told.count("\n") == (0 if code == 130 else 1)
-    assert ("GITSYNC_DEBUG=1" in told) is (code == 70)
+    assert output.count("\n") == (0 if code == 130 else 1)
+    assert ("GITSYNC_DEBUG=1" in output) is (code == 70)
 
 
-def test_a_mistake_of_ours_is_shown_in_full_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_raised_in_debug_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITSYNC_DEBUG", "1")
 
     with pytest.raises(ZeroDivisionError):
@@ -94,7 +95,7 @@ def test_a_bad_variable_is_named(gitsync: Gitsync, monkeypatch: pytest.MonkeyPat
     assert done.err.startswith("gitsync: GITSYNC_WORKERS: ")
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     objects = "".join(
         f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{i}}}\ndata: {{a: '{'x' * 500}'}}\n"
         for i in range(500)

@@ -1,4 +1,4 @@
-"""Several pieces of work beside each other come back in order, whatever happens to who does them."""
+"""Parallel tasks return their results in order, also when a process is killed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def with_process(item: str) -> TaskOutput:
 
 
 def test_results_come_in_order_from_several_processes() -> None:
-    told = list(map_forked(with_process, list("abcde")))
+    output = list(map_forked(with_process, list("abcde")))
 
-    assert [text for text, _ in told] == [letter * 200_000 for letter in "abcde"]
-    processes = [process for _, process in told]
+    assert [text for text, _ in output] == [letter * 200_000 for letter in "abcde"]
+    processes = [process for _, process in output]
     assert processes[0::2] == [processes[0]] * 3
     assert len({*processes, str(HERE)}) == 3
 
 
-def test_one_thing_needs_no_other_process() -> None:
+def test_one_item_needs_no_other_process() -> None:
     assert list(map_forked(with_process, ["a"])) == [("a" * 200_000, str(HERE))]
 
 
@@ -43,10 +43,10 @@ def dying(item: str) -> TaskOutput:
     return item, str(os.getpid() == HERE)
 
 
-def test_what_a_process_died_of_is_done_here() -> None:
-    told = list(map_forked(dying, list("abcde")))
+def test_items_of_a_killed_process_are_computed_here() -> None:
+    output = list(map_forked(dying, list("abcde")))
 
-    assert told == [("a", "False"), ("b", "False"), ("c", "True"), ("d", "False"), ("e", "True")]
+    assert output == [("a", "False"), ("b", "False"), ("c", "True"), ("d", "False"), ("e", "True")]
 
 
 def refusing(item: str) -> TaskOutput:
@@ -65,7 +65,7 @@ def children() -> set[str]:
     return {child for file in Path("/proc/self/task").glob("*/children") for child in file.read_text().split()}
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_pipe_closed_early_is_not_an_error(tmp_path: Path) -> None:
     text = "".join(f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{i}}}\n" for i in range(3000))
     for name in "abc":
         (tmp_path / name).mkdir()

@@ -14,7 +14,7 @@ from tests.waiting import until
 PROMPT = {"name": "prompt", "namespace": "shop"}
 
 
-def test_what_is_well_is_said_with_0(shop: Shop) -> None:
+def test_an_application_in_sync_exits_with_0(shop: Shop) -> None:
     for command in ("status", "status shop", "diff shop", "plan shop", "drift", "drift shop", "audit verify"):
         done = shop(*command.split())
         assert (done.code, done.err) == (0, ""), command
@@ -25,7 +25,7 @@ def test_what_is_well_is_said_with_0(shop: Shop) -> None:
     assert f"in sync with {shop.second[:12]}" in shop("diff", "shop").out
 
 
-def test_an_edit_by_hand_is_told_with_field_values_manager_and_time(shop: Shop) -> None:
+def test_an_edit_by_hand_is_listed_with_field_values_manager_and_time(shop: Shop) -> None:
     shop("suspend", "shop")
     until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
     edit = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompt", "namespace": "shop"}}
@@ -99,11 +99,11 @@ def test_the_audit_is_listed_exported_and_checked(shop: Shop) -> None:
     assert {record["resource"] for record in listed} == {"/ConfigMap/shop/prompt", "apps/Deployment/shop/web"}
     assert len(lines) == len(listed)
     assert len(shop("audit", "--limit", "1", "-o", "json").json) == 1
-    assert shop("audit", "nobody").out == "nothing was written yet\n"
-    assert shop("audit", "verify").out == "the audit is whole\n"
+    assert shop("audit", "nobody").out == "no records yet\n"
+    assert shop("audit", "verify").out == "the audit chain is intact\n"
 
 
-def test_a_broken_chain_is_told_with_1(shop: Shop) -> None:
+def test_a_broken_chain_exits_with_1(shop: Shop) -> None:
     import sqlite3
 
     shop.world.stop()
@@ -126,7 +126,7 @@ def test_an_unknown_application_names_the_known(shop: Shop, command: str) -> Non
     assert done.err == "gitsync: there is no Application 'shoop' in namespace 'gitsync'; there are: shop\n"
 
 
-def test_without_a_database_the_audit_says_where_to_look(gitsync: Gitsync, tmp_path: Path) -> None:
+def test_an_audit_without_a_database_names_the_missing_file(gitsync: Gitsync, tmp_path: Path) -> None:
     done = gitsync("audit", "--data", tmp_path)
 
     assert done.code == 2
@@ -134,7 +134,7 @@ def test_without_a_database_the_audit_says_where_to_look(gitsync: Gitsync, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_one_application_that_cannot_be_looked_at_does_not_hide_the_drift_of_others(shop: Shop) -> None:
+def test_an_application_that_fails_does_not_hide_the_drift_of_others(shop: Shop) -> None:
     shop("suspend", "shop")
     until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)
     shop.world.apply(yaml.safe_load(config_map("prompt", text="x" * 200)) | {"metadata": PROMPT}, "eve")
@@ -160,7 +160,7 @@ def test_a_kubeconfig_that_is_not_there_is_named(gitsync: Gitsync, tmp_path: Pat
     assert (done.code, f"there is no file {tmp_path / 'gone'}" in done.err) == (2, True)
 
 
-def test_who_may_see_one_namespace_is_told_to_name_it(shop: Shop, tmp_path: Path) -> None:
+def test_a_user_of_one_namespace_gets_the_hint_to_name_it(shop: Shop, tmp_path: Path) -> None:
     world = shop.world
     world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": "shop"}})
     limited = as_account(world, "viewer", tmp_path / "limited")
@@ -172,7 +172,7 @@ def test_who_may_see_one_namespace_is_told_to_name_it(shop: Shop, tmp_path: Path
     assert "-n NAMESPACE" in done.err
 
 
-def test_a_cluster_that_is_away_is_3(gitsync: Gitsync, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_exits_with_3(gitsync: Gitsync, tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"

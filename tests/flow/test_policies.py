@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
-from gitsync.wiring import read_policies
+from gitsync.services.policies import read_policies
 from tests.flow.environment import World
 from tests.flow.factories import config_map
 from tests.waiting import until

@@ -74,6 +74,22 @@ def test_an_emptied_path_waits_for_approval_and_deletes_nothing(world: World) ->
     world.synced(back)
 
 
+def test_a_misspelt_path_is_reported_and_deletes_nothing(world: World) -> None:
+    commit = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1"), "README": "here"})
+    world.application()
+    world.start()
+    world.synced(commit)
+    world.application(source={"path": "shpo"})
+    until(lambda: world.condition("Rendered").get("status") == "False", 10, world.status)
+    assert "the path shpo does not exist" in world.condition("Rendered")["message"]
+    world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
+    until(lambda: world.status()["revision"]["fetched"] != commit, 10, world.status)
+    assert world.status()["phase"] == "Failed"
+    assert (world.status()["revision"]["applied"], data(world)) == (commit, {"x": "1"})
+    world.application()
+    until(lambda: data(world) == {"x": "2"}, 10, world.status)
+
+
 def test_a_refusal_stands_in_the_audit_once(world: World) -> None:
     world.repo.commit("bad", {"shop/a.yaml": "kind: [\n"})
     world.application()

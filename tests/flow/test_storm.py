@@ -16,9 +16,10 @@ from gitsync.cluster.cache import InformerCache
 from gitsync.controllers.application import ApplicationController
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.runtime.clock import SystemClock
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.source.repositories import Repositories
-from gitsync.wiring import Adapters, SystemClock, build_engine
+from gitsync.wiring import Adapters, build_engine
 from gitsync.workers.pool import RenderPool
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map

@@ -10,6 +10,7 @@ import pytest
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.change import Action, Difference, Risk
 from gitsync.objects.inventory import Inventory
+from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.plan.build import uncertain
 from tests.plan.factories import (
     application,
@@ -244,7 +245,7 @@ def test_what_outlives_its_application_is_kept_also_while_hooks_are_declared():
     }
 
 
-def test_an_ignored_difference_is_shown_and_its_live_value_is_applied():
+def test_an_ignored_field_is_shown_and_never_applied():
     app = application(sync={"ignoreDifferences": [{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]})
     live = live_of(app, deployment())
     scaled = copy.deepcopy(live[ref(deployment())])
@@ -254,7 +255,9 @@ def test_an_ignored_difference_is_shown_and_its_live_value_is_applied():
     assert resting.action is Action.NOTHING
     assert [difference.kind for difference in resting.differences] == [Difference.IGNORED]
     (change,) = plan_of(app, [deployment(image="web@sha256:2")], live).writes
-    assert change.desired["spec"]["replicas"] == 5
+    assert "replicas" not in change.desired["spec"]
+    ours = next(item for item in change.managed_fields if item["manager"] == FIELD_MANAGER)
+    assert "f:replicas" not in ours["fieldsV1"]["f:spec"]
 
 
 def test_a_path_to_ignore_that_is_not_understood_is_refused_before_there_is_drift():
@@ -307,7 +310,7 @@ def test_a_generated_object_is_judged_by_the_one_it_follows():
     live = live_of(APP, before)
     moved = plan_of(APP, [config("model-bbbbbbbbbb", MODEL_ENDPOINT="http://b")], live)
     assert {change.action: change.rule for change in moved.writes} == {
-        Action.CREATE: "agent-model-moved",
+        Action.CREATE: "endpoint-introduced",
         Action.PRUNE: "prunes",
     }
     assert moved.risk is Risk.DANGEROUS

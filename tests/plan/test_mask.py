@@ -52,11 +52,11 @@ def test_other_kinds_are_shown():
 @pytest.mark.parametrize(
     ("kind", "desired", "live", "shown"),
     [
-        (Difference.CHANGED, ENCODED, "b3RoZXI=", (f"{MASK} (new)", f"{MASK} (old)")),
+        (Difference.CHANGED, ENCODED, "b3RoZXI=", (f"{MASK} (in Git, differs)", f"{MASK} (in the cluster, differs)")),
         (Difference.CHANGED, ENCODED, ENCODED, (MASK, MASK)),
-        (Difference.GONE, ENCODED, ABSENT, (f"{MASK} (new)", ABSENT)),
-        (Difference.EXTRA, ABSENT, ENCODED, (ABSENT, f"{MASK} (old)")),
-        (Difference.GONE, {"a": ENCODED}, ABSENT, ({"a": f"{MASK} (new)"}, ABSENT)),
+        (Difference.GONE, ENCODED, ABSENT, (f"{MASK} (in Git only)", ABSENT)),
+        (Difference.EXTRA, ABSENT, ENCODED, (ABSENT, f"{MASK} (in the cluster only)")),
+        (Difference.GONE, {"a": ENCODED}, ABSENT, ({"a": f"{MASK} (in Git only)"}, ABSENT)),
     ],
 )
 def test_a_difference_says_what_happened_and_not_the_value(kind, desired, live, shown):

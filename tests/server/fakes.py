@@ -63,10 +63,10 @@ class StillView:
     def live(self, key: str, ref: ObjectRef) -> Manifest | None:
         return next((item.change.live for item in self.views[key].resources if item.ref == ref), None)
 
-    def parts(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+    def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
         return ()
 
-    def owned(self, uid: str) -> tuple[Manifest, ...]:
+    def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         return self.children.get(uid, ())
 
     def happen(self, application: str, kind: str = "resource", *, forget: int = 2000) -> None:
@@ -86,7 +86,7 @@ class Asked:
         self.done.append(("sync", key, by))
         return True
 
-    def look_at_git(self, keys: Iterable[str]) -> None:
+    def poll_now(self, keys: Iterable[str]) -> None:
         self.done.extend(("look", key) for key in keys)
 
     def suspend(self, key: str, suspended: bool) -> bool:
@@ -104,7 +104,7 @@ class StillOrigins:
     known: Traces = field(default_factory=dict)
     asked: list[tuple[str, str, dict[ObjectRef, list[str]]]] = field(default_factory=list)
 
-    def of(self, app: Application, commit: str, wanted: dict[ObjectRef, list[str]]) -> Traces:
+    def trace(self, app: Application, commit: str, wanted: dict[ObjectRef, list[str]]) -> Traces:
         self.asked.append((app.key, commit, wanted))
         return self.known
 

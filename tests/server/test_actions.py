@@ -10,7 +10,8 @@ import pytest
 
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
-from tests.server.conftest import Open
+from tests.asgi_server import Answer
+from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, moved, resource
 
 SHOP = "/apps/gitsync/shop"
@@ -19,29 +20,93 @@ HELD = application(resources=[resource("a", sync="OutOfSync", risk=Risk.DANGEROU
 DIGEST = "d" * 64
 
 
+def review(opened: Site, decision: str, **fields: str) -> Answer:
+    """Send a review of the plan as its form would."""
+    return opened.post(f"{SHOP}/review", {"decision": decision, "digest": DIGEST, **fields})
+
+
 def test_sync_suspend_and_resume_are_asked_of_the_engine(site: Open) -> None:
     opened = site([application()])
     for action in ("sync", "suspend", "resume"):
-        answer = opened.post(f"{SHOP}/{action}")
+        answer = opened.post(f"{SHOP}/{action}", {"by": "Ada", "reason": "maintenance"})
         assert (answer.status, answer.headers["location"]) == (303, SHOP)
     assert opened.engine.requests.done == [("sync", KEY, "dashboard"), ("suspend", KEY), ("resume", KEY)]
+    links = [(link.action, link.approver, link.reasoning) for link in opened.engine.records.audit_records(KEY)]
+    assert links == [
+        ("resume", "Ada", "maintenance"),
+        ("suspend", "Ada", "maintenance"),
+        ("sync", "dashboard", "Sync now"),
+    ]
+
+
+@pytest.mark.parametrize("fields", [{}, {"by": "Ada"}, {"reason": "maintenance"}, {"by": " ", "reason": "x"}])
+@pytest.mark.parametrize("action", ["suspend", "resume"])
+def test_suspending_needs_a_name_and_a_reason(site: Open, action: str, fields: dict[str, str]) -> None:
+    opened = site([application()])
+    assert opened.post(f"{SHOP}/{action}", fields).status == 422
+    assert opened.engine.requests.done == []
+    assert opened.engine.records.audit_records() == ()
+
+
+@pytest.mark.parametrize("decision", [{}, {"decision": ""}, {"decision": "yes"}, {"approve": "approve"}])
+def test_a_review_without_a_decision_is_rejected(site: Open, decision: dict[str, str]) -> None:
+    opened = site([HELD])
+    answer = opened.post(f"{SHOP}/review", {"digest": DIGEST, "by": "Ada", "reason": "NO: deletes data", **decision})
+    assert answer.status == 422
+    assert "no decision was made" in answer.text
+    assert "NO: deletes data</textarea>" in answer.text
+    assert opened.engine.records.audit_records() == ()
+    assert opened.engine.requests.done == []
+
+
+def test_nothing_is_preselected_and_the_button_that_enter_presses_decides_nothing(site: Open) -> None:
+    form = site([HELD]).get(f"{SHOP}/plan").text.partition('class="decide"')[2].partition("</form>")[0]
+    assert "checked" not in form
+    assert form.count('type="radio" name="decision"') == 2
+    assert form.index('<button name="implicit"') < form.index("<button>Submit review")
+    opened = site([HELD])
+    answer = review(opened, "approve", by="Ada", reason="NO", implicit="yes")
+    assert (answer.status, "NO</textarea>" in answer.text) == (422, True)
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_a_stale_review_shows_what_changed_and_keeps_the_text(site: Open) -> None:
+    opened = site([HELD])
+    opened.get(f"{SHOP}/plan")
+    other = moved(application(resources=[resource("b", "PersistentVolumeClaim", sync="OutOfSync")], held=("it waits",)))
+    opened.engine.view.views[KEY] = other
+    fields = {"digest": DIGEST, "decision": "reject", "by": "Grace", "reason": "not on Friday"}
+    answer = opened.post(f"{SHOP}/review", fields)
+    assert answer.status == 409
+    assert "new step: update PersistentVolumeClaim shop/b (Safe)" in answer.text
+    assert "no longer planned: update ConfigMap shop/a (Dangerous)" in answer.text
+    assert "not on Friday</textarea>" in answer.text
+    assert 'value="Grace"' in answer.text
+    assert f'value="{"e" * 64}"' in answer.text
+    again = opened.get(f"{SHOP}/review")
+    assert (again.status, again.headers["location"]) == (303, f"{SHOP}/plan")
 
 
 def test_an_approval_is_stored_audited_and_carried_out(site: Open) -> None:
     opened = site([HELD])
-    assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "reason": "looked"}).status == 303
+    assert (
+        opened.post(
+            f"{SHOP}/review", {"decision": "approve", "digest": DIGEST, "by": "Grace", "reason": "looked"}
+        ).status
+        == 303
+    )
     assert opened.engine.records.review(KEY, DIGEST, NOW) == Review(
         User("Grace"), True, "looked", NOW + timedelta(days=1)
     )
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.action, link.approver, link.reasoning, link.digest) == ("approve", "Grace", "looked", DIGEST)
-    assert opened.engine.requests.done == [("sync", KEY, "Grace")]
+    assert opened.engine.requests.done == [("look", KEY)]  # the commit starts the sync, not the approver
 
 
 def test_an_approval_of_a_plan_that_moved_is_refused_and_says_so(site: Open) -> None:
     opened = site([HELD])
     opened.engine.view.views[KEY] = moved(HELD)
-    answer = opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"})
+    answer = review(opened, "approve", by="Grace")
     assert answer.status == 409
     assert "The plan changed since the page was shown" in answer.text
     assert opened.engine.records.review(KEY, DIGEST, NOW) is None
@@ -49,41 +114,47 @@ def test_an_approval_of_a_plan_that_moved_is_refused_and_says_so(site: Open) -> 
     assert opened.engine.requests.done == []
 
 
-@pytest.mark.parametrize("action", ["approve", "reject"])
-def test_nothing_is_decided_where_nothing_waits(site: Open, action: str) -> None:
-    answer = site([application()]).post(f"{SHOP}/{action}", {"digest": DIGEST, "by": "Grace", "reason": "why"})
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_nothing_is_decided_where_nothing_waits(site: Open, decision: str) -> None:
+    fields = {"decision": decision, "digest": DIGEST, "by": "Grace", "reason": "why"}
+    answer = site([application()]).post(f"{SHOP}/review", fields)
     assert answer.status == 409
 
 
 def test_a_decision_needs_a_name_and_a_rejection_a_reason(site: Open) -> None:
     opened = site([HELD])
-    assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "  "}).status == 422
-    assert opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Grace", "reason": " "}).status == 422
+    assert review(opened, "approve", by="  ").status == 422
+    assert review(opened, "reject", by="Grace", reason=" ").status == 422
     assert opened.engine.records.audit_records() == ()
 
 
 def test_a_rejected_plan_is_not_asked_about_again_and_shows_who_and_why(site: Open) -> None:
     opened = site([HELD])
     assert 'class="badge"' in opened.get("/").text
-    assert opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "not on Friday"}).status == 303
+    assert (
+        opened.post(
+            f"{SHOP}/review", {"decision": "reject", "digest": DIGEST, "by": "Linus", "reason": "not on Friday"}
+        ).status
+        == 303
+    )
     assert opened.engine.requests.done == [("look", KEY)]
     for page in ("/approvals", f"{SHOP}/plan"):
         text = " ".join(opened.get(page).text.split())
         assert "<b>Rejected</b> by Linus: not on Friday" in text
-        assert "/reject" not in opened.get(page).text
+        assert 'value="reject"' not in opened.get(page).text
     overview = opened.get("/").text
     assert 'class="badge"' not in overview
-    assert "Nothing. Every application" in overview
+    assert "s-awaitingapproval" in overview  # until the controller has seen the rejection
 
 
 def test_a_plan_of_another_replica_is_reviewed_there(site: Open) -> None:
     opened = site([replace(HELD, plan=None, verdict=None, resources=())])
     assert "another replica works on this application" in opened.get(f"{SHOP}/plan").text
-    answer = opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"})
+    answer = review(opened, "approve", by="Grace")
     assert (answer.status, "Another replica works on this application" in answer.text) == (409, True)
     unknown = site([replace(application(), plan=None)]).get(f"{SHOP}/plan").text
     assert "No plan is known here." in unknown
-    assert "every object is as Git says" not in unknown
+    assert "every object matches Git" not in unknown
 
 
 def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:
@@ -92,50 +163,58 @@ def test_a_closed_window_is_no_question_to_a_person(site: Open) -> None:
     view = application(resources=found, held=("a window is closed",), holds=(HoldReason.WINDOW,), spec=closed)
     page = site([view]).get(f"{SHOP}/plan").text
     assert "a window is closed" in page
-    assert "/approve" not in page
+    assert "/review" not in page
 
 
 def test_an_approval_in_a_closed_window_is_taken_but_opens_none(site: Open) -> None:
     found = [resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)]
     held = ("1 dangerous step waits for an approver", "no Allow window is open")
     opened = site([application(resources=found, held=held, holds=(HoldReason.APPROVAL, HoldReason.WINDOW))])
-    assert "/approve" in opened.get(f"{SHOP}/plan").text
-    assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"}).status == 303
+    assert "/review" in opened.get(f"{SHOP}/plan").text
+    assert review(opened, "approve", by="Grace").status == 303
     assert opened.engine.requests.done == [("look", KEY)]
 
 
 def test_a_rejected_plan_is_approved_only_by_overruling(site: Open) -> None:
     opened = site([HELD])
-    opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "not on Friday"})
-    assert "Overrule Linus" in opened.get(f"{SHOP}/plan").text
-    refused = opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace"})
+    review(opened, "reject", by="Linus", reason="not on Friday")
+    assert "Overrule Linus's rejection" in opened.get(f"{SHOP}/plan").text
+    refused = review(opened, "approve", by="Grace")
     assert (refused.status, "rejected by Linus: not on Friday" in refused.text) == (403, True)
-    assert opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "overrule": "yes"}).status == 303
-    review = opened.engine.records.review(KEY, DIGEST, NOW)
-    assert review is not None
-    assert review.approves
+    assert (
+        opened.post(
+            f"{SHOP}/review", {"decision": "approve", "digest": DIGEST, "by": "Grace", "overrule": "yes"}
+        ).status
+        == 303
+    )
+    taken = opened.engine.records.review(KEY, DIGEST, NOW)
+    assert taken is not None
+    assert taken.approves
     newest = opened.engine.records.audit_records(KEY)[0]
     assert (newest.action, newest.message) == ("approve", "overrules: rejected by Linus: not on Friday")
 
 
 def test_the_audit_shows_both_sides_of_a_dispute_and_what_was_trimmed(site: Open) -> None:
     opened = site([HELD])
-    opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "not on Friday"})
-    opened.post(f"{SHOP}/approve", {"digest": DIGEST, "by": "Grace", "reason": "it is urgent", "overrule": "yes"})
+    review(opened, "reject", by="Linus", reason="not on Friday")
+    opened.post(
+        f"{SHOP}/review",
+        {"decision": "approve", "digest": DIGEST, "by": "Grace", "reason": "it is urgent", "overrule": "yes"},
+    )
     assert "it is urgent; overrules: rejected by Linus: not on Friday" in opened.get("/audit").text
     opened.engine.records.trim(NOW + timedelta(days=1), NOW)
     page = opened.get("/audit").text
     assert "records up to 2 are older than 2026-03-02 and were dropped" in page
-    assert "the audit itself" in page
+    assert "Audit trimmed" in page
     assert 'href="/apps//"' not in page
 
 
 def test_the_audit_is_filtered_paged_and_exported(site: Open) -> None:
     opened = site([HELD])
     for number in range(101):
-        fields = {"digest": DIGEST, "by": f"Person {number}"}
-        opened.post(f"{SHOP}/approve", fields)
-    opened.post(f"{SHOP}/reject", {"digest": DIGEST, "by": "Linus", "reason": "enough"})
+        fields = {"decision": "approve", "digest": DIGEST, "by": f"Person {number}"}
+        opened.post(f"{SHOP}/review", fields)
+    review(opened, "reject", by="Linus", reason="enough")
     rejected = opened.get("/audit?action=reject&app=gitsync%2Fshop").text
     assert "Linus" in rejected
     assert "Person" not in rejected

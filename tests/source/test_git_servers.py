@@ -48,9 +48,9 @@ def test_what_one_application_may_read_is_not_shown_to_another_that_may_not(
     source = repositories(tmp_path)
     assert source.resolve(branch, ADA) == commit
     source.snapshot(branch, ADA, commit)
-    with pytest.raises(SourceUnavailable, match="refused authentication: check the credentials Secret"):
+    with pytest.raises(SourceUnavailable, match="rejected the credentials"):
         source.resolve(branch, other, max_age=3600)
-    with pytest.raises(SourceUnavailable, match="refused authentication: check the credentials Secret"):
+    with pytest.raises(SourceUnavailable, match="rejected the credentials"):
         source.snapshot(fixed, other, commit)
     assert source.snapshot(branch, ADA, commit).commit.id == commit
 

@@ -108,7 +108,7 @@ def test_rotated_credentials_are_used_at_the_next_look_and_not_only_when_a_poll_
     site.git.accepted = {"ada:right"}
     site.secret("login", username="ada", password="wrong")
     fetcher = site.make()
-    with pytest.raises(SourceUnavailable, match="refused authentication: check the credentials Secret"):
+    with pytest.raises(SourceUnavailable, match="rejected the credentials"):
         site.fetch(fetcher, **CREDENTIALS)
     site.secret("login", username="ada", password="right")
     assert site.fetch(fetcher, **CREDENTIALS).id == commit

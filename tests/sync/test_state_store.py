@@ -150,3 +150,34 @@ def test_an_application_that_is_gone_is_an_event(state: StateStore) -> None:
     state.remove("gitsync/shop", NOW)
     assert state.application("gitsync/shop") is None
     assert state.events()[-1].kind == "removed"
+
+
+def test_a_view_has_the_fields_that_others_added(state: StateStore) -> None:
+    def live(version: str, *managers: str) -> Manifest:
+        fields = {"f:metadata": {"f:labels": {"f:owner": {}}}}
+        entries = [{"manager": name, "operation": "Update", "fieldsV1": fields} for name in managers]
+        meta = {"name": "a", "namespace": "shop", "labels": {"owner": "bob"}, "resourceVersion": version}
+        return {**manifest_of(A), "metadata": {**meta, "managedFields": entries}}
+
+    def foreign(version: str, *managers: str) -> list[tuple[str, str]]:
+        change = Change(A, Action.NOTHING, desired=manifest_of(A), live=live(version, *managers))
+        publish(state, run(change))
+        view = state.application("gitsync/shop")
+        assert view is not None
+        return [(item.path, item.owners[0].manager) for item in view.resources[0].foreign]
+
+    assert foreign("1") == []
+    before = state.bounds[1]
+    assert foreign("2", "kubectl-label") == [(".metadata.labels", "kubectl-label")]
+    assert state.bounds[1] > before  # open pages are told
+    assert foreign("2") == [(".metadata.labels", "kubectl-label")]  # the same version is not compared twice
+
+
+def test_phase_and_health_have_their_own_age() -> None:
+    first = run(Change(A, Action.NOTHING))
+    first.phase = "Synced"
+    status = build_status(first)
+    again = run(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=60))
+    again.phase, again.manifest["status"] = "AwaitingApproval", status
+    later = build_status(again)
+    assert (later["phaseSince"], later["healthSince"]) == ("2026-11-20T10:01:00Z", "2026-11-20T10:00:00Z")

@@ -28,9 +28,10 @@
     request.send();
   });
 
-  // What somebody types is never taken away.
-  const inUse = (part) => [...part.querySelectorAll("input:not([type=hidden])")]
-    .some((input) => input === document.activeElement || input.value !== input.defaultValue);
+  // What the user types, chooses or selects is never taken away.
+  const isSelected = (part) => { const range = getSelection(); return !range.isCollapsed && range.containsNode(part, true); };
+  const inUse = (part) => isSelected(part) || [...part.querySelectorAll("input:not([type=hidden]), textarea")]
+    .some((input) => input === document.activeElement || input.value !== input.defaultValue || input.checked);
 
   const nameOf = (item) => (item.querySelector("summary") || item).textContent.replace(/\s+/g, " ").slice(0, 80);
 
@@ -38,7 +39,7 @@
     if (part.isEqualNode(other) || inUse(part)) return;
     const chosen = new Map([...part.querySelectorAll("details[data-chosen]")].map((item) => [nameOf(item), item.open]));
     const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    const at = part.querySelector("tr.at");
+    const at = part.querySelector("[data-row].at");
     const before = new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.textContent]));
     const fresh = document.importNode(other, true);
     part.replaceWith(fresh);
@@ -73,7 +74,7 @@
     } catch (error) {
       if (error && error.status === 401) { over = true; stop(); say("Signed out. Load the page again to sign in."); }
       else if (error && error.status === 404) location.reload();
-      else say("Not refreshed: showing what was seen last.");
+      else say("Not connected: showing the last known state.");
     } finally {
       pending = false;
       if (queued) { queued = false; setTimeout(refresh, 250); }
@@ -98,7 +99,7 @@
       if (mine !== source) return;
       stop();
       lost = lost || new Date();
-      say("Not connected since " + lost.toLocaleTimeString() + ": showing what was seen last.");
+      say("Not connected since " + lost.toISOString().slice(0, 19).replace("T", " ") + " UTC: showing the last known state.");
       setTimeout(() => { if (!document.hidden && !source) { connect(); refresh(); } }, wait * (0.75 + Math.random() / 2));
       wait = Math.min(wait * 2, 30000);
     });
@@ -116,15 +117,39 @@
     });
   }
 
+  // Ages go on between refreshes, so that an old page shows its age.
+  const units = [[120, 1, "s"], [7200, 60, "m"], [172800, 3600, "h"], [Infinity, 86400, "d"]];
+  const skew = Date.now() - Date.parse(document.body.dataset.now);
+  const tick = () => document.querySelectorAll("time[data-age]").forEach((time) => {
+    const seconds = Math.max(0, Math.floor((Date.now() - skew - Date.parse(time.dateTime)) / 1000));
+    const [, divisor, unit] = units.find(([limit]) => seconds < limit);
+    const text = Math.floor(seconds / divisor) + unit;
+    if (time.textContent !== text && !isSelected(time)) time.textContent = text;
+  });
+  setInterval(tick, 1000);
+
+  // Nothing can be requested while the server cannot be reached; the button says that the request is on its way.
+  document.addEventListener("submit", (event) => {
+    if (document.body.classList.contains("stale") && event.target.method === "post") {
+      event.preventDefault();
+      banner.textContent = "Not sent: the dashboard cannot be reached. Try again when it is connected.";
+    } else if (event.submitter) event.submitter.setAttribute("aria-busy", "true");
+  });
+
+  // Enter must not submit a review, whatever is filled in; without this script the server refuses it.
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.closest("form.decide") && event.target.tagName === "INPUT") event.preventDefault();
+  });
+
   // Keys
   const move = (step) => {
-    const all = [...document.querySelectorAll("tbody tr")];
+    const all = [...document.querySelectorAll("tbody tr, details.object, article, .tree li")].filter((row) => row.offsetParent);
     if (!all.length) return;
     const at = all.findIndex((row) => row.classList.contains("at"));
     const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
     all.forEach((row) => row.classList.toggle("at", row === next));
     next.scrollIntoView({ block: "nearest" });
-    const link = next.querySelector("a");
+    const link = next.querySelector("a, summary");
     if (link) link.focus();
   };
   const tab = (step) => {
@@ -139,7 +164,9 @@
     "[": () => tab(-1),
     "]": () => tab(1),
     "c": () => navigator.clipboard && navigator.clipboard.writeText(location.href),
-    "?": () => document.querySelector("footer").scrollIntoView(),
+    "o": () => { const row = document.querySelector(".at"); const item = row && row.closest("details"); if (item) item.open = !item.open; },
+    "O": () => { const all = [...document.querySelectorAll("main details")]; const open = !all.every((item) => item.open); all.forEach((item) => { item.open = open; item.dataset.chosen = ""; }); },
+    "?": () => document.getElementById("keys").showModal(),
     "go": () => location.assign("/"),
     "ga": () => location.assign("/apps"),
     "gp": () => location.assign("/approvals"),

@@ -1,1 +1,30 @@
-"""One module for each command."""
+"""One module for each command; a module is imported when its command runs, so that help starts fast."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SUMMARIES: Final = {
+    "run": "Run the controller and the dashboard against a cluster.",
+    "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",
+    "sandbox": "Run a Kubernetes API server in this process, for demos and tests.",
+    "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",
+    "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
+    "status": "Show sync state, health and reasons.",
+    "diff": "Show each field in which the cluster differs from Git.",
+    "plan": "Show what a sync would do: each step with its risk class, rule and reason.",
+    "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
+    "orphans": "List objects that an Application applied and that no Application holds any more.",
+    "history": "List the syncs: commit, author, message, outcome.",
+    "audit": "List every write and decision, or verify the chain of hashes.",
+    "sync": "Request a sync now and wait until it ends.",
+    "approve": "Approve the held plan for one sync, exactly as it is.",
+    "reject": "Reject the held plan; it stays held until it changes.",
+    "rollback": "Push a revert commit to Git; the controller then applies it.",
+    "pin": "Follow one commit until unpinned, whatever the branch does.",
+    "unpin": "Follow the revision again that was followed before the pin.",
+    "suspend": "Stop syncing an Application; its objects stay.",
+    "resume": "Resume syncing a suspended Application.",
+    "users": "Manage the users who may sign in to the dashboard.",
+}
+"""The commands in the order of the help, each with the first sentence of its help."""

@@ -3,42 +3,84 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from gitsync.cli.commands.run import apply_applications
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, load_settings
 from gitsync.cli.output import Exit, say
-from gitsync.cli.serve import serve
-from gitsync.errors import ClusterUnavailable
+from gitsync.cli.serve import listen, serve
+from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
-from gitsync.settings import Settings
 from gitsync.source.seed import seed
 
 ENVIRONMENTS = ("dev", "staging", "prod")
 _INTERVAL = "1s"
+_PORTS = 20
+"""Ports after the default one that are tried."""
+_SANDBOX_CONTEXT = "current-context: sandbox"
 
 
-def demo(data: Path, host: str, port: int) -> Exit:
-    """Start the sandbox, seed the repository, apply three Applications, run the controller and the dashboard."""
-    data = data.resolve()
-    origin, clone, kubeconfig = data / "demo.git", data / "demo", data / "kubeconfig"
+@exit_on_error
+def demo(
+    data: Data = DATA,
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            envvar="GITSYNC_WEB_PORT",
+            help="The port of the dashboard; 0 picks a free one; by default 8080 or the next free one.",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="GITSYNC_KUBECONFIG",
+            help="Write the sandbox's kubeconfig to this file; by default in the data folder.",
+        ),
+    ] = None,
+) -> Exit:
+    """Run everything on this machine: sandbox cluster, demo repository, controller and dashboard."""
+    data = data.absolute()
+    config = _checked(kubeconfig.absolute()) if kubeconfig else data / "kubeconfig"
+    listener = listen(host, DEFAULT_PORT if port is None else port, alternatives=_PORTS if port is None else 0)
     data.mkdir(parents=True, exist_ok=True)
+    origin, clone = data / "demo.git", data / "demo"
     seed(origin, clone, {name: _sample(name) for name in ("manifests", "overlays")})
-    with _sandbox(data / "sandbox", kubeconfig) as url:
-        settings = Settings(
-            kubeconfig=str(kubeconfig), context="", data=data, allow_file_urls=True, web_host=host, web_port=port
+    with listener, _sandbox(data / "sandbox", config) as url:
+        settings = load_settings(
+            kubeconfig=str(config), context="", data=data, allow_file_urls=True, web_host=host, web_port=port or 0
         )
         apply_applications(settings, [_application(name, f"file://{origin}") for name in ENVIRONMENTS])
         say(f"sandbox cluster at {url}")
-        serve(settings, lambda address: _explain(address, clone, kubeconfig))
+        serve(settings, listener, lambda address: _print_steps(address, clone, _scale(config, url)))
     return Exit.OK
 
 
+def _checked(kubeconfig: Path) -> Path:
+    """Return the file for the sandbox's kubeconfig; raise InvalidInput when it belongs to another cluster."""
+    if kubeconfig.exists() and _SANDBOX_CONTEXT not in kubeconfig.read_text(encoding="utf-8", errors="replace"):
+        raise InvalidInput(
+            f"{kubeconfig} is the kubeconfig of another cluster, and the demo would overwrite it",
+            location="GITSYNC_KUBECONFIG",
+            hint="unset it for the demo, or sync that cluster: gitsync run",
+        )
+    return kubeconfig
+
+
 def _sample(name: str) -> Path:
-    """Return a folder of the sample: of the checkout, or as package data in an installed wheel."""
+    """Return a folder of the sample: of the checkout, or of an installed wheel's package data."""
     package = Path(__file__).resolve().parents[2]
     packed = package / "_sample" / name
     return packed if packed.is_dir() else package.parent / name
@@ -60,7 +102,7 @@ def _application(environment: str, url: str) -> Manifest:
 
 @contextlib.contextmanager
 def _sandbox(data: Path, kubeconfig: Path) -> Iterator[str]:
-    """Run the sandbox in a process of its own, as any cluster would be; it ends with this one, however that ends."""
+    """Run the sandbox in a process of its own, as any cluster; it ends with this process, however that ends."""
     command = [sys.executable, "-m", "gitsync", "sandbox", "--attached"]
     command += ["--data", str(data), "--kubeconfig", str(kubeconfig)]
     process = subprocess.Popen(
@@ -73,44 +115,54 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[str]:
     try:
         line = process.stdout.readline().decode()
         if "ready at" not in line:
-            raise ClusterUnavailable("the sandbox did not start", hint="its own message stands above")
+            raise ClusterUnavailable("the sandbox did not start", hint="see its error output above")
         yield line.rpartition(" ")[2].strip()
     finally:
         process.terminate()
         process.communicate(timeout=10)
 
 
-def _explain(address: str, clone: Path, kubeconfig: Path) -> None:
-    clone, kubeconfig = _short(clone), _short(kubeconfig)
+def _print_steps(address: str, clone: Path, scale: str) -> None:
     say(f"dashboard ready at {address}", "bold green")
-    say(
-        f"""
-Four things to try, in another terminal:
-
-1. Commit, and the cluster follows:
-     cd {clone}
-     sed -i 's/2.2.0-rc1/2.2.0/' overlays/dev/kustomization.yaml
-     git commit -am "Release triage 2.2.0 to dev" && git push
-
-2. Change the cluster by hand, and see it named and healed:
-     kubectl --kubeconfig {kubeconfig} -n support-dev edit deployment dev-billing
-
-3. Undo:
-     cd {clone}
-     git revert --no-edit HEAD && git push
-
-4. Break it, and see why:
-     cd {clone}
-     sed -i 's/newTag: .*/newTag: crash/' overlays/dev/kustomization.yaml
-     git commit -am "Try a broken image" && git push
-
-Ctrl-C stops everything; the next start goes on from here.
-"""
-    )
+    say(steps(clone, scale))
     sys.stdout.flush()
 
 
-def _short(path: Path) -> Path:
-    with contextlib.suppress(ValueError):
-        return path.relative_to(Path.cwd())
-    return path
+def steps(clone: Path, scale: str) -> str:
+    """Return shell commands to try: they work in any folder and, one after the other, in one terminal."""
+    folder = shlex.quote(str(clone))
+    return f"""
+Four things to try; paste them into another terminal:
+
+# 1. Commit: the cluster follows
+cd {folder}
+sed -i.bak s/2.2.0-rc1/2.2.0/ overlays/dev/kustomization.yaml && rm overlays/dev/*.bak
+git commit -am "Release triage 2.2.0 to dev" && git push
+
+# 2. Change the cluster by hand: the change is reported and reverted
+{scale}
+
+# 3. Undo the commit
+cd {folder}
+git revert --no-edit HEAD && git push
+
+# 4. Break it: the dashboard shows why
+cd {folder}
+sed -i.bak "s/newTag: .*/newTag: crash/" overlays/dev/kustomization.yaml && rm overlays/dev/*.bak
+git commit -am "Try a broken image" && git push
+
+Ctrl-C stops everything; the next start continues from there.
+"""
+
+
+def _scale(kubeconfig: Path, url: str) -> str:
+    """Return the shell command that scales a Deployment: with kubectl, else with curl."""
+    if shutil.which("kubectl"):
+        config = shlex.quote(str(kubeconfig))
+        return f"kubectl --kubeconfig {config} -n support-dev scale deployment dev-billing --replicas=5"
+    token = kubeconfig.read_text(encoding="utf-8").rpartition("token: ")[2].strip()
+    return (
+        f"curl -fsS -o /dev/null -X PATCH -H 'Authorization: Bearer {token}' "
+        "-H 'Content-Type: application/merge-patch+json' -d '{\"spec\":{\"replicas\":5}}' "
+        f"{url}/apis/apps/v1/namespaces/support-dev/deployments/dev-billing"
+    )

@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.cli.applications import all_applications, one_application
-from gitsync.cli.errors import print_error
+from gitsync.cli.errors import exit_on_error, print_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.options import NAMESPACE, Target
+from gitsync.cli.options import (
+    DATA,
+    NAMESPACE,
+    AgeKey,
+    AnyName,
+    AnyNamespace,
+    Data,
+    FileUrls,
+    Kubeconfig,
+    Output,
+    Target,
+)
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.plan_output import rows_of
 from gitsync.errors import GitsyncError, one_line
@@ -15,43 +26,52 @@ from gitsync.objects.change import Action
 from gitsync.objects.manifest import Manifest, at
 
 _COLUMNS = ("application", "object", "what", "path", "desired", "live", "manager", "time", "where")
-_SHOWN = 60
+_CELL_LENGTH = 60
 _WHAT = {Action.CREATE: "deleted", Action.PRUNE: "not declared any more"}
 
 
-def drift(name: str, namespace: str, output: Format, site: Target) -> Exit:
-    """Print what differs from the commit that was applied last: what Git did since is no drift."""
-    desk = Evaluator(site)
+@exit_on_error
+def drift(
+    name: AnyName = "",
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+    age_key: AgeKey = None,
+) -> Exit:
+    """Show what was changed in the cluster since the last apply, by whom and when. Exit code 1: there is drift."""
+    evaluator = Evaluator(Target(kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls, age_key=age_key))
     if name:
-        applications = [one_application(desk.client, namespace or NAMESPACE, name)]
+        applications = [one_application(evaluator.client, namespace or NAMESPACE, name)]
     else:
-        applications = all_applications(desk.client, namespace)
+        applications = all_applications(evaluator.client, namespace)
     rows: list[dict[str, Any]] = []
     failed = Exit.OK
     for application in applications:
         try:
-            rows += _drift(desk, application)
-        except GitsyncError as error:  # one that cannot be looked at must not hide the others
+            rows += _drift(evaluator, application)
+        except GitsyncError as error:  # an Application that cannot be compared must not hide the others
             failed = print_error(error)
-    if output is Format.TABLE:
-        rows = [row | {side: _cell(row.get(side)) for side in ("desired", "live")} for row in rows]
     if rows or output is not Format.TABLE:
-        show(rows, _COLUMNS, output)
+        show(map(_cut, rows) if output is Format.TABLE else rows, _COLUMNS, output)
     elif not failed:
-        say("nothing differs from what was applied", "green")
+        say("nothing differs from the last apply", "green")
     return failed or (Exit.DIFFERENT if rows else Exit.OK)
 
 
-def _cell(value: Any) -> str | None:
-    return None if value is None else one_line(str(value), _SHOWN)
+def _cut(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose values fit into a table."""
+    values = {side: row.get(side) for side in ("desired", "live")}
+    return row | {side: None if value is None else one_line(str(value), _CELL_LENGTH) for side, value in values.items()}
 
 
-def _drift(desk: Evaluator, manifest: Manifest) -> list[dict[str, Any]]:
-    """Return a row for each field of an Application that was changed in the cluster."""
+def _drift(evaluator: Evaluator, manifest: Manifest) -> list[dict[str, Any]]:
+    """Return a row for each field that differs from the commit applied last; later commits in Git are not drift."""
     applied = str(at(manifest, "status", "revision", "applied", default=""))
     if not applied:
         return []
-    found = desk.evaluate_commit(manifest, applied)
+    found = evaluator.evaluate_commit(manifest, applied)
     return [
         {"application": found.application.key, "revision": applied, "what": _WHAT.get(step.action, "changed"), **row}
         for step in found.plan.writes

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from gitsync.cli.commands.build import BuildOptions
+import typer
+
+from gitsync.cli.build_options import BuildOptions
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import LoadRestrictor, Output, Renderer, RendererName, Revision
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path, show_path
@@ -18,16 +22,28 @@ from gitsync.source.local import open_path
 
 _OBJECTS = ("object", "where", "step", "changes")
 _FIELDS = ("field", "value", "where", "step")
-_SHOWN = 80
+_CELL_LENGTH = 80
 
 
-def explain(path: str, object: str, field: str, wish: BuildOptions, output: Format) -> Exit:
-    """Print every object with its file, or the fields of one with what set them; values of Secrets are hidden."""
-    made = wish.render(open_path(path, wish.revision), provenance=True)
+@exit_on_error
+def explain(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A folder, as for build.")],
+    object: Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object; without it, all objects.")] = "",
+    field: Annotated[
+        str, typer.Argument(metavar="FIELD", help="A field such as spec.replicas; without it, all fields.")
+    ] = "",
+    rev: Revision = "",
+    output: Output = Format.TABLE,
+    renderer: Renderer = RendererName.AUTO,
+    load_restrictor: LoadRestrictor = True,
+) -> Exit:
+    """Show which file and line set a field of a rendered object, and the steps that changed it."""
+    options = BuildOptions(rev, renderer, load_restrictor)
+    build = options.render(open_path(path, options.revision), provenance=True)
     if not object:
-        show(list(map(_object_row, made.manifests, made.provenance)), _OBJECTS, output)
+        show(list(map(_object_row, build.manifests, build.provenance)), _OBJECTS, output)
         return Exit.OK
-    manifest, history = _find(made, object)
+    manifest, history = _find(build, object)
     fields = history.below(parse_path(field))
     if not fields:
         raise InvalidInput(
@@ -36,21 +52,26 @@ def explain(path: str, object: str, field: str, wish: BuildOptions, output: Form
             hint=f"list them: gitsync explain {path} {object}",
         )
     rows = [_field_row(manifest, history, leaf) for leaf in fields]
-    if output is not Format.TABLE or not field:
-        show([_in_a_cell(row) for row in rows] if output is Format.TABLE else rows, _FIELDS, output)
-        return Exit.OK
+    if output is Format.TABLE and field:
+        _print_steps(rows)
+    else:
+        show([_cut(row) for row in rows] if output is Format.TABLE else rows, _FIELDS, output)
+    return Exit.OK
+
+
+def _print_steps(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         say(f"{row['field']}: {_text(row['value'])}")
         for step in row["steps"]:
             say(f"    {step['where']}: {step['step']}")
-    return Exit.OK
 
 
-def _find(made: Build, wanted: str) -> tuple[Manifest, History]:
+def _find(build: Build, wanted: str) -> tuple[Manifest, History]:
     """Return the object of a name such as ``Deployment/web`` or ``deployment/shop/web``."""
     kind, _, name = wanted.partition("/")
     known = [
-        (ref_of(manifest), manifest, history) for manifest, history in zip(made.manifests, made.provenance, strict=True)
+        (ref_of(manifest), manifest, history)
+        for manifest, history in zip(build.manifests, build.provenance, strict=True)
     ]
     found = [
         (ref, manifest, history)
@@ -61,7 +82,7 @@ def _find(made: Build, wanted: str) -> tuple[Manifest, History]:
         return found[0][1:]
     if found:
         names = ", ".join(f"{ref.of}/{ref.namespace}/{ref.name}" for ref, *_ in found)
-        raise InvalidInput(f"{wanted} is more than one object", hint=f"name one of {names}")
+        raise InvalidInput(f"{wanted} is ambiguous", hint=f"name one of {names}")
     alike = [ref for ref, *_ in known if ref.kind.lower() == kind.lower()] or [ref for ref, *_ in known]
     names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))
     raise InvalidInput(f"there is no {wanted}", hint=f"write KIND/NAME: {names}")
@@ -77,6 +98,7 @@ def _object_row(manifest: Manifest, history: History) -> dict[str, Any]:
 
 
 def _field_row(manifest: Manifest, history: History, leaf: FieldPath) -> dict[str, Any]:
+    """Return a field with the steps that set it; the values of Secrets are masked."""
     steps = [{"where": setter.where, "step": setter.step} for setter in history.setters(leaf)]
     is_hidden = is_secret(ref_of(manifest)) and leaf[0] in ("data", "stringData")
     return {
@@ -88,9 +110,9 @@ def _field_row(manifest: Manifest, history: History, leaf: FieldPath) -> dict[st
     }
 
 
-def _in_a_cell(row: dict[str, Any]) -> dict[str, Any]:
+def _cut(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "value": _text(row["value"])}
 
 
 def _text(value: Any) -> str:
-    return one_line(value if isinstance(value, str) else write(value).strip(), _SHOWN)
+    return one_line(value if isinstance(value, str) else write(value).strip(), _CELL_LENGTH)

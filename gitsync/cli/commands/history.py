@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from gitsync.cli.applications import connect, one_application
-from gitsync.cli.options import Target
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Output, Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.objects.manifest import at
 
 _COLUMNS = ("id", "started", "revision", "author", "message", "class", "outcome", "by", "duration")
 
 
-def history(name: str, namespace: str, output: Format, site: Target) -> Exit:
-    """Print what was synced, newest first."""
-    application = one_application(connect(site.kubeconfig), namespace, name)
-    entries = at(application, "status", "history", default=[])
+@exit_on_error
+def history(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """List the syncs: commit, author, message, outcome."""
+    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+    entries = at(one_application(client, namespace, name), "status", "history", default=[])
     if output is not Format.TABLE:
         show(entries, _COLUMNS, output)
     elif entries:
@@ -28,5 +36,5 @@ def history(name: str, namespace: str, output: Format, site: Target) -> Exit:
         ]
         show(rows, _COLUMNS, output)
     else:
-        say("nothing was synced yet")
+        say("no sync yet")
     return Exit.OK

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitsync.cli.applications import all_applications, connect
-from gitsync.cli.errors import print_error
-from gitsync.cli.options import Target
+from gitsync.cli.errors import exit_on_error, print_error
+from gitsync.cli.options import DATA, AnyNamespace, Data, Kubeconfig, Output, Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.discovery import Discovery
@@ -19,14 +19,21 @@ from gitsync.plan.orphans import orphans as find
 
 _COLUMNS = ("object", "application", "why", "created")
 _NAMED = 3
+"""Kinds that the message about missing permissions names."""
 
 
-def orphans(namespace: str, output: Format, site: Target) -> Exit:
-    """Print what Applications left behind."""
-    client = connect(site.kubeconfig)
+@exit_on_error
+def orphans(
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """List objects that an Application applied and that no Application holds any more. Exit code 1: there are some."""
+    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
     hidden: list[str] = []
-    live = {uid_of(manifest): manifest for manifest in _marked(client, namespace, hidden)}
-    # Read after the objects: an object stands in its inventory before it is in the cluster.
+    live = {uid_of(manifest): manifest for manifest in _labelled(client, namespace, hidden)}
+    # Read after the objects: an object is in its inventory before it is in the cluster.
     held = {_key(app): Inventory.from_status(app.get("status") or {}) for app in all_applications(client)}
     rows = [
         {"object": str(orphan.ref), "application": orphan.application, "why": orphan.why, "created": orphan.created}
@@ -35,16 +42,16 @@ def orphans(namespace: str, output: Format, site: Target) -> Exit:
     if rows or output is not Format.TABLE:
         show(rows, _COLUMNS, output)
     elif not hidden:
-        say("every object that an Application applied is held by it", "green")
+        say("no orphans: every object that an Application applied is in its inventory", "green")
     if hidden:
         more = f" and {len(hidden) - _NAMED} more" if len(hidden) > _NAMED else ""
-        cure = "let yourself list them, or look at one namespace: -n NAMESPACE"
-        return print_error(Rejected(f"may not list {', '.join(hidden[:_NAMED])}{more}", hint=cure, code=403))
+        hint = "grant yourself the verb list on them, or name one namespace: -n NAMESPACE"
+        return print_error(Rejected(f"may not list {', '.join(hidden[:_NAMED])}{more}", hint=hint, code=403))
     return Exit.DIFFERENT if rows else Exit.OK
 
 
-def _marked(client: Client, namespace: str, hidden: list[str]) -> Iterator[Manifest]:
-    """Yield every object with the label of an Application; ``hidden`` gets the kinds that may not be listed."""
+def _labelled(client: Client, namespace: str, hidden: list[str]) -> Iterator[Manifest]:
+    """Yield every object with the label of an Application; add the kinds that may not be listed to ``hidden``."""
     for resource in Discovery(client).preferred():
         if "list" not in resource.verbs or (namespace and not resource.namespaced):
             continue

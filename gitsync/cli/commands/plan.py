@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluation, Evaluator
-from gitsync.cli.options import Target
+from gitsync.cli.options import (
+    DATA,
+    NAMESPACE,
+    AgeKey,
+    Data,
+    FileUrls,
+    Kubeconfig,
+    Name,
+    Namespace,
+    Output,
+    Policies,
+    Target,
+)
 from gitsync.cli.output import Exit, Format, say, show_one
 from gitsync.cli.plan_output import drifted, field_row, print_steps
 from gitsync.objects.change import Change, Decision
@@ -15,9 +28,28 @@ from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import place
 
 
-def plan(name: str, namespace: str, output: Format, site: Target) -> Exit:
-    """Print what a sync would do now and why; nothing is written."""
-    found = Evaluator(site).evaluate(namespace, name)
+@exit_on_error
+def plan(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+    policies: Policies = None,
+    age_key: AgeKey = None,
+) -> Exit:
+    """Show what a sync would do: each step with its risk class, rule and reason. Exit code 1: there are steps."""
+    target = Target(
+        name=name,
+        namespace=namespace,
+        kubeconfig=kubeconfig,
+        data=data,
+        file_urls=allow_file_urls,
+        policies=policies,
+        age_key=age_key,
+    )
+    found = Evaluator(target).evaluate()
     if output is not Format.TABLE:
         show_one(_members(found), output)
     else:
@@ -39,18 +71,18 @@ def _print(found: Evaluation) -> None:
 
 
 def _refusals(found: Evaluation) -> list[str]:
-    """Return why the controller would refuse the plan."""
+    """Return the reasons for which the controller would refuse the plan."""
     return list(found.verdict.reasons) if found.verdict.decision is Decision.REFUSED else []
 
 
 def _held(found: Evaluation) -> list[str]:
-    """Return what the plan waits for: as the controller says where it holds this very plan, else as it would."""
+    """Return why the plan is held: from the status when the controller holds this very plan, else from the gate."""
     known = _known(found).get("reasons")
     return list(known or found.verdict.reasons) if found.verdict.decision is Decision.HELD else []
 
 
 def _known(found: Evaluation) -> dict[str, Any]:
-    """Return what the status says of this very plan; a reasoner may have raised its class there."""
+    """Return the status of this very plan; a reasoner may have raised its class there."""
     status = at(found.manifest, "status", "plan", default={})
     return status if status.get("id") == found.plan.digest[:12] else {}
 

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from gitsync.cli.applications import one_application
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.identity import person
-from gitsync.cli.options import Target
+from gitsync.cli.identity import user_name
+from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Target
 from gitsync.cli.output import Exit, say
 from gitsync.cli.revisions import commit_of_sync
 from gitsync.objects.application import parse_application
 from gitsync.services.revert import RevertService
 
 
-def rollback(name: str, namespace: str, to: str, branch: str, author: str, site: Target) -> Exit:
-    """Push a revert of the last commit, or of everything after ``to``, and print it."""
-    desk = Evaluator(site)
-    manifest = one_application(desk.client, namespace, name)
+@exit_on_error
+def rollback(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    to: Annotated[
+        str,
+        typer.Option(help="Revert all commits after this commit, or after the one of this sync; by default the last."),
+    ] = "",
+    branch: Annotated[str, typer.Option(help="Push to this branch for review instead of the tracked one.")] = "",
+    author: Annotated[str, typer.Option(help="The author of the revert: Name <mail>.")] = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+) -> Exit:
+    """Push a revert commit to Git; the controller then applies it."""
+    evaluator = Evaluator(Target(kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls))
+    manifest = one_application(evaluator.client, namespace, name)
     application = parse_application(manifest)
-    undo = RevertService(desk.source, desk.cluster, desk.live)
-    undone = undo.commits(application, commit_of_sync(manifest, to))
-    user = person()
-    reverted = undo.push(application, undone, author=author or f"{user} <{user}@localhost>", branch=branch)
-    for commit in undone:
-        say(f"undone: {commit.id[:12]} {commit.subject} ({commit.author})")
+    service = RevertService(evaluator.source, evaluator.cluster, evaluator.live)
+    commits = service.commits(application, commit_of_sync(manifest, to))
+    user = user_name()
+    reverted = service.push(application, commits, author=author or f"{user} <{user}@localhost>", branch=branch)
+    for commit in commits:
+        say(f"reverted: {commit.id[:12]} {commit.subject} ({commit.author})")
     say(f"pushed: {reverted.commit.id[:12]} {reverted.commit.subject} to {reverted.branch}")
     return Exit.OK

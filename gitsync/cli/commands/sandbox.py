@@ -8,13 +8,24 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit, say
 from gitsync.sandbox.server import Sandbox
 
 
-def sandbox(data: Path | None, port: int, kubeconfig: Path | None, workloads: bool, attached: bool) -> Exit:
-    """Serve until interrupted; print where, and how to reach it with kubectl."""
+@exit_on_error
+def sandbox(
+    data: Annotated[Path | None, typer.Option(help="Store the state in this folder; by default in memory.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 picks a free one.")] = 0,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Write the kubeconfig to this file.")] = None,
+    workloads: Annotated[bool, typer.Option(help="Simulate Deployments, Jobs and Pods.")] = True,
+    attached: Annotated[bool, typer.Option(help="Stop when standard input ends.")] = False,
+) -> Exit:
+    """Run a Kubernetes API server in this process, for demos and tests."""
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -32,8 +43,8 @@ def sandbox(data: Path | None, port: int, kubeconfig: Path | None, workloads: bo
 
 
 def _wait_for_end_of_input(stopped: threading.Event) -> None:
-    """Notice the end of the process that started this one, however it ended."""
+    """Set the event when the process that started this one has ended, however it ended."""
     with contextlib.suppress(OSError, ValueError):
-        while os.read(sys.stdin.fileno(), 4096):  # unbuffered: nobody may hold the buffer's lock when this process ends
+        while os.read(sys.stdin.fileno(), 4096):  # unbuffered: no thread may hold the buffer's lock at exit
             pass
     stopped.set()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from
-from gitsync.cli.options import NAMESPACE, Target
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, NAMESPACE, AnyName, AnyNamespace, Data, Kubeconfig, Output, Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at
@@ -15,22 +16,32 @@ from gitsync.objects.phase import Phase
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
 
 
-def status(name: str, namespace: str, output: Format, site: Target) -> Exit:
-    """Print one Application in full, or a line for each."""
-    client = connect(site.kubeconfig)
+@exit_on_error
+def status(
+    name: AnyName = "",
+    namespace: AnyNamespace = "",
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Show sync state, health and reasons. Exit code 1: an Application is not in sync or not healthy."""
+    client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
     if name:
-        application = one_application(client, namespace or NAMESPACE, name)
-        if output is Format.TABLE:
-            _print_one(application)
-        else:
-            show([_row(application) | {"status": application.get("status", {})}], _COLUMNS, output)
-        return Exit.OK if is_good(application) else Exit.DIFFERENT
+        return _show_one(one_application(client, namespace or NAMESPACE, name), output)
     applications = all_applications(client, namespace)
     if not applications and output is Format.TABLE:
         say("no Applications; add one with: gitsync run --application FILE")
         return Exit.OK
     show([_row(application) for application in applications], _COLUMNS, output)
     return Exit.OK if all(map(is_good, applications)) else Exit.DIFFERENT
+
+
+def _show_one(application: Manifest, output: Format) -> Exit:
+    if output is Format.TABLE:
+        _print_one(application)
+    else:
+        show([_row(application) | {"status": application.get("status", {})}], _COLUMNS, output)
+    return Exit.OK if is_good(application) else Exit.DIFFERENT
 
 
 def _row(application: Manifest) -> dict[str, Any]:
@@ -65,6 +76,10 @@ def _print_one(application: Manifest) -> None:
     ):
         if value:
             say(f"{label + ':':13}{value}")
+    _print_conditions(state)
+
+
+def _print_conditions(state: Mapping[str, Any]) -> None:
     say("Conditions:")
     for item in state.get("conditions") or ():
         style = "red" if item["status"] == "False" and item["type"] != "Stalled" else ""

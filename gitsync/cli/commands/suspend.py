@@ -1,17 +1,17 @@
-"""``gitsync suspend`` and ``gitsync resume``."""
+"""``gitsync suspend``."""
 
 from __future__ import annotations
 
-from gitsync.cli.applications import change_application, connect, one_application
-from gitsync.cli.options import Target
+from gitsync.cli.applications import set_suspended
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Target
 from gitsync.cli.output import Exit, say
-from gitsync.objects.keys import SUSPEND_MANAGER
 
 
-def suspend(name: str, namespace: str, suspended: bool, site: Target) -> Exit:
-    """Set ``spec.suspend`` and nothing else, as the button of the dashboard does."""
-    client = connect(site.kubeconfig)
-    one_application(client, namespace, name)
-    change_application(client, namespace, name, SUSPEND_MANAGER, spec={"suspend": suspended})
-    say(f"{namespace}/{name} {'suspended: nothing is written until you resume it' if suspended else 'resumed'}")
+@exit_on_error
+def suspend(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Stop syncing an Application; its objects stay."""
+    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
+    set_suspended(target, True)
+    say(f"{target.key} suspended: nothing is written until: gitsync resume {name}")
     return Exit.OK

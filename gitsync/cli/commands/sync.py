@@ -2,59 +2,109 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from typing import Annotated
+
+import typer
 
 from gitsync.cli.applications import connect, is_good, one_application, request_sync
-from gitsync.cli.options import Target
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Target
 from gitsync.cli.output import Exit, say
-from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.cluster.client import Client
+from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
 from gitsync.objects.change import HoldReason
 from gitsync.objects.conditions import READY, find_condition, main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
 
-_POLL = 0.2
+_POLL_PERIOD = 0.2
+"""Seconds between two reads of the Application."""
+_REPORT_PERIOD = 10.0
+"""Seconds after which the progress is repeated although it is the same."""
+
+_BUSY = (Phase.OBSERVING, Phase.PLANNING, Phase.EXECUTING)
 
 
-def sync(name: str, namespace: str, wait: bool, timeout: float, site: Target) -> Exit:
-    """Ask for a sync by annotation and, unless told otherwise, wait for its end."""
-    client = connect(site.kubeconfig)
+@exit_on_error
+def sync(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    wait: Annotated[bool, typer.Option(help="Wait until the sync has ended, and report progress.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 300.0,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Request a sync now and wait until it ends. Exit code 1: not in sync or not healthy after it."""
+    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
+    client = connect(target.cluster)
     if at(one_application(client, namespace, name), "spec", "suspend", default=False):
         raise InvalidInput(
-            "is suspended, so nothing of it is synced",
-            object=f"Application {namespace}/{name}",
+            "is suspended, so it is not synced",
+            object=f"Application {target.key}",
             hint=f"resume it first: gitsync resume {name}",
         )
-    request = request_sync(client, namespace, name)
+    request = request_sync(client, target)
     if not wait:
-        say(f"sync of {namespace}/{name} requested")
+        say(f"sync of {target.key} requested")
         return Exit.OK
+    application = _wait(client, target, request, timeout)
+    state = application.get("status") or {}
+    say(f"{target.key}: {state.get('sync')}, {state.get('health')}: {main_message(state)}")
+    return Exit.OK if is_good(application) else Exit.DIFFERENT
+
+
+def _wait(client: Client, target: Target, request: str, timeout: float) -> Manifest:
+    """Return the Application when its sync has ended; print its progress to standard error until then."""
+    progress = _Progress(target.key)
     deadline = time.monotonic() + timeout
     while True:
-        application = one_application(client, namespace, name)
+        application = one_application(client, target.namespace, target.name)
         if _is_settled(application, request):
-            state = application.get("status") or {}
-            say(f"{namespace}/{name}: {state.get('sync')}, {state.get('health')}: {main_message(state)}")
-            return Exit.OK if is_good(application) else Exit.DIFFERENT
+            return application
+        state = application.get("status") or {}
         if time.monotonic() > deadline:
-            message = main_message(application.get("status") or {}) or "no status yet"
             raise ClusterUnavailable(
-                f"the sync did not end within {timeout:g} s: {message}",
-                object=f"Application {namespace}/{name}",
-                hint="is the controller running? `gitsync status` tells more",
+                f"the sync did not end within {timeout:g} s: {main_message(state) or 'no status yet'}",
+                object=f"Application {target.key}",
+                hint="check that the controller runs, and `gitsync status`",
             )
-        time.sleep(_POLL)
+        phase = Phase.of(state)
+        if at(state, "requestedSync") != request and phase not in _BUSY:
+            progress.report("waiting for the controller")
+        else:
+            progress.report(f"{phase.value}, {state.get('health', 'Unknown')}: {main_message(state)}")
+        time.sleep(_POLL_PERIOD)
+
+
+class _Progress:
+    """Progress lines on standard error: one for each new text, and one from time to time for an unchanged text."""
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+        self._start = time.monotonic()
+        self._text = ""
+        self._reported_at = self._start
+
+    def report(self, text: str) -> None:
+        """Print a text when it is new or was printed long ago."""
+        now = time.monotonic()
+        if text == self._text and now - self._reported_at < _REPORT_PERIOD:
+            return
+        self._text, self._reported_at = text, now
+        line = one_line(f"{self._subject}: {text}", 300)
+        print(f"{line} ({now - self._start:.0f} s)", file=sys.stderr, flush=True)
 
 
 def _is_settled(application: Manifest, request: str) -> bool:
-    """Tell whether the request was taken up and nothing is on its way any more; what is held waits for a person."""
+    """Return whether the requested sync has ended, or cannot go on without a user: its plan is held."""
     state = application.get("status") or {}
     phase = Phase.of(state)
     if phase.is_held or phase is Phase.SUSPENDED:
         return True
     if find_condition(state, READY).get("reason") == HoldReason.WINDOW.value:
         return True
-    if at(application, "status", "requestedSync") != request:
+    if state.get("requestedSync") != request:
         return False
-    is_busy = phase in (Phase.OBSERVING, Phase.PLANNING, Phase.EXECUTING)
-    return not is_busy and state.get("health") != "Progressing"
+    return phase not in _BUSY and state.get("health") != "Progressing"

@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import UsersFile
 from gitsync.cli.output import Exit, say
 from gitsync.errors import InvalidInput
-from gitsync.server.auth.users import add, read, remove
+from gitsync.server.auth import users as users_file
+
+users = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Manage the users who may sign in to the dashboard."
+)
+
+UserName = Annotated[str, typer.Argument(help="The user.")]
 
 
-def add_user(name: str, groups: Sequence[str], file: Path | None) -> Exit:
-    """Put somebody into the users file, and print the token, once."""
-    path = _named(file)
-    token = add(path, name, groups)
-    said = f" of {', '.join(groups)}" if groups else ""
-    say(f"{name}{said} may sign in with this token, which is shown only now:")
+@users.command()
+@exit_on_error
+def add(
+    name: UserName,
+    group: Annotated[list[str] | None, typer.Option(help="A group of the user; repeatable.")] = None,
+    file: UsersFile = None,
+) -> Exit:
+    """Add a user, or replace the token of an existing one; the token is printed once."""
+    token = users_file.add(_named(file), name, group or [])
+    groups = f" of {', '.join(group)}" if group else ""
+    say(f"token for {name}{groups} (shown once):")
     print(token)
     return Exit.OK
 
 
-def remove_user(name: str, file: Path | None) -> Exit:
-    """Take somebody out of the users file; their token and sessions count no more."""
+@users.command()
+@exit_on_error
+def remove(name: UserName, file: UsersFile = None) -> Exit:
+    """Revoke a user's access; effective immediately."""
     path = _named(file)
-    if not remove(path, name):
-        known = ", ".join(str(entry.get("name")) for entry in read(path))
-        raise InvalidInput(f"there is no {name!r}", location=str(path), hint=f"there are: {known}" if known else "")
-    say(f"{name} may sign in no more")
+    if not users_file.remove(path, name):
+        known = ", ".join(str(entry.get("name")) for entry in users_file.read(path))
+        raise InvalidInput(
+            f"there is no user {name!r}", location=str(path), hint=f"there are: {known}" if known else ""
+        )
+    say(f"{name} may not sign in any more")
     return Exit.OK
 
 
 def _named(file: Path | None) -> Path:
     if file is None:
-        raise InvalidInput("which file?", location="--users", hint="name it, or set GITSYNC_USERS")
+        raise InvalidInput("the file of users is not named", location="--users", hint="name it, or set GITSYNC_USERS")
     return file

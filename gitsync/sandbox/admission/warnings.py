@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,10 @@ from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
 from gitsync.sandbox.admission.pod_templates import pod_spec_of
 from gitsync.sandbox.kinds.pods.resources import amount
 
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
@@ -19,9 +24,23 @@ def warn(attributes: Attributes) -> None:
         return
     if attributes.is_of("", "PersistentVolumeClaim"):
         attributes.warnings.extend(_fractions(obj["spec"].get("resources") or {}, "spec.resources"))
+    if attributes.is_of("", "Secret") and obj.get("type") == "kubernetes.io/tls":
+        attributes.warnings.extend(_key_pair(obj.get("data") or {}))
+    if attributes.is_new("storage.k8s.io", "CSIDriver"):
+        spec = obj.get("spec") or {}
+        if spec.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None:
+            attributes.warnings.append(_TOKENS_IN_ATTRIBUTES)
     found = pod_spec_of(obj, attributes)
     if found is not None:
         attributes.warnings.extend(_pod(*found))
+
+
+def _key_pair(data: Mapping[str, str]) -> Iterator[str]:
+    """Yield what crypto/tls says of a certificate or a key without any PEM block."""
+    for member, name in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if b"-----BEGIN " not in base64.b64decode(data.get(member) or ""):
+            yield f"tls: failed to find any PEM data in {name} input"
+            return
 
 
 def _fractions(resources: Mapping[str, Any], field: str) -> Iterator[str]:

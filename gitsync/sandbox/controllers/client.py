@@ -150,6 +150,16 @@ class Strategy(Protocol):
         """Whether the pipeline counts generations."""
         ...
 
+    @property
+    def generation_metadata(self) -> tuple[str, ...]:
+        """Members of the metadata whose change counts as a new generation."""
+        ...
+
+    @property
+    def needs_resource_version(self) -> bool:
+        """Whether an update must name the resourceVersion that it replaces (AllowUnconditionalUpdate is false)."""
+        ...
+
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with canonical values and defaults; idempotent; ``obj`` is not changed."""
         ...

@@ -68,7 +68,7 @@ def _cell(path: str, kind: str) -> Callable[[Manifest, float], Any]:
 def _shown(found: list[Any], kind: str, now: float) -> Any:
     value = found[0]
     if kind == "string":
-        return " ".join(_text(item) for item in found)
+        return _text(value)
     if kind == "date":
         return _age(value, now) if isinstance(value, str) else None
     if kind == "boolean":

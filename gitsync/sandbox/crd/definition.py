@@ -26,6 +26,8 @@ def validate_definition(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes += _versions(spec)
     causes += _names(spec.get("names") or {})
     causes += _schemas(spec)
+    if not any(version.get("storage") for version in spec.get("versions") or ()):
+        causes.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     if old is not None:
         causes += _update(new, old)
     return causes
@@ -64,7 +66,7 @@ def _versions(spec: Mapping[str, Any]) -> list[Cause]:
         names.add(name)
         causes += [invalid(field, name, text) for text in dns_1035_label(name)]
     if not versions:
-        causes.append(invalid("spec.versions", None, _STORAGE))
+        causes.append(invalid("spec.versions", spec.get("versions"), _STORAGE))
     elif sum(bool(version.get("storage")) for version in versions) != 1:
         causes.append(invalid("spec.versions", _versions_shown(versions), _STORAGE))
     return causes

@@ -11,11 +11,20 @@ from gitsync.sandbox.crd.cel_rules import validate_rules
 from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
 from gitsync.sandbox.crd.validator import validate_lists, validate_value
 from gitsync.sandbox.registry.status import ApiError, Cause
-from gitsync.sandbox.validation.metadata import validate_metadata
+from gitsync.sandbox.schema.decode import metadata_codec
+from gitsync.sandbox.schema.scalars import DecodeError
+from gitsync.sandbox.validation.causes import invalid
+from gitsync.sandbox.validation.metadata import MetadataChecks, validate_metadata, validate_metadata_update
 from gitsync.sandbox.validation.names import dns_subdomain
 
+_METADATA = MetadataChecks(whole=0, names=False)
+_BLOCKING = frozenset(f"FieldValue{name}" for name in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
+"""Causes after which rules in CEL are not evaluated."""
+_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 _META_MEMBERS = ("apiVersion", "kind", "metadata")
-_TEXT_MAPS = ("labels", "annotations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +37,15 @@ class CustomResource:
     namespaced: bool
     has_status: bool
     has_generation: bool = True
+    needs_resource_version: bool = True
+    generation_metadata: tuple[str, ...] = ()
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""
         out: Manifest = dict(with_defaults(self.root, obj))
         try:
-            out["metadata"] = _metadata(obj)
-        except TypeError as error:
+            out["metadata"] = metadata_codec().metadata(obj.get("metadata"))
+        except DecodeError as error:
             text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
             raise ApiError(400, "BadRequest", text) from None
         return out
@@ -58,12 +69,17 @@ class CustomResource:
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         """Return what is wrong by the metadata's rules, the schema, and then the rules written in CEL."""
-        causes = validate_metadata(new, self.namespaced, dns_subdomain if old is None else None)
+        if old is None:
+            causes = validate_metadata(new, self.namespaced, dns_subdomain)
+        else:
+            causes = validate_metadata_update(new, self.namespaced, _METADATA)
         causes += validate_value(self.root, new, "")
         causes += validate_lists(self.root, new, "")
-        if causes or not self.root.has_rules:
+        if not self.root.has_rules:
             return causes
-        return validate_rules(self.root, new, old, "")
+        if any(cause.reason in _BLOCKING for cause in causes):
+            return [*causes, invalid("<nil>", None, _NOT_CHECKED)]
+        return causes + validate_rules(self.root, new, old, "")
 
 
 def _with_status(obj: Manifest, source: Manifest) -> Manifest:
@@ -79,33 +95,6 @@ def _keep_metadata(new: Manifest, old: Manifest) -> dict[str, Any]:
     if new["metadata"].get("managedFields"):
         metadata["managedFields"] = new["metadata"]["managedFields"]
     return metadata
-
-
-def _metadata(obj: Manifest) -> dict[str, Any]:
-    """Return the metadata without nulls and empty maps; raise TypeError with the server's words."""
-    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if value is not None}
-    for name in _TEXT_MAPS:
-        values = metadata.get(name)
-        if values is None:
-            continue
-        if not isinstance(values, dict):
-            raise _wrong_type(values, name, "map[string]string")
-        for value in values.values():
-            if not isinstance(value, str) and value is not None:
-                raise _wrong_type(value, name, "string")
-        if None in values.values():
-            metadata[name] = {key: "" if value is None else value for key, value in values.items()}
-        if not values:
-            del metadata[name]
-    for name in ("finalizers", "ownerReferences"):
-        if name in metadata and not metadata[name]:
-            del metadata[name]
-    return metadata
-
-
-def _wrong_type(value: Any, member: str, wanted: str) -> TypeError:
-    found = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
-    return TypeError(f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{member} of type {wanted}")
 
 
 def version_of(crd: Manifest, version: str) -> dict[str, Any]:

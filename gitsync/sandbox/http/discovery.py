@@ -139,9 +139,24 @@ def _resource(resource: Resource) -> Document:
     if resource.categories:
         entry["categories"] = list(resource.categories)
     if "watch" in resource.verbs:  # what is stored can be watched
-        text = f"{resource.group}/{resource.version}/{resource.kind}"
-        entry["storageVersionHash"] = base64.b64encode(hashlib.sha512(text.encode()).digest()[:8]).decode()
+        entry["storageVersionHash"] = _storage_version_hash(resource)
     return entry
+
+
+_ENCODED_VERSIONS = {
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): "v1beta1",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "v1beta1",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "v1beta1",
+}
+"""Versions that a real server stores and the sandbox does not serve; only their hash is visible."""
+
+
+def _storage_version_hash(resource: Resource) -> str:
+    """Return the hash of group, version and kind of the version that the resource is stored at."""
+    group, _, version = resource.storage_version.rpartition("/")
+    version = _ENCODED_VERSIONS.get((group, resource.kind), version)
+    digest = hashlib.sha256(f"{group}/{version}/{resource.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def _subresources(resource: Resource) -> list[Document]:

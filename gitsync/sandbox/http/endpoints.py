@@ -15,7 +15,7 @@ from gitsync.sandbox.http import listing, responses, watching
 from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.options import media_type, warning_header, write_context
 from gitsync.sandbox.http.payloads import applied_body, delete_options, object_body
-from gitsync.sandbox.http.reviews import Review, Reviews
+from gitsync.sandbox.http.reviews import UNMANAGED, Review, Reviews
 from gitsync.sandbox.http.route import Route
 from gitsync.sandbox.http.subresources import Subresources
 from gitsync.sandbox.http.transport.messages import Answer, Reply, Request, Response, Stream, error_response
@@ -107,7 +107,7 @@ class Endpoints:
         if accept == Accepted() and "pretty" not in request.query:
             return Response(200, listing.item_json(stored, resource, bare=False))
         obj = convert(stored.obj, resource)
-        return self._object(request, resource, obj, 200)
+        return self._object(request, resource, obj, 200, accept)
 
     def _list(self, request: Request, where: Route, resource: Resource) -> Reply:
         accept = self._accept(request)
@@ -184,7 +184,7 @@ class Endpoints:
         return len(struck)
 
     def _select(self, request: Request, where: Route, resource: Resource) -> listing.Selection:
-        return listing.selection(request, resource, where.namespace, self._selectable(resource))
+        return listing.selection(request, resource, where.namespace, self._selectable(resource), where.watched_name)
 
     # writing
 
@@ -194,21 +194,16 @@ class Endpoints:
         body, ctx.duplicates = object_body(request, resource.kind)
         review = self._reviews.find(resource.group, resource.kind)
         if review is not None:
-            return self._reviewed(request, where, resource, user, body, review)
+            return self._reviewed(request, where, resource, body, ctx, review)
         obj = self.cluster.writer.create(resource, where.namespace, body, ctx)
         return self._written(request, resource, obj, 201, ctx, accept)
 
     def _reviewed(
-        self, request: Request, where: Route, resource: Resource, user: User, body: Manifest, review: Review
+        self, request: Request, where: Route, resource: Resource, body: Manifest, ctx: Context, review: Review
     ) -> Response:
-        value = {
-            "kind": resource.kind,
-            "apiVersion": resource.api_version,
-            "metadata": body.get("metadata") or {},
-            "spec": body.get("spec") or {},
-            "status": review(body, user, where.namespace),
-        }
-        return responses.object_response(value, self._accept(request), 201, request.flag("pretty"))
+        value = self.cluster.writer.unstored(resource, body, ctx, managed=resource.kind not in UNMANAGED)
+        value["status"] = review(value, ctx.user, where.namespace)
+        return self._written(request, resource, value, 201, ctx, self._accept(request))
 
     def _update(
         self, request: Request, where: Route, resource: Resource, user: User, subresource: str = ""
@@ -225,7 +220,7 @@ class Endpoints:
         ctx = write_context(request, user, "PatchOptions", apply=media == APPLY)
         offered = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
         if media not in offered:
-            raise errors.unsupported_media(media, offered)
+            raise errors.unsupported_media(media, offered) if resource.custom else errors.unsupported_patch()
         if media == APPLY:
             body = applied_body(request, ctx)
             obj, created = self.cluster.writer.apply(
@@ -313,7 +308,7 @@ class Endpoints:
             ctx = write_context(request, user, "PatchOptions", apply=media_type(request) == APPLY)
             if media_type(request) == APPLY:
                 body = applied_body(request, ctx)
-                scale = sub.write_scale(resource, where, lambda live: {**live, **body}, ctx)
+                scale = sub.apply_scale(resource, where, body, ctx)
             else:
                 media = media_type(request)
                 change, _ = patch_function(MERGE if media == STRATEGIC else media, request.body, DEDUCED, ctx)
@@ -331,13 +326,12 @@ class Endpoints:
         if obj.get("kind") == "Status":
             response = responses.object_response(obj, accept, status, request.flag("pretty"))
         else:
-            response = self._object(request, resource, obj, status)
+            response = self._object(request, resource, obj, status, accept)
         if ctx.warnings:
             response.headers["Warning"] = warning_header(ctx.warnings)
         return response
 
-    def _object(self, request: Request, resource: Resource, obj: Manifest, status: int) -> Response:
-        accept = self._accept(request)
+    def _object(self, request: Request, resource: Resource, obj: Manifest, status: int, accept: Accepted) -> Response:
         include = request.query.get("includeObject", "Metadata")
         value = responses.shaped(obj, accept, lambda: self._printer(resource), include)
         return responses.object_response(value, accept, status, request.flag("pretty"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -49,10 +49,13 @@ class Selection:
         return self.fields is None or self.fields(obj)
 
 
-def selection(request: Request, resource: Resource, namespace: str, selectable: tuple[str, ...] = ()) -> Selection:
-    """Return what the selectors of a request select; 400 when they are malformed."""
+def selection(
+    request: Request, resource: Resource, namespace: str, selectable: tuple[str, ...] = (), name: str = ""
+) -> Selection:
+    """Return what the selectors of a request, and the name in its path, select; 400 when they are malformed."""
     labels = label_predicate(request.query.get("labelSelector", ""))
-    fields, name = field_predicate(request.query.get("fieldSelector", ""), resource.group, resource.kind, selectable)
+    selector = f"metadata.name={name}" if name else request.query.get("fieldSelector", "")
+    fields, name = field_predicate(selector, resource.group, resource.kind, selectable)
     return Selection(namespace, labels, fields, name)
 
 
@@ -66,9 +69,18 @@ class Page:
     remaining: int = 0
 
 
+def check_numbers(query: Mapping[str, str]) -> None:
+    """Raise the 400 for ``limit`` or ``timeoutSeconds`` that is no integer."""
+    for name in ("limit", "timeoutSeconds"):
+        value = query.get(name, "")
+        if value and not value.lstrip("+-").isdecimal():
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+
+
 def check_list_options(request: Request) -> None:
     """Raise the 422 for options that contradict each other on a list."""
     query = request.query
+    check_numbers(query)
     causes = _match_causes(query, list_=True)
     if "sendInitialEvents" in query:
         causes.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
@@ -79,6 +91,7 @@ def check_list_options(request: Request) -> None:
 def check_watch_options(request: Request) -> None:
     """Raise the 422 for options that contradict each other on a watch."""
     query = request.query
+    check_numbers(query)
     match = query.get("resourceVersionMatch", "")
     causes: list[Cause] = []
     if "sendInitialEvents" in query:

@@ -16,6 +16,10 @@ Review = Callable[[Manifest, User, str], dict[str, Any]]
 """From the review sent, who asks, and the namespace of the URL, to its status."""
 
 
+UNMANAGED = frozenset({"SelfSubjectRulesReview", "SelfSubjectReview"})
+"""Reviews that are answered without managedFields."""
+
+
 class Reviews:
     """Answer the kinds that are asked by POST and stored nowhere."""
 

@@ -22,6 +22,8 @@ class Route:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    watched_name: str = ""
+    """The one object that a path under ``/watch/`` selects."""
 
     @property
     def group_version(self) -> str:
@@ -38,10 +40,14 @@ def route(request: Request) -> Route | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
+    watched = rest[:1] == ["watch"]  # the form that watch=1 replaced: everything behind it selects
+    rest = rest[1:] if watched else rest
     namespace = ""
     if len(rest) >= 3 and rest[0] == "namespaces" and (len(rest) > 3 or rest[2] not in _NAMESPACE_SUBRESOURCES):
         namespace, rest = rest[1], rest[2:]
     resource, name = [*rest, "", ""][:2]
+    if watched and request.method in _READS:
+        return Route("watch", group, version, resource, namespace, watched_name=name)
     return Route(
         verb=_verb(request, bool(name)),
         group=group,

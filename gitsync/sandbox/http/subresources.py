@@ -43,18 +43,20 @@ class Subresources:
         version = at(scale, "metadata", "resourceVersion")
         if version and version != live["metadata"]["resourceVersion"]:
             raise errors.conflict(resource.plural, resource.group, where.name, errors.MODIFIED)
-        replicas = at(scale, "spec", "replicas") or 0
-        if isinstance(replicas, bool) or not isinstance(replicas, int):
-            raise errors.bad_request(
-                'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
-                "string into Go struct field ScaleSpec.spec.replicas of type int32"
-            )
-        if replicas < 0:
-            text = f"Invalid value: {replicas}: must be greater than or equal to 0"
-            cause = Cause("FieldValueInvalid", text, "spec.replicas")
-            raise errors.invalid("Scale", "autoscaling", where.name, [cause])
-        changed = self._cluster.writer.scale(
-            resource, live, with_replicas(live, replicas, paths[0] if paths else "spec.replicas"), ctx
+        path = paths[0] if paths else "spec.replicas"
+        replicas = _replicas_of(scale, where.name)
+        return scale_of(self._cluster.writer.scale(resource, live, with_replicas(live, replicas, path), ctx), paths)
+
+    def apply_scale(self, resource: Resource, where: Route, body: Manifest, ctx: Context) -> Manifest:
+        """Change the Scale of an object by server-side apply, and return the new one; 409 on a conflict of owners."""
+        paths = self._cluster.scale_paths(resource)
+        changed = self._cluster.writer.apply_scale(
+            resource,
+            self._live(resource, where),
+            body,
+            paths[0] if paths else "spec.replicas",
+            ctx,
+            lambda merged: _replicas_of(scale_of(merged, paths), where.name),
         )
         return scale_of(changed, paths)
 
@@ -165,3 +167,18 @@ def _selects(budget: Manifest, pod: Manifest) -> bool:
     wanted = at(budget, "spec", "selector", "matchLabels")
     labels = pod["metadata"].get("labels") or {}
     return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _replicas_of(scale: Manifest, name: str) -> int:
+    """Return the wanted replicas of a Scale; 400 for another type, 422 for a negative number."""
+    replicas = at(scale, "spec", "replicas") or 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        raise errors.bad_request(
+            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
+            "string into Go struct field ScaleSpec.spec.replicas of type int32"
+        )
+    if replicas < 0:
+        text = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        cause = Cause("FieldValueInvalid", text, "spec.replicas")
+        raise errors.invalid("Scale", "autoscaling", name, [cause])
+    return replicas

@@ -41,8 +41,6 @@ def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> Wa
             f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         )
     timeout = query.get("timeoutSeconds", "")
-    if timeout and not timeout.lstrip("+-").isdecimal():
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
     seconds = float(timeout) if timeout.isdecimal() and int(timeout) > 0 else random.uniform(1800, 3600)
     initial = query.get("sendInitialEvents")
     return WatchOptions(

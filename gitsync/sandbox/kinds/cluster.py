@@ -152,7 +152,7 @@ def validate_lease(new: Manifest, old: Manifest | None) -> list[Cause]:
     if seconds is not None and seconds <= 0:
         causes.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
     causes += minimum("spec.leaseTransitions", spec.get("leaseTransitions"))
-    if spec.get("strategy") is None and spec.get("preferredHolder"):
+    if "strategy" not in spec and spec.get("preferredHolder"):
         text = "may not be specified without `strategy`"
         causes.append(forbidden("spec.preferredHolder", text))
     return causes

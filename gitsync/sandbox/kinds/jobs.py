@@ -27,6 +27,7 @@ _MODES = ("Indexed", "NonIndexed")
 _RUNS_OUT = ("Never", "OnFailure")
 _NEEDED = 'valid values: "OnFailure", "Never"'
 _CRON_NAME_LIMIT = 52
+_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 
 
 def validate_job(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -36,6 +37,10 @@ def validate_job(new: Manifest, old: Manifest | None) -> list[Cause]:
     if spec.get("selector") is None:
         causes.append(required("spec.selector"))
     else:
+        uid = new["metadata"].get("uid")
+        chosen = spec["selector"].get("matchLabels") or {}
+        if not spec.get("manualSelector") and chosen != {_CONTROLLER_UID: uid}:
+            causes.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
         labels = (spec["template"].get("metadata") or {}).get("labels")
         if not matches(spec["selector"], labels or {}):
             causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))

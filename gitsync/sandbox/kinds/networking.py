@@ -111,13 +111,13 @@ def _backend(backend: Mapping[str, Any], field: str) -> list[Cause]:
     port = service.get("port", {})
     path = f"{field}.service.port"
     if port.get("name") and port.get("number"):
-        causes.append(invalid(path, "", "cannot set both port name & port number"))
+        causes.append(invalid(field, "", "cannot set both port name & port number"))
     elif port.get("name"):
         causes += [invalid(f"{path}.name", port["name"], text) for text in port_name(port["name"])]
     elif port.get("number"):
         causes += between(f"{path}.number", port["number"], 1, 65535)
     else:
-        causes.append(required(path, "port name or number is required"))
+        causes.append(required(field, "port name or number is required"))
     return causes
 
 

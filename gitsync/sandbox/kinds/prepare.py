@@ -79,6 +79,11 @@ def prepare_claim(new: Manifest, old: Manifest | None, env: WriteContext) -> Man
     return _protected("kubernetes.io/pvc-protection", new, old)
 
 
+def prepare_attributes_class(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Protect a VolumeAttributesClass that claims may use."""
+    return _protected("kubernetes.io/vac-protection", new, old)
+
+
 def prepare_volume(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Protect a volume in use; note when its phase began."""
     if old is None:

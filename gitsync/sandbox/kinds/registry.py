@@ -29,38 +29,62 @@ from gitsync.sandbox.kinds.service_addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.schema.untyped import Untyped
+from gitsync.sandbox.validation.metadata import MetadataChecks
 from gitsync.sandbox.validation.names import dns_label
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
+
+_GENERIC = MetadataChecks(update=0, whole=0)
+_UPDATE = MetadataChecks(whole=0)
+_WHOLE = MetadataChecks(update=0)
+_PLAIN = MetadataChecks(names=False)
+"""Which functions the kind's Validate…Update of pkg/apis/*/validation calls on the metadata."""
 
 _RULES: RuleTable = {
     ("", "Pod"): KindRules(
         default_pod, validate=pod.validate_pod, first_status=prepare.first_pod_status, generation=True
     ),
     ("", "PodTemplate"): KindRules(
-        workloads_defaults.default_pod_template, validate=workloads.validate_pod_template, generation=True
+        workloads_defaults.default_pod_template,
+        validate=workloads.validate_pod_template,
+        generation=True,
+        metadata=_UPDATE,
     ),
     ("", "ReplicationController"): KindRules(
         workloads_defaults.default_replication_controller,
         validate=workloads.validate_replication_controller,
         validate_status=workloads.validate_replica_status,
         generation=True,
+        metadata=_UPDATE,
     ),
-    ("", "Service"): KindRules(small.default_service, prepare_service, services.validate_service, name=dns_label),
+    ("", "Service"): KindRules(
+        small.default_service, prepare_service, services.validate_service, name=dns_label, metadata=_UPDATE
+    ),
     ("", "Endpoints"): KindRules(small.default_endpoints, validate=services.validate_endpoints),
     ("", "ConfigMap"): KindRules(validate=config.validate_config_map),
     ("", "Secret"): KindRules(small.default_secret, validate=config.validate_secret),
-    ("", "Event"): KindRules(validate=cluster.validate_event),
-    ("events.k8s.io", "Event"): KindRules(validate=cluster.validate_new_event),
+    ("", "Event"): KindRules(validate=cluster.validate_event, metadata=_GENERIC),
+    ("storage.k8s.io", "VolumeAttributesClass"): KindRules(
+        prepare=prepare.prepare_attributes_class, validate=storage.validate_attributes_class
+    ),
+    ("storage.k8s.io", "CSIStorageCapacity"): KindRules(needs_resource_version=True),
+    ("storage.k8s.io", "CSINode"): KindRules(needs_resource_version=True),
+    ("storage.k8s.io", "VolumeAttachment"): KindRules(needs_resource_version=True),
+    ("events.k8s.io", "Event"): KindRules(validate=cluster.validate_new_event, metadata=_UPDATE),
     ("", "PersistentVolumeClaim"): KindRules(
         small.default_claim, prepare.prepare_claim, storage.validate_claim, first_status=prepare.first_claim_status
     ),
-    ("", "PersistentVolume"): KindRules(small.default_volume, prepare.prepare_volume, storage.validate_volume),
+    ("", "PersistentVolume"): KindRules(
+        small.default_volume,
+        prepare.prepare_volume,
+        storage.validate_volume,
+        metadata=MetadataChecks(update=0, whole=2),
+    ),
     ("", "Namespace"): KindRules(
         small.default_namespace, prepare.prepare_namespace, first_status=prepare.first_namespace_status, name=dns_label
     ),
-    ("", "ResourceQuota"): KindRules(validate=cluster.validate_quota),
+    ("", "ResourceQuota"): KindRules(validate=cluster.validate_quota, metadata=_UPDATE),
     ("", "LimitRange"): KindRules(small.default_limit_range, validate=cluster.validate_limit_range),
     ("apps", "Deployment"): KindRules(
         workloads_defaults.default_deployment,
@@ -68,52 +92,71 @@ _RULES: RuleTable = {
         validate_status=workloads.validate_replica_status,
         status_keeps=("labels",),
         generation=True,
+        generation_metadata=("annotations",),  # the controller copies them to its ReplicaSets
+        metadata=_UPDATE,
     ),
     ("apps", "ReplicaSet"): KindRules(
         workloads_defaults.default_replica_set,
         validate=workloads.validate_replica_set,
         validate_status=workloads.validate_replica_status,
         generation=True,
+        metadata=_UPDATE,
     ),
     ("apps", "StatefulSet"): KindRules(
         workloads_defaults.default_stateful_set,
         validate=workloads.validate_stateful_set,
         validate_status=workloads.validate_replica_status,
         generation=True,
+        metadata=_UPDATE,
     ),
     ("apps", "DaemonSet"): KindRules(
         workloads_defaults.default_daemon_set,
         prepare.prepare_daemon_set,
         workloads.validate_daemon_set,
         generation=True,
+        metadata=_UPDATE,
     ),
     ("batch", "Job"): KindRules(
         workloads_defaults.default_job, prepare.prepare_job, jobs.validate_job, generation=True
     ),
     ("batch", "CronJob"): KindRules(
-        workloads_defaults.default_cron_job, validate=jobs.validate_cron_job, name=jobs.cron_job_name, generation=True
+        workloads_defaults.default_cron_job,
+        validate=jobs.validate_cron_job,
+        name=jobs.cron_job_name,
+        generation=True,
+        metadata=_UPDATE,
     ),
     ("discovery.k8s.io", "EndpointSlice"): KindRules(
-        small.default_endpoint_slice, validate=services.validate_endpoint_slice, generation=True
+        small.default_endpoint_slice,
+        validate=services.validate_endpoint_slice,
+        generation=True,
+        generation_metadata=("labels",),
+        metadata=_WHOLE,
     ),
     ("networking.k8s.io", "NetworkPolicy"): KindRules(
-        small.default_network_policy, validate=networking.validate_network_policy, generation=True
+        small.default_network_policy, validate=networking.validate_network_policy, generation=True, metadata=_UPDATE
     ),
     ("networking.k8s.io", "IngressClass"): KindRules(
         small.default_ingress_class, validate=networking.validate_ingress_class, generation=True
     ),
     ("networking.k8s.io", "Ingress"): KindRules(validate=networking.validate_ingress, generation=True),
     ("policy", "PodDisruptionBudget"): KindRules(
-        validate=scaling.validate_budget, validate_status=scaling.validate_budget_status, generation=True
+        validate=scaling.validate_budget,
+        validate_status=scaling.validate_budget_status,
+        generation=True,
+        metadata=_GENERIC,
+        needs_resource_version=True,
     ),
     ("autoscaling", "HorizontalPodAutoscaler"): KindRules(
-        small.default_autoscaler, validate=scaling.validate_autoscaler
+        small.default_autoscaler, validate=scaling.validate_autoscaler, metadata=_UPDATE
     ),
     ("autoscaling/v1", "HorizontalPodAutoscaler"): KindRules(
-        small.default_autoscaler_v1, validate=scaling.validate_autoscaler
+        small.default_autoscaler_v1, validate=scaling.validate_autoscaler, metadata=_UPDATE
     ),
     ("storage.k8s.io", "StorageClass"): KindRules(small.default_storage_class, validate=storage.validate_storage_class),
-    ("storage.k8s.io", "CSIDriver"): KindRules(small.default_csi_driver, validate=storage.validate_csi_driver),
+    ("storage.k8s.io", "CSIDriver"): KindRules(
+        small.default_csi_driver, validate=storage.validate_csi_driver, metadata=_UPDATE, needs_resource_version=True
+    ),
     (_RBAC, "Role"): KindRules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=rbac.path_segment),
     (_RBAC, "ClusterRole"): KindRules(
         prepare=prepare.prepare_role, validate=rbac.validate_cluster_role, name=rbac.path_segment
@@ -127,34 +170,50 @@ _RULES: RuleTable = {
     ("scheduling.k8s.io", "PriorityClass"): KindRules(
         small.default_priority_class, validate=cluster.validate_priority_class, generation=True
     ),
-    ("node.k8s.io", "RuntimeClass"): KindRules(validate=cluster.validate_runtime_class),
-    ("coordination.k8s.io", "Lease"): KindRules(validate=cluster.validate_lease),
+    ("node.k8s.io", "RuntimeClass"): KindRules(
+        validate=cluster.validate_runtime_class, metadata=_PLAIN, needs_resource_version=True
+    ),
+    ("coordination.k8s.io", "Lease"): KindRules(
+        validate=cluster.validate_lease, metadata=MetadataChecks(whole=0, names=False), needs_resource_version=True
+    ),
     (_ADMISSION, "ValidatingWebhookConfiguration"): KindRules(
-        small.default_webhooks, validate=lifecycle.validate_webhooks, generation=True
+        small.default_webhooks, validate=lifecycle.validate_webhooks, generation=True, needs_resource_version=True
     ),
     (_ADMISSION, "MutatingWebhookConfiguration"): KindRules(
-        small.default_mutating_webhooks, validate=lifecycle.validate_webhooks, generation=True
+        small.default_mutating_webhooks,
+        validate=lifecycle.validate_webhooks,
+        generation=True,
+        needs_resource_version=True,
     ),
     (_ADMISSION, "ValidatingAdmissionPolicy"): KindRules(
-        small.default_policy, validate=policies.validate_policy, generation=True
+        small.default_policy, validate=policies.validate_policy, generation=True, needs_resource_version=True
     ),
-    (_ADMISSION, "MutatingAdmissionPolicy"): KindRules(small.default_policy, generation=True),
+    (_ADMISSION, "MutatingAdmissionPolicy"): KindRules(
+        small.default_policy, generation=True, needs_resource_version=True
+    ),
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): KindRules(
-        small.default_policy_binding, validate=policies.validate_policy_binding, generation=True
+        small.default_policy_binding,
+        validate=policies.validate_policy_binding,
+        generation=True,
+        needs_resource_version=True,
     ),
-    (_ADMISSION, "MutatingAdmissionPolicyBinding"): KindRules(small.default_policy_binding, generation=True),
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): KindRules(
+        small.default_policy_binding, generation=True, needs_resource_version=True
+    ),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): KindRules(small.default_flow_schema, generation=True),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): KindRules(
         small.default_priority_level, generation=True
     ),
-    ("apiregistration.k8s.io", "APIService"): KindRules(small.default_api_service, known_finalizers=False),
+    ("apiregistration.k8s.io", "APIService"): KindRules(
+        small.default_api_service, metadata=_PLAIN, needs_resource_version=True
+    ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRules(
         small.default_definition,
         prepare.prepare_definition,
         validate_definition,
         first_status=prepare.first_definition_status,
         generation=True,
-        known_finalizers=False,
+        metadata=_PLAIN,
     ),
 }
 
@@ -168,7 +227,7 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
     has_status = any(sub.name == "status" for sub in resource.subresources)
     codec = _codec(resource.api_version)
     if codec is None:
-        return Untyped(namespaced=resource.namespaced, has_status=has_status)
+        return Untyped(kind=kind, version=version, namespaced=resource.namespaced, has_status=has_status)
     rules = _RULES.get((resource.api_version, kind)) or _RULES.get((group, kind), _NO_RULES)
     return BuiltIn(
         kind=kind,

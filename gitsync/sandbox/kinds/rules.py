@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.metadata import DEFAULT_CHECKS, MetadataChecks
 from gitsync.sandbox.validation.names import Check, dns_subdomain
 
 Default = Callable[[Manifest], None]
@@ -38,7 +39,8 @@ class KindRules:
     ``validate`` sees the object and, on an update, the stored one; ``validate_status`` the same for a write of
     its status. ``first_status`` is the status of a new object, where it is not the empty one; ``status_keeps``
     the metadata that a write of the status leaves alone. ``name`` checks metadata.name;
-    with ``known_finalizers`` those without a domain must be Kubernetes' own.
+    with ``needs_resource_version`` an update must name the version that it replaces;
+    ``generation_metadata`` are members of the metadata whose change is a new generation.
     """
 
     default: Default = _noop_keep
@@ -49,7 +51,9 @@ class KindRules:
     status_keeps: tuple[str, ...] = ()
     name: Check = dns_subdomain
     generation: bool = False
-    known_finalizers: bool = True
+    metadata: MetadataChecks = DEFAULT_CHECKS
+    needs_resource_version: bool = False
+    generation_metadata: tuple[str, ...] = ()
 
 
 Kind: TypeAlias = tuple[str, str]

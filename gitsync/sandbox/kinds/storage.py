@@ -18,10 +18,12 @@ from gitsync.sandbox.validation.causes import (
     not_supported,
     one_of,
     required,
+    too_long,
 )
 from gitsync.sandbox.validation.names import dns_subdomain, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
+_DRIVER_LIMIT = 63
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM = ("Delete", "Recycle", "Retain")
@@ -217,3 +219,20 @@ def validate_csi_driver(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes += one_of("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
     policies = ("File", "None", "ReadWriteOnceWithFSType")
     return causes + one_of("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), policies)
+
+
+def validate_attributes_class(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a VolumeAttributesClass (pkg/apis/storage/validation: ValidateVolumeAttributesClass and its update)."""
+    if old is not None:
+        causes = immutable("driverName", new.get("driverName", ""), old.get("driverName", ""))
+        if new.get("parameters") != old.get("parameters"):
+            causes.append(forbidden("parameters", "updates to parameters are forbidden."))
+        return causes
+    driver = new.get("driverName", "")
+    causes = [required("driverName")] if not driver else []
+    if len(driver) > _DRIVER_LIMIT:
+        causes.append(too_long("driverName", _DRIVER_LIMIT))
+    causes += [invalid("driverName", driver, text) for text in dns_subdomain(driver.lower())] if driver else []
+    if not new.get("parameters"):
+        causes.append(required("parameters", "must contain at least one key/value pair"))
+    return causes

@@ -10,7 +10,11 @@ from gitsync.sandbox.kinds.rules import KindRules
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.schema.scalars import DecodeError
-from gitsync.sandbox.validation.metadata import validate_known_finalizers, validate_metadata
+from gitsync.sandbox.validation.metadata import (
+    validate_known_finalizers,
+    validate_metadata,
+    validate_metadata_update,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,16 @@ class BuiltIn:
     namespaced: bool
     has_status: bool
     has_generation: bool
+
+    @property
+    def generation_metadata(self) -> tuple[str, ...]:
+        """Members of the metadata whose change counts as a new generation."""
+        return self.rules.generation_metadata
+
+    @property
+    def needs_resource_version(self) -> bool:
+        """Whether an update must name the resourceVersion that it replaces."""
+        return self.rules.needs_resource_version
 
     def default(self, obj: Manifest) -> Manifest:
         """Return the object in canonical form with its defaults."""
@@ -64,11 +78,14 @@ class BuiltIn:
             return self.rules.validate_status(new, old)
         if subresource:  # what such a write may change is its own rule
             return self.rules.validate(new, None)
-        name_check = self.rules.name if old is None else None
-        causes = validate_metadata(new, self.namespaced, name_check)
-        if self.rules.known_finalizers:
-            causes += validate_known_finalizers(new)
-        return causes + self.rules.validate(new, old)
+        return self._validate_metadata(new, old) + self.rules.validate(new, old)
+
+    def _validate_metadata(self, new: Manifest, old: Manifest | None) -> list[Cause]:
+        checks = self.rules.metadata
+        if old is not None:
+            return validate_metadata_update(new, self.namespaced, checks)
+        causes = validate_metadata(new, self.namespaced, self.rules.name)
+        return causes + validate_known_finalizers(new) if checks.names else causes
 
     def _with_status(self, new: Manifest, old: Manifest | None) -> Manifest:
         """Return the object with the stored status, or with the first one of its kind."""

@@ -18,7 +18,7 @@ from gitsync.sandbox.validation.causes import (
     one_of,
     required,
 )
-from gitsync.sandbox.validation.names import PERCENT_TEXT, is_percent
+from gitsync.sandbox.validation.names import PERCENT_TEXT, dns_label, is_percent
 from gitsync.sandbox.validation.selectors import is_empty, validate_selector
 
 Spec = Mapping[str, Any]
@@ -113,7 +113,11 @@ def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes += minimum("spec.replicas", spec.get("replicas"))
     causes += minimum("spec.minReadySeconds", spec.get("minReadySeconds"))
     causes += minimum("spec.ordinals.start", spec.get("ordinals", {}).get("start"))
+    if spec.get("serviceName"):
+        causes += [invalid("spec.serviceName", spec["serviceName"], text) for text in dns_label(spec["serviceName"])]
     causes += _selector(spec, "statefulset")
+    if not _is_convertible(spec.get("selector")):
+        causes.append(invalid("spec.selector", spec["selector"], ""))
     causes += _template_labels(spec)
     claims = frozenset(claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ()))
     causes += validate_template(spec["template"], "spec.template", extra_volumes=claims)
@@ -143,16 +147,25 @@ def _selector(spec: Spec, kind: str) -> list[Cause]:
     return causes
 
 
+def _is_convertible(selector: Any) -> bool:
+    """Tell whether the selector can be evaluated; where it cannot, the template is not validated against it."""
+    return selector is None or not validate_selector(selector, "")
+
+
 def _template_labels(spec: Spec) -> list[Cause]:
     """An absent selector matches nothing; an empty one is another complaint."""
     selector = spec.get("selector")
     labels = (spec["template"].get("metadata") or {}).get("labels")
+    if not _is_convertible(selector):
+        return []
     if selector is None or not (is_empty(selector) or matches(selector, labels or {})):
         return [invalid("spec.template.metadata.labels", labels, MISMATCH)]
     return []
 
 
 def _long_running_template(spec: Spec) -> list[Cause]:
+    if not _is_convertible(spec.get("selector")):
+        return [invalid("spec.selector", spec["selector"], "invalid label selector")]
     causes = _template_labels(spec)
     causes += validate_template(spec["template"], "spec.template")
     return causes + always_restarts(spec["template"], "ReplicaSet")
@@ -206,7 +219,7 @@ def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
             return []
         return [forbidden(f"{field}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")]
     if kind != "RollingUpdate":
-        return [not_supported(f"{field}.type", kind, ("Recreate", "RollingUpdate"))]
+        return [not_supported(field, _strategy_shown(kind, rolling), ("Recreate", "RollingUpdate"))]
     if rolling is None:
         return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
     field = f"{field}.rollingUpdate"
@@ -218,13 +231,18 @@ def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
     return causes + not_over_100_percent(f"{field}.maxUnavailable", unavailable)
 
 
+def _strategy_shown(kind: Any, rolling: Any) -> dict[str, Any]:
+    """Return a strategy as Go prints it; the API server reports its type at the path of the whole strategy."""
+    return {"Type": kind or "", "RollingUpdate": rolling}
+
+
 def _daemon_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
     field = "spec.updateStrategy"
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        return [not_supported(f"{field}.type", kind, ("OnDelete", "RollingUpdate"))]
+        return [not_supported(field, _strategy_shown(kind, rolling), ("OnDelete", "RollingUpdate"))]
     if rolling is None:
         return [required(f"{field}.rollingUpdate")]
     field = f"{field}.rollingUpdate"

@@ -90,7 +90,7 @@ _POLICY_BINDING = (
     Column(
         "ParamRef",
         cells_by_kind.param_ref,
-        "ParamRef indicates the param resource which sets the configration param",
+        "ParamRef indicates the param resource which sets the configuration param",
     ),
     _AGE,
 )

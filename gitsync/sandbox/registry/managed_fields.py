@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from gitsync.errors import InvalidInput
 from gitsync.merge.apply import Conflicts, FieldConflict, Manager
+from gitsync.merge.builtin import builtin
 from gitsync.merge.field_manager import Write, apply_object, update_object
 from gitsync.merge.fieldset import FieldSet
-from gitsync.merge.schema import Schema
-from gitsync.merge.typed import TypedError
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
 from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.scale import with_replicas
 from gitsync.sandbox.registry.status import ApiError
 
 _STATUS_METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
@@ -38,6 +43,23 @@ def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manif
     return {**written, "metadata": {**written["metadata"], "managedFields": entries}}
 
 
+def scale_applied(live: Manifest, scale: Manifest, schema: Schema, path: str, ctx: Context, now: str) -> Manifest:
+    """Return an object after a server-side apply of its Scale: the replicas are the only field applied."""
+    try:
+        field_set(builtin().for_kind("autoscaling", "v1", "Scale") or DEDUCED, scale)
+    except TypedError as error:
+        raise _typed_error(error, live["metadata"], "autoscaling/v1, Kind=Scale") from None
+    meta = {key: live["metadata"][key] for key in ("name", "namespace") if key in live["metadata"]}
+    applied: Manifest = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": meta}
+    replicas = (scale.get("spec") or {}).get("replicas")
+    if replicas is not None:
+        applied = with_replicas(applied, replicas, path)
+    result = apply_object(live, applied, schema, Write(ctx.manager, now, "scale"), force=ctx.force)
+    if isinstance(result, Conflicts):
+        raise _refusal(result, "autoscaling/v1")
+    return result
+
+
 def _is_scale(entry: Manifest, manager: str) -> bool:
     return entry.get("subresource") == "scale" and entry.get("manager") == manager
 
@@ -59,18 +81,26 @@ def applied(
     try:
         result = apply_object(live, body, schema, write, force=ctx.force)
     except TypedError as error:
-        meta = body["metadata"]
-        raise ApiError(
-            500,
-            "",
-            f"failed to create typed patch object ({meta.get('namespace') or ''}/{meta['name']}; "
-            f"{resource.group}/{resource.version}, Kind={resource.kind}): {error.upstream()}",
-        ) from None
+        of = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        raise _typed_error(error, body["metadata"], of) from None
     except InvalidInput as error:
         raise errors.bad_request(error.message) from None
     if isinstance(result, Conflicts):
         raise _refusal(result)
     return result
+
+
+def _typed_error(error: TypedError, meta: dict[str, Any], of: str) -> ApiError:
+    place = f"{meta.get('namespace') or ''}/{meta['name']}; {of}"
+    return ApiError(500, "", f"failed to create typed patch object ({place}): {error.upstream()}")
+
+
+def conversion_failed(resource: Resource, meta: dict[str, Any], error: ApiError) -> ApiError:
+    """Return the 500 for an applied object whose values have the types of the schema and cannot be decoded."""
+    of = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+    _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
+    text = f"failed to convert new object ({meta.get('namespace') or ''}/{meta['name']}; {of}) to proper version: "
+    return ApiError(500, "", f"{text}unable to convert unstructured object to {of}: {why or error.message}")
 
 
 def _part(body: Manifest, resource: Resource, subresource: str) -> Manifest:
@@ -86,8 +116,11 @@ def _part(body: Manifest, resource: Resource, subresource: str) -> Manifest:
     return body
 
 
-def _refusal(conflicts: Conflicts) -> ApiError:
+def _refusal(conflicts: Conflicts, shown_version: str = "") -> ApiError:
+    """Return the 409; ``shown_version`` is what it names instead of the versions of the owners."""
     found = conflicts.conflicts
+    if shown_version:
+        found = tuple(replace(one, manager=replace(one.manager, api_version=shown_version)) for one in found)
     causes = [
         {
             "reason": "FieldManagerConflict",

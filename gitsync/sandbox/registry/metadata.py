@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.errors import bad_request, internal
-from gitsync.sandbox.kinds.times import canonical_time
 from gitsync.sandbox.registry.resources import Resource
 from gitsync.sandbox.registry.status import ApiError, Cause
 
@@ -30,78 +28,6 @@ _ORDER = (
     "finalizers",
     "managedFields",
 )
-
-
-_TYPES: dict[str, tuple[type, str]] = {
-    "name": (str, "string"),
-    "generateName": (str, "string"),
-    "namespace": (str, "string"),
-    "selfLink": (str, "string"),
-    "uid": (str, "types.UID"),
-    "resourceVersion": (str, "string"),
-    "generation": (int, "int64"),
-    "deletionGracePeriodSeconds": (int, "int64"),
-    "creationTimestamp": (str, "v1.Time"),
-    "deletionTimestamp": (str, "v1.Time"),
-    "labels": (dict, "map[string]string"),
-    "annotations": (dict, "map[string]string"),
-    "ownerReferences": (list, "[]v1.OwnerReference"),
-    "finalizers": (list, "[]string"),
-    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
-}
-_ITEMS: dict[str, tuple[type, str]] = {
-    "labels": (str, "string"),
-    "annotations": (str, "string"),
-    "ownerReferences": (dict, "v1.OwnerReference"),
-    "finalizers": (str, "string"),
-    "managedFields": (dict, "v1.ManagedFieldsEntry"),
-}
-
-
-def metadata_copy(obj: Manifest, *, nulls: bool = False) -> dict[str, Any]:
-    """Return a copy of the metadata, without nulls unless asked for; 400 when something is of the wrong type."""
-    meta = obj.get("metadata")
-    if meta is None:
-        return {}
-    kind = str(obj.get("kind") or "")
-    if not isinstance(meta, dict):
-        raise wrong_type(meta, f"{kind}.metadata", "v1.ObjectMeta")
-    for member, value in meta.items():
-        wanted = _TYPES.get(member)
-        if wanted is None or value is None:
-            continue
-        if not isinstance(value, wanted[0]) or isinstance(value, bool):
-            raise wrong_type(value, f"ObjectMeta.metadata.{member}", wanted[1])
-        if member in _ITEMS:
-            item_type, spelled = _ITEMS[member]
-            for item in _items(value):
-                if item is not None and not isinstance(item, item_type):
-                    raise wrong_type(item, f"ObjectMeta.metadata.{member}", spelled)
-    copy = {member: value for member, value in meta.items() if nulls or value is not None}
-    for member in ("creationTimestamp", "deletionTimestamp"):
-        if copy.get(member):
-            copy[member] = _utc(copy[member], f"ObjectMeta.metadata.{member}")
-    if copy.get("managedFields"):
-        copy["managedFields"] = [
-            {**entry, "time": _utc(entry["time"], "ManagedFieldsEntry.time")} if entry.get("time") else entry
-            for entry in copy["managedFields"]
-            if entry is not None
-        ]
-    return copy
-
-
-def _utc(time: Any, member: str) -> str:
-    """Return a time in the one spelling that is stored; clients may send others."""
-    if not isinstance(time, str):
-        raise wrong_type(time, member, "v1.Time")
-    try:
-        return canonical_time(time)
-    except ValueError as error:
-        raise bad_request(str(error)) from None
-
-
-def _items(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
 
 
 def object_member(value: Manifest, member: str) -> Manifest:

@@ -8,10 +8,8 @@ import orjson
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox import errors
+from gitsync.sandbox.controllers.client import Strategy
 from gitsync.sandbox.registry.resources import Resource
-
-_NEEDS_RESOURCE_VERSION = frozenset({("coordination.k8s.io", "Lease"), ("apiregistration.k8s.io", "APIService")})
-"""Built-in kinds whose update must name the version it replaces, as that of every custom resource must."""
 
 
 def check_kind(resource: Resource, body: Manifest) -> None:
@@ -24,11 +22,6 @@ def check_kind(resource: Resource, body: Manifest) -> None:
     if resource.custom and (not kind or not api_version):
         missing = "Kind" if not kind else "apiVersion"
         raise errors.bad_request(f"Object '{missing}' is missing in the body")
-
-
-def is_unconditional(resource: Resource) -> bool:
-    """Tell whether an update may leave out the version it replaces."""
-    return not resource.custom and (resource.group, resource.kind) not in _NEEDS_RESOURCE_VERSION
 
 
 def check_resource_version(resource: Resource, name: str, given: Any, live: Manifest, unconditional: bool) -> None:
@@ -45,9 +38,12 @@ def check_resource_version(resource: Resource, name: str, given: Any, live: Mani
         raise errors.conflict(resource.plural, resource.group, name, errors.MODIFIED)
 
 
-def changed(old: Manifest, new: Manifest, has_status: bool) -> bool:
+def changed(old: Manifest, new: Manifest, strategy: Strategy) -> bool:
     """Tell whether something changed that generation counts: all but metadata, and status when it is apart."""
-    apart = {"metadata", "status"} if has_status else {"metadata"}
+    apart = {"metadata", "status"} if strategy.has_status else {"metadata"}
+    for member in strategy.generation_metadata:
+        if (old["metadata"].get(member) or {}) != (new["metadata"].get(member) or {}):
+            return True
     keys = (old.keys() | new.keys()) - apart
     return any(old.get(key) != new.get(key) for key in keys)
 

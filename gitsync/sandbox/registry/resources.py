@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gitsync.kube.openapi import ResourceType, Subresource
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.sandbox.controllers.client import Strategy
+
+if TYPE_CHECKING:  # the package of the controllers imports this module
+    from gitsync.sandbox.controllers.client import Strategy
 
 
 @dataclass(frozen=True, slots=True)

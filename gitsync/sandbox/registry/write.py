@@ -27,7 +27,7 @@ from gitsync.sandbox.registry.metadata import (
     arranged,
     check_name,
     check_namespace,
-    metadata_copy,
+    object_member,
     prepare_create,
     prepare_update,
 )
@@ -36,7 +36,6 @@ from gitsync.sandbox.registry.preconditions import (
     check_kind,
     check_resource_version,
     is_finished,
-    is_unconditional,
     mismatch,
     quoted,
 )
@@ -85,21 +84,29 @@ class WritePipeline:
     def create(self, resource: Resource, namespace: str, body: Manifest, ctx: Context) -> Manifest:
         """Create an object from the body of a POST."""
         check_kind(resource, body)
-        meta = metadata_copy(body)
-        check_namespace(resource, namespace, meta)
-        obj = self._decode(resource, {**body, "metadata": meta}, ctx)
+        obj = self._decode(resource, dict(body), ctx)
+        check_namespace(resource, namespace, obj["metadata"])
         return self._create(resource, obj, ctx, applied=False)
+
+    def unstored(self, resource: Resource, body: Manifest, ctx: Context, *, managed: bool) -> Manifest:
+        """Return an object that is only answered, a review, in canonical form and with its managedFields."""
+        check_kind(resource, body)
+        obj = self._decode(resource, dict(body), ctx)
+        obj.pop("status", None)
+        if managed:
+            obj = managed_fields.created(obj, self._schema(resource), ctx, self._clock.timestamp())
+        return arranged(resource, obj, obj["metadata"])
 
     def update(
         self, resource: Resource, namespace: str, name: str, body: Manifest, ctx: Context, subresource: str = ""
     ) -> Manifest:
         """Replace an object, or its status, by the body of a PUT."""
         check_kind(resource, body)
-        meta = metadata_copy(body)
-        check_name(name, meta)
-        check_namespace(resource, namespace, meta)
+        obj = self._decode(resource, dict(body), ctx)
+        check_name(name, obj["metadata"])
+        check_namespace(resource, namespace, obj["metadata"])
         live = self._require(resource, namespace, name)
-        uid = meta.get("uid")
+        uid = obj["metadata"].get("uid")
         if uid and uid != live["metadata"]["uid"]:
             key = (
                 f"/registry/{resource.plural}/{namespace}/{name}"
@@ -113,8 +120,9 @@ class WritePipeline:
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}",
             )
-        obj = self._decode(resource, {**body, "metadata": meta}, ctx)
-        return self._update(resource, live, obj, ctx, subresource, unconditional=is_unconditional(resource))
+        return self._update(
+            resource, live, obj, ctx, subresource, unconditional=not self._strategy(resource).needs_resource_version
+        )
 
     def patch(
         self,
@@ -138,17 +146,16 @@ class WritePipeline:
         for member in ("apiVersion", "kind"):
             if patched.get(member) != live[member]:
                 raise errors.invalid_patch(quoted(patched), mismatch(resource, patched))
-        meta = metadata_copy(patched)
-        check_name(name, meta)
-        check_namespace(resource, namespace, meta)
-        meta["creationTimestamp"] = live["metadata"]["creationTimestamp"]
         try:
-            obj = self._decode(resource, {**patched, "metadata": meta}, ctx)
+            obj = self._decode(resource, patched, ctx)
         except ApiError as error:
             _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
             if error.code != 400 or not why:
                 raise
             raise errors.invalid_patch(f'"{shown}"' if shown else quoted(patched), why) from None
+        check_name(name, obj["metadata"])
+        check_namespace(resource, namespace, obj["metadata"])
+        obj["metadata"]["creationTimestamp"] = live["metadata"]["creationTimestamp"]
         return self._update(resource, live, obj, ctx, subresource, unconditional=True)
 
     def apply(
@@ -166,7 +173,7 @@ class WritePipeline:
         if given != (resource.api_version, resource.kind):
             group, _, version = given[0].rpartition("/")
             raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={given[1]}")
-        meta = metadata_copy(body, nulls=True)
+        meta = dict(object_member(body, "metadata"))
         if not meta.get("name"):
             raise errors.bad_request(
                 f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -202,11 +209,18 @@ class WritePipeline:
                 raise errors.invalid(resource.kind, resource.group, name, [cause, cause])
             meta.pop("resourceVersion", None)
             check_namespace(resource, namespace, meta)
-        obj = self._strategy(resource).default({**merged, "metadata": meta})
+        obj = self._converted(resource, {**merged, "metadata": meta})
         if live is None:
             return self._create(resource, obj, ctx, applied=True), True
         obj["metadata"] = {**obj["metadata"], "managedFields": merged["metadata"].get("managedFields", [])}
         return self._update(resource, live, obj, ctx, subresource, unconditional=True, applied=True), False
+
+    def _converted(self, resource: Resource, merged: Manifest) -> Manifest:
+        """Return an applied object in canonical form; a value of a wrong type is a 500, as on a real server."""
+        try:
+            return self._strategy(resource).default(merged)
+        except ApiError as error:
+            raise managed_fields.conversion_failed(resource, merged["metadata"], error) from None
 
     def _check_applied_version(
         self, resource: Resource, name: str, meta: dict[str, Any], live: Manifest | None
@@ -297,7 +311,7 @@ class WritePipeline:
         meta = dict(obj["metadata"])
         if not meta.get("managedFields"):
             meta.pop("managedFields", None)
-        if strategy.has_generation and not subresource and changed(live, obj, strategy.has_status):
+        if strategy.has_generation and not subresource and changed(live, obj, strategy):
             meta["generation"] = old_meta.get("generation", 0) + 1
         obj = arranged(resource, obj, meta)
         causes = strategy.validate(obj, live, subresource)
@@ -321,6 +335,21 @@ class WritePipeline:
         obj = managed_fields.scaled(live, obj, self._schema(resource), ctx)
         return self._finish(resource, live, obj, ctx, "")
 
+    def apply_scale(
+        self,
+        resource: Resource,
+        live: Manifest,
+        scale: Manifest,
+        path: str,
+        ctx: Context,
+        check: Callable[[Manifest], int],
+    ) -> Manifest:
+        """Store an object whose replicas, at a dotted path, were applied through the subresource ``scale``."""
+        now = self._clock.timestamp()
+        obj = managed_fields.scale_applied(live, scale, self._schema(resource), path, ctx, now)
+        check(obj)
+        return self._finish(resource, live, obj, ctx, "")
+
     # steps
 
     def _stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
@@ -342,15 +371,14 @@ class WritePipeline:
         obj.setdefault("kind", resource.kind)
         obj.setdefault("apiVersion", resource.api_version)
         unknown = strategy.unknown_fields(obj)
+        decoded = strategy.default(strategy.prune(obj) if unknown else obj)
         if ctx.validation != "Ignore" and (unknown or ctx.duplicates):
             problems = [f'duplicate field "{path}"' for path in ctx.duplicates]
             problems += [f'unknown field "{path}"' for path in unknown]
             if ctx.validation == "Strict":
                 raise errors.strict(resource.kind, resource.version, problems)
             ctx.warnings.extend(problems)
-        if unknown:
-            obj = strategy.prune(obj)
-        return strategy.default(obj)
+        return decoded
 
     def _admit(
         self, operation: str, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context, subresource: str

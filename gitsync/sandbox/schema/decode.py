@@ -8,12 +8,22 @@ writes are there. A value of the wrong type raises DecodeError.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping
 from typing import Any
 
+from gitsync.kube.openapi import openapi_schemas
 from gitsync.sandbox.schema.fields import OBJECT_META, FieldIndex, reference_of
-from gitsync.sandbox.schema.go_types import DROPS_DEFAULT, KEEPS_ZERO, NULL_WHEN_ABSENT, go_type_of, is_raw
+from gitsync.sandbox.schema.go_types import (
+    DROPS_DEFAULT,
+    KEEPS_EMPTY,
+    KEEPS_ZERO,
+    NULL_WHEN_ABSENT,
+    ZERO_QUANTITY,
+    go_type_of,
+    is_raw,
+)
 from gitsync.sandbox.schema.scalars import (
     ABSENT,
     DecodeError,
@@ -32,8 +42,6 @@ from gitsync.sandbox.schema.scalars import (
     without_zero,
 )
 
-_CLIENT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-
 
 class Codec:
     """
@@ -50,27 +58,16 @@ class Codec:
         self.members = FieldIndex(schemas)
 
     def decode(self, name: str, obj: dict[str, Any]) -> dict[str, Any]:
-        """Return the canonical copy; of the metadata, only what a client may write is read."""
-        body = {key: value for key, value in obj.items() if key != "metadata"}
+        """Return the canonical copy of an object; raise DecodeError at the first value of a wrong type."""
         try:
-            decoded: dict[str, Any] = self._struct(name)(body)
-            decoded["metadata"] = self._metadata(obj.get("metadata") or {})
+            decoded: dict[str, Any] = self._struct(name)(obj)
         except Mismatch as error:
             raise DecodeError(error.text) from None
         return decoded
 
-    def _metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Return the metadata without nulls, its client members in canonical form."""
-        out = {key: value for key, value in metadata.items() if value is not None}
-        given = {key: out.pop(key) for key in _CLIENT_METADATA if key in out}
-        if not given:
-            return out
-        try:
-            out.update(self._struct(OBJECT_META)(given))
-            return out
-        except Mismatch as error:
-            error.path.append("metadata")
-            raise
+    def metadata(self, value: Any) -> dict[str, Any]:
+        """Return the canonical copy of the metadata of a custom resource; raise DecodeError as ``decode`` does."""
+        return self.decode(OBJECT_META, {} if value is None else value)
 
     def name_of(self, group: str, version: str, kind: str) -> str:
         """Return the name of a kind's schema; raise KeyError when there is none."""
@@ -145,13 +142,15 @@ class Codec:
         reference = reference_of(schema)
         if reference:
             decoder = self._value(schema, pair)
+            if pair in ZERO_QUANTITY:
+                return decoder, lambda _: "0"
             if has_default and schema["default"] == {} and not scalar_for(reference) is not None:
                 return decoder, lambda _: decoder({})
             return decoder, None
         kind = schema.get("type")
         decoder = self._value(schema, pair)
         if kind == "array" or (kind == "object" and "additionalProperties" in schema):
-            return (decoder if pair in NULL_WHEN_ABSENT else without_empty(decoder)), None
+            return (decoder if pair in NULL_WHEN_ABSENT or pair in KEEPS_EMPTY else without_empty(decoder)), None
         if kind == "string" and schema.get("format") == "byte":
             return (decoder if keep else without_empty(decoder)), None
         if has_default and pair not in DROPS_DEFAULT:
@@ -211,6 +210,12 @@ class Codec:
             return {key: value_of(empty if item is None else item) for key, item in value.items()}
 
         return mapping
+
+
+@functools.cache
+def metadata_codec() -> Codec:
+    """Return the codec whose ``metadata`` reads the metadata of objects without a built-in schema."""
+    return Codec(openapi_schemas("v1"))
 
 
 def _zero_of(schema: Mapping[str, Any]) -> Any:

@@ -11,6 +11,12 @@ def _pairs(table: dict[str, str]) -> frozenset[str]:
     return frozenset(f"{struct}.{member}" for struct, members in table.items() for member in members.split())
 
 
+ZERO_QUANTITY = frozenset({"ResourceFieldSelector.divisor"})
+"""Quantities that are no pointers in Go, so that an absent one is written as 0."""
+
+KEEPS_EMPTY = frozenset({"ObjectMeta.managedFields"})
+"""Lists whose empty value is kept: an empty managedFields clears the ownership of all fields."""
+
 KEEPS_ZERO = _pairs(
     {
         # apps

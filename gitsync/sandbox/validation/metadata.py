@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
@@ -39,12 +40,37 @@ def validate_metadata(obj: Manifest, namespaced: bool, name_check: Check | None 
         causes.append(forbidden("metadata.namespace", "not allowed on this type"))
     causes += validate_labels(metadata.get("labels"), "metadata.labels")
     causes += validate_annotations(metadata.get("annotations"), "metadata.annotations")
-    for index, owner in enumerate(metadata.get("ownerReferences") or ()):
-        causes += _owner(owner, f"metadata.ownerReferences[{index}]")
+    for owner in metadata.get("ownerReferences") or ():
+        causes += _owner(owner, "metadata.ownerReferences")
     causes += _controllers(metadata.get("ownerReferences") or ())
     for finalizer in metadata.get("finalizers") or ():
         causes += [invalid("metadata.finalizers", finalizer, text) for text in qualified_name(finalizer)]
     return causes
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChecks:
+    """
+    How often the update validation of a kind checks the metadata again, after the generic validation did.
+
+    Every check reports its own causes. ``update`` counts calls of ValidateObjectMetaUpdate, ``whole`` calls of
+    ValidateObjectMeta; ``names`` tells whether they are those of pkg/apis/core/validation, which know finalizers.
+    """
+
+    update: int = 1
+    whole: int = 1
+    names: bool = True
+
+
+DEFAULT_CHECKS = MetadataChecks()
+
+
+def validate_metadata_update(obj: Manifest, namespaced: bool, checks: MetadataChecks) -> list[Cause]:
+    """Return what is wrong with the metadata of a changed object: once for each check of the API server."""
+    whole = validate_metadata(obj, namespaced)
+    part = [cause for cause in whole if cause.field != "metadata.finalizers"]
+    known = validate_known_finalizers(obj) if checks.names else []
+    return whole + part + (part + known) * checks.update + (whole + known) * checks.whole
 
 
 def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> list[Cause]:
@@ -61,18 +87,19 @@ def validate_annotations(annotations: Mapping[str, str] | None, field: str) -> l
 
 def _owner(owner: Mapping[str, Any], field: str) -> list[Cause]:
     causes = []
-    if not owner.get("apiVersion"):
-        causes.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
+    version = owner.get("apiVersion") or ""
+    if not version or version.count("/") > 1 or version.endswith("/"):
+        causes.append(invalid(f"{field}.apiVersion", version, "version must not be empty"))
     for member in ("kind", "name", "uid"):
         if not owner.get(member):
             causes.append(invalid(f"{field}.{member}", "", "must not be empty"))
     if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-        causes.append(invalid(field, "/v1, Kind=Event", "/v1, Kind=Event is disallowed from being an owner"))
+        causes.append(invalid(field, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
     return causes
 
 
 def _controllers(owners: Any) -> list[Cause]:
-    named = [owner.get("name", "") for owner in owners if owner.get("controller")]
+    named = [f"{owner.get('kind', '')}/{owner.get('name', '')}" for owner in owners if owner.get("controller")]
     if len(named) < 2:
         return []
     text = (

@@ -13,12 +13,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.user import User
+from gitsync.server.auth.hosts import KnownHosts
 from gitsync.server.auth.users import Users, person_of, session_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ANONYMOUS = User("")
-"""Whoever reaches the port, or has the token that people share: nobody vouches for a name."""
+"""A client that reached the port, or has the shared token: its name is not proven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,15 @@ class Proxy:
                 networks.append(ipaddress.ip_network(text))
             except ValueError:
                 raise InvalidInput(
-                    f"{text!r} is no address", location="GITSYNC_WEB_PROXY", hint="write 10.0.0.7 or 10.0.0.0/24"
+                    f"{text!r} is not a valid address",
+                    location="GITSYNC_WEB_PROXY",
+                    hint="write 10.0.0.7 or 10.0.0.0/24",
                 ) from None
         if names_users and not networks:
             raise InvalidInput(
-                "anybody could say to be anybody", location="GITSYNC_WEB_PROXY_USERS", hint="name GITSYNC_WEB_PROXY too"
+                "any client could impersonate any user",
+                location="GITSYNC_WEB_PROXY_USERS",
+                hint="name GITSYNC_WEB_PROXY too",
             )
         return cls(tuple(networks), names_users)
 
@@ -54,7 +59,7 @@ class Proxy:
         return any(address in network for network in self.networks)
 
     def person(self, request: Request) -> User | None:
-        """Return whom the proxy signed in, None when it says nobody, or nothing clear."""
+        """Return the user that the proxy names, None when it names none or is not clear."""
         users, groups = (request.headers.getlist(f"x-forwarded-{name}") for name in ("user", "groups"))
         if not self.names_users or len(users) != 1 or len(groups) > 1 or not self.sent(request):
             return None
@@ -71,15 +76,22 @@ class Access:
 
     People sign in with a token of their own (``users``), with the one that they share (``token``), or at the
     ``proxy`` in front. A browser holds a cookie made from the token by HMAC, so that the token itself is not stored;
-    machines send the token as a bearer. Where there is none of it all may look: for loopback.
+    machines send the token as a bearer. Without any of these every client may view: for loopback.
     """
 
     COOKIE = "gitsync-session"
     OPEN = ("/healthz", "/readyz", "/metrics", "/sign-in", "/static/", "/webhook/")
 
     def __init__(
-        self, token: str = "", *, read_only: bool = False, users: Users | None = None, proxy: Proxy | None = None
+        self,
+        token: str = "",
+        *,
+        read_only: bool = False,
+        users: Users | None = None,
+        proxy: Proxy | None = None,
+        public_url: str = "",
     ) -> None:
+        self._hosts = KnownHosts(public_url)
         self._shared = session_of(token) if token else ""
         self._users = users
         self._proxy = proxy or Proxy()
@@ -91,13 +103,13 @@ class Access:
         return bool(self._shared) or self._users is not None or self._proxy.names_users
 
     def find(self, session: str) -> User | None:
-        """Return whose session this is, in constant time; None when it is nobody's."""
+        """Return the user of a session, compared in constant time; None for an unknown session."""
         if self._shared and hmac.compare_digest(session.encode(), self._shared.encode()):
             return ANONYMOUS
         return self._users.find(session) if self._users is not None else None
 
     def person(self, request: Request) -> User | None:
-        """Return who asks, None when sign-in is needed first."""
+        """Return the user of a request, None when sign-in is needed first."""
         if not self.is_needed:
             return ANONYMOUS
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
@@ -111,10 +123,13 @@ class Access:
         """
         Return the answer to a request that may not pass: a way to the sign-in for a browser, else a refusal.
 
-        One that may pass bears who asks.
+        On success ``request.state.person`` is set.
         """
         if self._proxy.sent(request) and request.headers.get("x-forwarded-proto") == "https":
             request.scope["scheme"] = "https"
+        unknown = self._hosts.refusal(",".join(request.headers.getlist("host")), needs_sign_in=self.is_needed)
+        if unknown:
+            return PlainTextResponse(f"{unknown}\n", 421)
         path = request.url.path
         person = self.person(request)
         request.state.person = person or ANONYMOUS
@@ -144,6 +159,6 @@ class Guard:
 
 
 def current_user(request: Request) -> User:
-    """Return who asks."""
+    """Return the user of a request."""
     person: User = request.state.person
     return person

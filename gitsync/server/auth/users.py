@@ -35,7 +35,7 @@ def hash_of(session: str) -> str:
 
 class Users:
     """
-    The people of a users file. It is read again when it changes; one that cannot be used any more lets nobody in.
+    The users of a file, which is read again when it changes. While it cannot be read, all sign-ins are refused.
 
     Raise InvalidInput when it cannot be used at first.
     """
@@ -65,12 +65,12 @@ class Users:
         try:
             return people(read(self._file), str(self._file))
         except InvalidInput as error:
-            _log.error("nobody can sign in by the users file: %s", error)
+            _log.error("the users file cannot be read; all sign-ins are refused: %s", error)
             return {}
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the entries of a users file; raise InvalidInput when it is none."""
+    """Return the entries of a users file; raise InvalidInput when it is not valid."""
     try:
         documents = read_all(file.read_bytes(), str(file))
     except OSError as error:
@@ -82,7 +82,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, User]:
-    """Return the person of each token hash; raise InvalidInput naming the place of what cannot be used."""
+    """Return the user of each token hash; raise InvalidInput with the place of an invalid entry."""
     found: dict[str, User] = {}
     names: set[str] = set()
     for index, entry in enumerate(entries):
@@ -92,28 +92,32 @@ def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, User]:
         person = person_of(entry.get("name"), entry.get("groups", []), place)
         key = entry.get("tokenHash")
         if not isinstance(key, str) or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
-            raise InvalidInput("tokenHash is no hash", location=place, hint="make it with: gitsync users add NAME")
+            raise InvalidInput(
+                "tokenHash is not a valid hash", location=place, hint="make it with: gitsync users add NAME"
+            )
         if person.name in names or key in found:
-            raise InvalidInput(f"{person.name} stands there twice", location=place)
+            raise InvalidInput(f"duplicate user {person.name}", location=place)
         names.add(person.name)
         found[key] = person
     return found
 
 
 def person_of(name: Any, groups: Any, where: str) -> User:
-    """Return somebody known; raise InvalidInput when a name or a group is none."""
+    """Return a signed-in user; raise InvalidInput when a name or a group is not valid."""
     given: list[Any] = groups if isinstance(groups, list) else [None]
     for text in (name, *given):
         is_name = isinstance(text, str) and text == text.strip() and text.isprintable() and "," not in text
         if not is_name or not 0 < len(text) <= _LONGEST:
             raise InvalidInput(
-                f"{text!r} is no name", location=where, hint=f"write 1 to {_LONGEST} printable characters without comma"
+                f"{text!r} is not a valid name",
+                location=where,
+                hint=f"write 1 to {_LONGEST} printable characters without comma",
             )
     return User(name, tuple(given), is_authenticated=True)
 
 
 def add(file: Path, name: str, groups: Iterable[str]) -> str:
-    """Put somebody into the file, instead of an entry of that name, and return the token; only its hash is kept."""
+    """Add a user to the file, or replace the one of that name, and return the token; only its hash is kept."""
     person = person_of(name, list(groups), str(file))
     kept = [entry for entry in (read(file) if file.exists() else []) if entry.get("name") != name]
     token = secrets.token_urlsafe(32)
@@ -124,7 +128,7 @@ def add(file: Path, name: str, groups: Iterable[str]) -> str:
 
 
 def remove(file: Path, name: str) -> bool:
-    """Take somebody out of the file, and say whether they stood in it."""
+    """Remove a user from the file; return whether it had one of that name."""
     entries = read(file)
     kept = [entry for entry in entries if entry.get("name") != name]
     if len(kept) < len(entries):

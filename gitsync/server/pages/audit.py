@@ -1,4 +1,4 @@
-"""Approvals, and the audit: what was decided and written, by whom, as a page and as JSON lines."""
+"""The audit: decisions and writes, and who made them, as a page and as JSON lines."""
 
 from __future__ import annotations
 
@@ -12,66 +12,61 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.record.serialization import dump
-from gitsync.server.auth.access import current_user
-from gitsync.server.pages.templates import Pages
-from gitsync.server.pending import waiting
-from gitsync.server.reviews import ReviewHandler
-from gitsync.server.rows.applications import app_row
+from gitsync.server.backend import Backend
+from gitsync.server.pages.dependencies import BackendOf, PagesOf
+
+router = APIRouter()
 
 _PAGE = 100
-_HELD = 30
-ACTIONS = ("create", "update", "replace", "adopt", "prune", "hook", "approve", "reject", "post-sync", "trim")
+WRITES = ("create", "update", "replace", "adopt", "prune", "hook")
+DECISIONS = ("approve", "reject", "sync", "suspend", "resume", "revert", "post-sync", "trim")
 
 Text = Annotated[str, Query(max_length=300)]
 
 
-def router(pages: Pages, reviewing: ReviewHandler) -> APIRouter:
-    """Return ``/approvals``, ``/audit`` and ``/audit.jsonl``."""
-    routes = APIRouter()
-    engine = pages.engine
+@router.get("/audit", response_class=HTMLResponse)
+def audit(
+    request: Request,
+    pages: PagesOf,
+    app: Text = "",
+    action: Text = "",
+    outcome: Text = "",
+    sync: Text = "",
+    before: Annotated[int, Query(ge=0, lt=1 << 62)] = 0,
+) -> HTMLResponse:
+    """Show the audit records that match, newest first."""
+    wanted = {"app": app.strip(), "action": action, "outcome": outcome, "sync": sync}
+    records = pages.engine.records.audit_records(
+        _full_key(pages.engine, wanted["app"]), action=action, outcome=outcome, sync=sync, limit=_PAGE, before=before
+    )
+    kept = {name: text for name, text in wanted.items() if text}
+    return pages.show(
+        request,
+        "audit.html",
+        records=records,
+        wanted=wanted,
+        actions=(*WRITES, *DECISIONS),
+        outcomes=[item.value for item in Outcome],
+        older=urlencode({**kept, "before": records[-1].id}) if len(records) == _PAGE else "",
+    )
 
-    @routes.get("/approvals", response_class=HTMLResponse)
-    def approvals(request: Request) -> HTMLResponse:
-        views = waiting(engine.view.applications())
-        now = engine.clock.now()
-        shown = [(app_row(view, now), reviewing.pending(view, current_user(request))) for view in views[:_HELD]]
-        shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
-        return pages.show(request, "approvals.html", held=shown, total=len(views))
 
-    @routes.get("/audit", response_class=HTMLResponse)
-    def audit(
-        request: Request,
-        app: Text = "",
-        action: Text = "",
-        outcome: Text = "",
-        sync: Text = "",
-        before: Annotated[int, Query(ge=0, lt=1 << 62)] = 0,
-    ) -> HTMLResponse:
-        wanted = {"app": app.strip(), "action": action, "outcome": outcome, "sync": sync}
-        records = engine.records.audit_records(
-            wanted["app"], action=action, outcome=outcome, sync=sync, limit=_PAGE, before=before
-        )
-        kept = {name: text for name, text in wanted.items() if text}
-        older = urlencode({**kept, "before": records[-1].id}) if len(records) == _PAGE else ""
-        return pages.show(
-            request,
-            "audit.html",
-            records=records,
-            wanted=wanted,
-            actions=ACTIONS,
-            outcomes=[item.value for item in Outcome],
-            older=older,
-        )
+@router.get("/audit.jsonl")
+def export(backend: BackendOf, app: Text = "") -> StreamingResponse:
+    """Send the whole chain, oldest first."""
+    return StreamingResponse(
+        _lines(backend.records.export(_full_key(backend, app.strip()))),
+        media_type="application/x-ndjson",
+        headers={"Content-Disposition": 'attachment; filename="audit.jsonl"'},
+    )
 
-    @routes.get("/audit.jsonl")
-    def export(app: Text = "") -> StreamingResponse:
-        return StreamingResponse(
-            _lines(engine.records.export(app.strip())),
-            media_type="application/x-ndjson",
-            headers={"Content-Disposition": 'attachment; filename="audit.jsonl"'},
-        )
 
-    return routes
+def _full_key(backend: Backend, text: str) -> str:
+    """Return ``namespace/name`` of an application; a bare name counts where one application has it."""
+    if not text or "/" in text:
+        return text
+    found = [view.key for view in backend.view.applications() if view.key.rpartition("/")[2] == text]
+    return found[0] if len(found) == 1 else text
 
 
 def _lines(records: Iterator[AuditRecord]) -> Iterator[bytes]:

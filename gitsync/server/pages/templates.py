@@ -12,8 +12,9 @@ from gitsync.server.assets import fingerprint, web_folder
 from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import age, app_url, duration, visible
+from gitsync.server.formatting import age, app_url, duration, iso, utc, visible
 from gitsync.server.pending import awaiting_decision
+from gitsync.server.rows.words import TRIGGERS, words
 
 
 class Pages:
@@ -33,6 +34,10 @@ class Pages:
         self._templates.filters["app_url"] = app_url
         self._templates.filters["duration"] = duration
         self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
+        self._templates.filters["iso"] = iso
+        self._templates.filters["utc"] = utc
+        self._templates.filters["words"] = words
+        self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
         self._templates.globals["static"] = lambda name: f"/static/{name}?v={fingerprint(name)}"
 
     def show(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -45,6 +50,7 @@ class Pages:
             person=current_user(request),
             path=request.url.path,
             last_event=newest,
+            now=self.engine.clock.now(),
             waiting=len(awaiting_decision(self.engine.view.applications(), self.engine)),
             **context,
         )

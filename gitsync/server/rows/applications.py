@@ -1,4 +1,4 @@
-"""What lists of applications show, worked out from views: rows, counts, order, filters. Pure."""
+"""Rows of lists of applications: their content, counts, order and filters. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gitsync.objects.conditions import READY, find_condition, main_message
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import age, visible
+from gitsync.server.rows.verdict import verdict_of
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
-_BAD_PHASES = (Phase.FAILED, Phase.AWAITING_APPROVAL, Phase.DRIFTED)
 PAGE = 50
 
 
@@ -25,12 +24,15 @@ class AppRow:
     """
     One application as lists show it; ``rank`` is lower the more it needs a person.
 
-    ``commit`` is what Git has, with its message and author; ``applied`` is what the cluster was brought to last.
+    ``state``, ``reason`` and ``since`` are its verdict. ``commit`` is the newest in Git, with its message and author;
+    ``applied`` is what the cluster was brought to last.
     """
 
     key: str
     namespace: str
     name: str
+    state: str
+    is_suspended: bool
     sync: str
     health: str
     phase: Phase
@@ -40,6 +42,7 @@ class AppRow:
     author: str
     applied: str
     since: str
+    since_time: str
     resources: str
     rank: int
     sequence: int
@@ -54,41 +57,33 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
     """Return the row of an application."""
     status = view.status
     namespace, _, name = view.key.partition("/")
-    sync, health, phase = status.get("sync", "Unknown"), status.get("health", "Unknown"), Phase.of(status)
-    ready = find_condition(status, READY)
+    verdict = verdict_of(view)
     counts = status.get("resources") or {}
     total, synced = counts.get("total", 0), counts.get("synced", 0)
     return AppRow(
         key=view.key,
         namespace=namespace,
         name=name,
-        sync=sync,
-        health=health,
-        phase=phase,
-        reason=visible(main_message(status)),
+        state=verdict.state,
+        is_suspended=verdict.is_suspended,
+        sync=status.get("sync", "Unknown"),
+        health=status.get("health", "Unknown"),
+        phase=Phase.of(status),
+        reason=verdict.reason,
         commit=str(at(status, "revision", "fetched", default=""))[:7],
         message=visible(at(status, "revision", "message", default="")).partition("\n")[0],
         author=visible(at(status, "revision", "author", default="")),
         applied=str(at(status, "revision", "applied", default=""))[:7],
-        since=age(ready.get("lastTransitionTime"), now),
+        since=age(verdict.since, now),
+        since_time=verdict.since,
         resources=f"{synced}/{total}" if total else "",
-        rank=_rank(sync, health, phase),
+        rank=verdict.rank,
         sequence=view.sequence,
     )
 
 
-def _rank(sync: str, health: str, phase: Phase) -> int:
-    if phase is Phase.FAILED or health == "Degraded":
-        return 0
-    if phase in _BAD_PHASES or health in ("Missing", "Unknown") or sync == "Unknown":
-        return 1
-    if phase.is_in_progress or health == "Progressing" or sync == "OutOfSync":
-        return 2
-    return 3
-
-
 def needs_attention(row: AppRow) -> bool:
-    """Tell whether a person should look."""
+    """Tell whether a person has to act."""
     return row.rank <= 1
 
 
@@ -105,14 +100,15 @@ def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tu
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list is narrowed to, as its URL says."""
+    """The filter of a list, as its URL has it."""
 
     q: str = ""
     sync: str = ""
     health: str = ""
     ns: str = ""
     sort: str = "worst"
-    after: str = ""
+    start: int = 0
+    suspended: str = ""
 
     def matches(self, row: AppRow) -> bool:
         """Tell whether a row is wanted."""
@@ -121,15 +117,10 @@ class Filter:
             and self.sync in ("", row.sync)
             and self.health in ("", row.health)
             and self.ns in ("", row.namespace)
+            and (not self.suspended or row.is_suspended)
         )
 
     def ordered(self, rows: Iterable[AppRow]) -> list[AppRow]:
         """Return the wanted rows in the wanted order."""
         wanted = [row for row in rows if self.matches(row)]
         return sorted(wanted, key=lambda row: (row.key,) if self.sort == "name" else (row.rank, row.key))
-
-    def page(self, rows: Sequence[AppRow]) -> tuple[Sequence[AppRow], str]:
-        """Return the rows after the cursor, a page of them, and the cursor of the next page (empty at the end)."""
-        start = next((index + 1 for index, row in enumerate(rows) if row.key == self.after), 0)
-        shown = rows[start : start + PAGE]
-        return shown, shown[-1].key if shown and start + PAGE < len(rows) else ""

@@ -1,24 +1,20 @@
-"""What pages show of single objects: rows, differences of fields, lines of long values. Pure."""
+"""Rows of objects: sync, health, reason, and the order in which they need a person. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from gitsync.objects.application import GitSource
-from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
+from gitsync.objects.change import DRIFT, Difference, FieldDifference
 from gitsync.objects.health import Health
-from gitsync.objects.manifest import Manifest
-from gitsync.plan.mask import difference_record
-from gitsync.plan.value_diff import Line, NestedChange, changes_in, inner_changes, inner_lines
 from gitsync.ports import ResourceView
-from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
-from gitsync.server.formatting import value, visible
-from gitsync.server.git_links import file_url
+from gitsync.server.formatting import visible
 
-_WIDEST = 4000
+_BOOKKEEPING = tuple(
+    f'.metadata.annotations["{prefix}'
+    for prefix in ("deployment.kubernetes.io/revision", "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.")
+)
 _BADNESS = {Health.DEGRADED: 4, Health.MISSING: 3, Health.PROGRESSING: 2, Health.UNKNOWN: 1}
 
 
@@ -58,122 +54,34 @@ def resource_row(view: ResourceView) -> ResourceRow:
     )
 
 
-def trouble(view: ResourceView) -> int:
-    """Return how much an object needs a look; 0 when all is well."""
+def severity(view: ResourceView) -> int:
+    """Return how urgently an object needs a person; 0 when all is well."""
     return 10 * bool(view.problem) + 2 * _BADNESS.get(view.health.health, 0) + (view.sync != "Synced")
 
 
-def worst_first(view: ResourceView) -> tuple[int, str, str, str]:
-    """Sort objects: those in trouble first, then by kind and name."""
-    return (-trouble(view), view.ref.kind, view.ref.namespace, view.ref.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A step that set a field: its name, ``file:line``, and the page of that file at its host, if there is one."""
-
-    step: str
-    where: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class NestedDiff:
-    """One place inside a value that differs as a whole."""
-
-    path: str
-    live: str
-    desired: str
-
-
-@dataclass(frozen=True, slots=True)
-class FieldRow:
-    """
-    One difference of one field.
-
-    ``lines`` compare a text of several lines and ``inside`` a container place by place; both are empty for a short
-    value. ``steps`` are those that set the field in Git, in order, and ``origin`` is the one that had the last word.
-    """
-
-    path: str
-    kind: str
-    live: str
-    desired: str
-    owner: str
-    operation: str
-    time: str
-    is_drift: bool
-    lines: tuple[Line, ...] = ()
-    inside: tuple[NestedDiff, ...] = ()
-    origin: Place | None = None
-    steps: tuple[Place, ...] = ()
-
-
-def field_row(difference: FieldDifference, places: Sequence[Place] = (), live: Manifest | None = None) -> FieldRow:
-    """Return the row of a difference of an object; its values are masked already."""
-    return replace(
-        _row(difference_record(difference), changes_in(difference, live)),
-        origin=next((place for place in reversed(places) if place.where), None),
-        steps=tuple(places) if len(places) > 1 else (),
-    )
-
-
-def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
-    """Return the row of a difference as the history stores it."""
-    live, desired = _recorded_sides(difference)
-    is_order = difference.get("kind") == Difference.ORDER.value
-    return _row(difference, () if is_order else inner_changes(live, desired))
-
-
-def _row(record: Mapping[str, Any], inside: Iterable[NestedChange]) -> FieldRow:
-    owner: Mapping[str, Any] = next(iter(record.get("owners") or ()), {})
-    kind = str(record.get("kind", ""))
-    return FieldRow(
-        path=visible(record.get("path", "")),
-        kind=kind,
-        owner=visible(owner.get("manager", "")),
-        operation=visible(owner.get("operation", "")),
-        time=visible(owner.get("time", "")),
-        is_drift=kind in {item.value for item in DRIFT},
-        inside=tuple(map(_inside, inside)),
-        **_sides(*_recorded_sides(record)),
-    )
-
-
-def _recorded_sides(record: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the live and the desired value of a record, in which an absent value is null."""
-    live, desired = (ABSENT if record.get(side) is None else record[side] for side in ("live", "desired"))
-    return live, desired
-
-
-def places(steps: Iterable[FieldSetter], source: GitSource, commit: str) -> tuple[Place, ...]:
-    """Return the steps that set a field as they are shown; what the build does by itself has no place."""
-    return tuple(
-        Place(step.step, "", "")
-        if step.where == BUILD_STEP
-        else Place(step.step, visible(step.where), file_url(source.repo_url, commit, step.where))
-        for step in steps
-    )
-
-
-def _inside(change: NestedChange) -> NestedDiff:
-    return NestedDiff(visible(change.path), _short(change.live), _short(change.desired))
-
-
-def _sides(live: Any, desired: Any) -> dict[str, Any]:
-    return {
-        "live": _short(live),
-        "desired": _short(desired),
-        "lines": tuple(Line(line.mark, visible(line.text)) for line in inner_lines(live, desired)),
-    }
+def by_severity(view: ResourceView) -> tuple[int, str, str, str]:
+    """Sort objects: those with problems first, then by kind and name."""
+    return (-severity(view), view.ref.kind, view.ref.namespace, view.ref.name)
 
 
 def ignored_counts(view: ResourceView) -> list[tuple[str, int]]:
-    """Return how many differences are shown as no drift: ignored, defaulted, of another manager."""
+    """Return how many differences of each kind are not drift, such as ignored ones."""
     found = Counter(item.kind for item in view.change.differences if item.kind not in DRIFT)
-    return [(kind.value, found[kind]) for kind in Difference if found[kind]]
+    kept = len(view.foreign) - len(foreign_fields(view))
+    bookkeeping = [("kept by Kubernetes controllers", kept)] if kept else []
+    return [(kind.value, found[kind]) for kind in Difference if found[kind]] + bookkeeping
 
 
-def _short(item: Any) -> str:
-    text = value(item)
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}… ({len(text)} characters)"
+def foreign_fields(view: ResourceView) -> list[FieldDifference]:
+    """Return the fields that others added, without the annotations in which Kubernetes controllers keep their state."""
+    return [item for item in view.foreign if not item.path.startswith(_BOOKKEEPING)]
+
+
+def foreign_counts(views: Iterable[ResourceView]) -> list[tuple[str, int]]:
+    """Return how many objects have fields that each manager added and Git does not declare."""
+    found = Counter(
+        manager
+        for view in views
+        for manager in {owner.manager for difference in foreign_fields(view) for owner in difference.owners}
+    )
+    return [(visible(manager), count) for manager, count in sorted(found.items())]

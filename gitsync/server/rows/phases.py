@@ -1,4 +1,4 @@
-"""The five phases of a sync as a strip: which one an application is in, and what that one says. Pure."""
+"""The five phases of a sync: which one an application is in, and a summary of each. Pure."""
 
 from __future__ import annotations
 
@@ -7,44 +7,45 @@ from gitsync.objects.conditions import READY, failed_input, find_condition
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
+from gitsync.server.rows.words import words
 
 PHASES = ("Observe", "Reason", "Classify", "Execute", "Record")
-_HELD = {Phase.AWAITING_APPROVAL: "waits for a person", Phase.REJECTED: "rejected"}
+_HELD = {Phase.AWAITING_APPROVAL: "waits for approval", Phase.REJECTED: "rejected"}
 
 
 def phases(view: ApplicationView) -> list[tuple[str, str, str]]:
-    """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and what it says."""
+    """Return the five phases with ``done``, ``now``, ``failed``, ``waiting`` or ``later`` each, and its summary."""
     status = view.status
     phase = Phase.of(status)
     if failed := failed_input(status):
-        return _phase_row(view, 0, "failed", str(failed.get("reason", "")))
+        return _phase_row(view, 0, "failed", words(str(failed.get("reason", ""))))
     if phase in _HELD:
         return _phase_row(view, 3, "waiting", _HELD[phase])
     if find_condition(status, READY).get("reason") == HoldReason.WINDOW.value:
-        return _phase_row(view, 3, "waiting", "waits for a window")
+        return _phase_row(view, 3, "waiting", "waits for a sync window")
     if phase in (Phase.EXECUTING, Phase.DELETING):
         return _phase_row(view, 3, "now", str(find_condition(status, "Reconciling").get("message", "")))
     if phase is Phase.FAILED:
-        return _phase_row(view, 3, "failed", str(find_condition(status, READY).get("reason", "")))
+        return _phase_row(view, 3, "failed", words(str(find_condition(status, READY).get("reason", ""))))
     if phase is Phase.DRIFTED:
-        return _phase_row(view, 3, "waiting", "drift is reported, not healed")
+        return _phase_row(view, 3, "waiting", "self-heal is off")
     if phase in (Phase.SYNCED, Phase.SUSPENDED):
         return _phase_row(view, len(PHASES), "done", "")
     return _phase_row(view, 1, "now", "")
 
 
 def _phase_row(view: ApplicationView, position: int, state: str, word: str) -> list[tuple[str, str, str]]:
-    said = _phase_summaries(view)
+    summaries = _phase_summaries(view)
     strip = []
     for index, name in enumerate(PHASES):
         mark = "done" if index < position else state if index == position else "later"
-        text = word if index == position else said[index] if index < position else ""
+        text = word if index == position else summaries[index] if index < position else ""
         strip.append((name, mark, visible(text)))
     return strip
 
 
 def _phase_summaries(view: ApplicationView) -> tuple[str, ...]:
-    """Return what each phase that is over has to say."""
+    """Return the summary of each completed phase."""
     plan, total = view.plan, len(view.resources)
     writes = plan.writes if plan is not None else ()
     history = view.status.get("history") or [{}]
@@ -52,7 +53,7 @@ def _phase_summaries(view: ApplicationView) -> tuple[str, ...]:
     return (
         f"{total} {'object' if total == 1 else 'objects'}",
         f"{len(writes)} {'step' if len(writes) == 1 else 'steps'}" if writes else "nothing to do",
-        plan.risk.value if plan is not None and writes else "Safe",
+        words(plan.risk.value) if plan is not None and writes else "Safe",
         f"{len(writes)} to do" if writes else "up to date",
-        f"last: {outcome}" if outcome else "nothing yet",
+        f"last: {words(outcome)}" if outcome else "no sync yet",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,7 +13,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
-from gitsync.server.rows.objects import trouble, worst_first
+from gitsync.server.rows.objects import by_severity, severity
 
 MOST = 150
 """Nodes of one page; the list shows them all."""
@@ -23,7 +24,7 @@ Owned = Callable[[str], Iterable[Manifest]]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One object in the tree, or a group of one kind when it has no path; ``is_open`` shows trouble inside."""
+    """One object in the tree, or a group of one kind when it has no path; ``is_open`` shows problems inside."""
 
     kind: str
     name: str
@@ -43,16 +44,19 @@ class _Budget:
 
 def tree(resources: Iterable[ResourceView], owned: Owned) -> tuple[tuple[Node, ...], int]:
     """
-    Return the groups of an application's objects, those in trouble first, and how many objects were left out.
+    Return the groups of an application's objects, those with problems first, and how many objects were left out.
 
     An object is open when something below it is not healthy; a kind is one group however many objects it has.
     """
-    views = sorted(resources, key=worst_first)
+    views = sorted(resources, key=by_severity)
     budget = _Budget(MOST)
     nodes = [_object(view, owned, budget) for view in views if budget.left > 0]
-    troubled = {visible(view.ref.kind): -trouble(view) for view in reversed(views)}
+    troubled = {visible(view.ref.kind): -severity(view) for view in reversed(views)}
     nodes.sort(key=lambda node: (troubled.get(node.kind, 0), node.kind))
-    groups = [_group(kind, tuple(members)) for kind, members in groupby(nodes, key=lambda node: node.kind)]
+    totals = Counter(visible(view.ref.kind) for view in views)
+    groups = [
+        _group(kind, tuple(members), totals[kind]) for kind, members in groupby(nodes, key=lambda node: node.kind)
+    ]
     return tuple(groups), len(views) - len(nodes)
 
 
@@ -95,7 +99,7 @@ def _parts(uid: str, owned: Owned, budget: _Budget, depth: int) -> tuple[Node, .
     return tuple(nodes)
 
 
-def _group(kind: str, members: tuple[Node, ...]) -> Node:
+def _group(kind: str, members: tuple[Node, ...], count: int) -> Node:
     return Node(
         kind=kind,
         name="",
@@ -105,7 +109,7 @@ def _group(kind: str, members: tuple[Node, ...]) -> Node:
         reason="",
         children=members,
         is_open=any(_is_bad(member) or member.sync != "Synced" for member in members),
-        count=len(members),
+        count=count,
     )
 
 

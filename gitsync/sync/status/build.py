@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from gitsync.errors import Refused, TransientError, one_line
@@ -27,9 +28,10 @@ def build_status(report: Report) -> dict[str, Any]:
         key: value
         for key, value in {
             "observedGeneration": report.app.generation,
-            "phase": outcome.phase.value,
+            **phase_since(before, outcome.phase, report.now),
             "sync": report.sync,
             "health": report.health.value,
+            "healthSince": _since(before, "health", report.health.value, now),
             "requestedSync": state.requested,
             "revision": _revision(report),
             "resources": _counts(report) or before.get("resources"),
@@ -49,11 +51,27 @@ def build_status(report: Report) -> dict[str, Any]:
     }
 
 
-def executing_status(previous: Mapping[str, Any], inventory: Inventory, operation: Mapping[str, Any]) -> dict[str, Any]:
+def executing_status(
+    previous: Mapping[str, Any], inventory: Inventory, operation: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
     """Return the status that stores the inventory and the running operation before objects are written."""
-    status = {**previous, "phase": Phase.EXECUTING.value, "inventory": (), "packedInventory": ""}
+    status = {**previous, **phase_since(previous, Phase.EXECUTING, now), "inventory": (), "packedInventory": ""}
     status |= {"operation": operation, **inventory.to_status()}
     return {key: value for key, value in status.items() if value}
+
+
+def phase_since(before: Mapping[str, Any], phase: Phase, now: datetime) -> dict[str, str]:
+    """Return the status members for the phase and the time since when the Application is in it."""
+    return {
+        "phase": phase.value,
+        "phaseSince": _since(before, "phase", phase.value, now.strftime("%Y-%m-%dT%H:%M:%SZ")),
+    }
+
+
+def _since(before: Mapping[str, Any], member: str, value: str, now: str) -> str:
+    """Return the time since when a member of the status has its value."""
+    is_same = before.get(member) == value and before.get(f"{member}Since")
+    return str(before[f"{member}Since"]) if is_same else now
 
 
 def _revision(report: Report) -> dict[str, str]:

@@ -69,7 +69,8 @@ def outcome_of(planned: Planned, verdict: Verdict | None, execution: ExecutionCa
         return outcome(Phase.EXECUTING, "Deleting", f"waits for {writes[0].ref} to be gone")
     if drift:
         differ = f"{drift} objects differ" if drift > 1 else "1 object differs"
-        return outcome(Phase.DRIFTED, "Drifted", message or f"{differ} from Git: {writes[0].ref}")
+        more = f" and {drift - 1} more" if drift > 1 else ""
+        return outcome(Phase.DRIFTED, "Drifted", message or f"{differ} from Git: {writes[0].ref}{more}")
     return outcome(Phase.PENDING, "OutOfSync", message or f"{len(writes)} steps wait for a sync")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gitsync.objects.change import Action, Change
+from gitsync.objects.change import Action, Change, Difference, FieldDifference
 from gitsync.objects.health import Health, HealthStatus
-from gitsync.objects.manifest import Manifest
-from gitsync.plan.mask import mask_change
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, resource_version_of
+from gitsync.plan.drift import undeclared
+from gitsync.plan.field_owners import owners_of
+from gitsync.plan.mask import mask, mask_change, mask_difference
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.sync.observe import Observation
 from gitsync.sync.status.report import Report
@@ -15,15 +18,17 @@ from gitsync.sync.status.report import Report
 _SYNC = {Action.CREATE: "Missing", Action.PRUNE: "ToPrune", Action.NOTHING: "Synced"}
 
 
-def view_of(report: Report, status: Manifest) -> ApplicationView:
-    """Return the view of an Application; without resources and plan where none was made."""
-    observation, plan = report.observation, report.plan
+def view_of(report: Report, status: Manifest, previous: ApplicationView | None = None) -> ApplicationView:
+    """Return the view of an Application, which reuses parts of the previous one; without a plan where none was made."""
+    observation, made, plan = report.observation, report.plan, None
     resources: tuple[ResourceView, ...] = ()
-    if plan is not None and observation is not None:
-        plan = replace(plan, changes=tuple(mask_change(change) for change in plan.changes))
-        resources = tuple(_resource(report, observation, change) for change in plan.changes)
-    else:
-        plan = None
+    if made is not None and observation is not None:
+        plan = replace(made, changes=tuple(mask_change(change) for change in made.changes))
+        known = {resource.ref: resource for resource in previous.resources} if previous else {}
+        resources = tuple(
+            _resource(report, observation, change, shown, known.get(change.ref))
+            for change, shown in zip(made.changes, plan.changes, strict=True)
+        )
     return ApplicationView(
         key=report.app.key,
         application=report.app if report.app.source.repo_url else None,
@@ -35,14 +40,32 @@ def view_of(report: Report, status: Manifest) -> ApplicationView:
     )
 
 
-def _resource(report: Report, observation: Observation, change: Change) -> ResourceView:
-    """Return the view of an object, from its masked change."""
+def _resource(
+    report: Report, observation: Observation, change: Change, shown: Change, previous: ResourceView | None
+) -> ResourceView:
+    """Return the view of an object, from its change and the masked one that is ``shown``."""
     ref = change.ref
     return ResourceView(
         ref=ref,
         version=observation.versions[ref],
         sync=_SYNC.get(change.action, "OutOfSync"),
         health=observation.health.get(ref, HealthStatus(Health.UNKNOWN)),
-        change=change,
+        change=shown,
         problem=report.outcome.problems.get(ref, ""),
+        foreign=_foreign(change, previous, observation),
     )
+
+
+def _foreign(change: Change, previous: ResourceView | None, observation: Observation) -> tuple[FieldDifference, ...]:
+    """Return the fields that other managers added to an object, masked; the previous ones if neither side changed."""
+    desired, live = change.desired, change.live
+    if desired is None or live is None:
+        return ()
+    if previous is not None and previous.change.live is not None and previous.change.desired is not None:
+        is_same = resource_version_of(previous.change.live) == resource_version_of(live) != ""
+        if is_same and (previous.change.desired is desired or previous.change.desired == mask(desired)):
+            return previous.foreign
+    if all(owner.manager == FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
+        return ()
+    found = undeclared(desired, live, observation.schema_of(desired))
+    return tuple(mask_difference(change.ref, item) for item in found if item.kind is Difference.FOREIGN)

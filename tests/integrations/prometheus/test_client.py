@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from gitsync.errors import InvalidInput
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.ports import MetricResult, Sample
-from gitsync.wiring import SystemClock
+from gitsync.runtime.clock import SystemClock
 from tests.integrations.prometheus.fake_server import prometheus, scalar, vector
 
 FRESH = 3600.0

@@ -18,8 +18,8 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.runtime.clock import SystemClock
 from gitsync.sync.advice import with_advice
-from gitsync.wiring import SystemClock
 from tests.integrations.reasoner.fake_endpoint import Endpoint, endpoint, said, wrapped
 
 CANARY = "canary-that-must-stay"

@@ -38,7 +38,7 @@ def test_a_good_definition_has_no_causes() -> None:
         ),
         (
             changed(versions=[]),
-            ("spec.versions", "Invalid value: null: must have exactly one version marked as storage version"),
+            ("spec.versions", "Invalid value: []: must have exactly one version marked as storage version"),
         ),
     ],
 )

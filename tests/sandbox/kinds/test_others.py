@@ -117,7 +117,7 @@ PATH = "spec.rules[0].http.paths[0]"
         ),
         (
             ingress(backend={"service": {"name": "s"}}),
-            [(f"{PATH}.backend.service.port", "Required value: port name or number is required")],
+            [(f"{PATH}.backend", "Required value: port name or number is required")],
         ),
         (
             of(NETWORKING, "IngressClass", spec={"controller": "plain"}),
@@ -334,7 +334,7 @@ def test_labels_annotations_and_owners_are_checked() -> None:
         "metadata.labels",
         "metadata.annotations",
         "metadata.annotations",
-        "metadata.ownerReferences[0].uid",
+        "metadata.ownerReferences.uid",
         "metadata.finalizers[0]",
     ]
 

@@ -36,7 +36,13 @@ MISMATCH = "`selector` does not match template `labels`"
         ),
         (
             workload("Deployment", strategy={"type": "Sometimes"}),
-            [("spec.strategy.type", 'Unsupported value: "Sometimes": supported values: "Recreate", "RollingUpdate"')],
+            [
+                (
+                    "spec.strategy",
+                    'Unsupported value: {"Type":"Sometimes","RollingUpdate":null}: '
+                    'supported values: "Recreate", "RollingUpdate"',
+                )
+            ],
         ),
         (
             workload("Deployment", strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}),

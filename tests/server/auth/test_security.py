@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitsync.errors import InvalidInput
 from tests.server.conftest import Open
 from tests.server.fakes import FORM, application, resource
 
@@ -109,15 +110,15 @@ def test_wrong_tokens_are_not_tried_for_ever(site: Open) -> None:
 
 def test_a_read_only_dashboard_shows_no_button_and_takes_no_form(site: Open) -> None:
     opened = site([application(resources=[resource("a", sync="OutOfSync")], held=("it waits",))], read_only=True)
-    for path in ("/", "/approvals", "/apps/gitsync/shop", "/apps/gitsync/shop/plan"):
-        assert "<button" not in opened.get(path).text.replace('class="plain"', "")
+    for path in ("/", "/approvals", "/apps/gitsync/shop", "/apps/gitsync/shop/plan", "/apps/gitsync/shop/suspend"):
+        assert "<button" not in opened.get(path).text.partition("<dialog")[0]
         assert 'method="post"' not in opened.get(path).text
-    for action in ("sync", "suspend", "approve", "reject", "revert"):
+    for action in ("sync", "suspend", "resume", "review", "revert"):
         assert opened.post(f"/apps/gitsync/shop/{action}").status == 403
     assert opened.engine.requests.done == []
 
 
-@pytest.mark.parametrize("action", ["sync", "suspend", "resume", "approve", "reject", "revert"])
+@pytest.mark.parametrize("action", ["sync", "suspend", "resume", "review", "revert"])
 def test_a_form_of_another_site_is_refused(site: Open, action: str) -> None:
     opened = site([application(resources=[resource("a", sync="OutOfSync")], held=("it waits",))])
     path = f"/apps/gitsync/shop/{action}"
@@ -126,3 +127,32 @@ def test_a_form_of_another_site_is_refused(site: Open, action: str) -> None:
     assert opened.post(path, Cookie="").status == 403
     assert opened.post(path, {"token": "x" * 43}).status == 403
     assert opened.engine.requests.done == []
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil", "[", ""]
+)
+def test_another_site_that_resolves_to_this_address_is_not_answered(site: Open, host: str) -> None:
+    opened = site([application()])
+    for path in ("/", "/apps/gitsync/shop", "/api/applications/gitsync/shop/plan", "/live", "/metrics"):
+        answer = opened.get(path, Host=host)
+        assert answer.status in (400, 421)
+        assert "shop" not in answer.text
+    assert opened.post("/apps/gitsync/shop/sync", Host=host, Origin=f"http://{host}").status in (400, 421)
+    assert opened.engine.requests.done == []
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "[::1]:8080", "demo.localhost", "10.1.2.3:8080"])
+def test_loopback_names_and_addresses_are_answered(site: Open, host: str) -> None:
+    assert site([application()]).get("/", Host=host).status == 200
+
+
+def test_a_public_url_is_the_only_name(site: Open) -> None:
+    opened = site([application()], public_url="https://gitsync.example.com", token="t")
+    assert opened.get("/sign-in", Host="gitsync.example.com").status == 200
+    answer = opened.get("/sign-in", Host="evil.example")
+    assert (answer.status, "set GITSYNC_WEB_URL" in answer.text) == (421, True)
+    signed = site([application()], token="t")
+    assert signed.get("/sign-in", Host="gitsync.gitsync.svc").status == 200
+    with pytest.raises(InvalidInput, match="not a valid URL"):
+        site([], public_url="gitsync")

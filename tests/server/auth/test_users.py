@@ -39,7 +39,7 @@ def signed_in(opened: Site, token: str) -> dict[str, str]:
 
 
 def approve(opened: Site, headers: dict[str, str], **fields: str) -> Answer:
-    return opened.post(f"{SHOP}/approve", {"digest": DIGEST, **fields}, **headers)
+    return opened.post(f"{SHOP}/review", {"decision": "approve", "digest": DIGEST, **fields}, **headers)
 
 
 def call(opened: Site, word: dict[str, Any], **headers: str) -> Answer:
@@ -74,11 +74,11 @@ def test_adding_somebody_again_gives_a_new_token_and_leaves_the_others(file: Pat
     [
         ("users: 3\n", "has no list of users"),
         ("[]\n", "cannot|has no list|mapping"),
-        (f"users: [{{name: a, tokenHash: {'0' * 63}}}]\n", "tokenHash is no hash"),
-        (f"users: [{{name: '', tokenHash: {'0' * 64!r}}}]\n", "is no name"),
-        (f"users: [{{name: a, groups: platform, tokenHash: {'0' * 64!r}}}]\n", "is no name"),
+        (f"users: [{{name: a, tokenHash: {'0' * 63}}}]\n", "tokenHash is not a valid hash"),
+        (f"users: [{{name: '', tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
+        (f"users: [{{name: a, groups: platform, tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
         (f"users: [{{name: a, group: [b], tokenHash: {'0' * 64!r}}}]\n", "group is unknown"),
-        (f"users: [{{name: a, tokenHash: {'0' * 64!r}}}, {{name: a, tokenHash: {'1' * 64!r}}}]\n", "twice"),
+        (f"users: [{{name: a, tokenHash: {'0' * 64!r}}}, {{name: a, tokenHash: {'1' * 64!r}}}]\n", "duplicate user"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(file: Path, text: str, says: str) -> None:
@@ -111,7 +111,7 @@ def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path
     assert review.by == User("ada", ("platform",), is_authenticated=True)
     (link,) = opened.engine.records.audit_records(KEY)
     assert (link.approver, link.details) == ("ada", {"groups": ["platform"], "signedIn": True})
-    assert opened.engine.requests.done == [("sync", KEY, "ada")]
+    assert opened.engine.requests.done == [("look", KEY)]
 
 
 def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path) -> None:
@@ -121,9 +121,10 @@ def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path)
     for path in (f"{SHOP}/plan", "/approvals"):
         page = opened.get(path, **headers).text
         assert "platform, eve may review this plan; you are mallory, of sales" in page
-        assert "/approve" not in page
-    for action in ("approve", "reject"):
-        answer = opened.post(f"{SHOP}/{action}", {"digest": DIGEST, "by": "eve", "reason": "x"}, **headers)
+        assert "/review" not in page
+    for decision in ("approve", "reject"):
+        fields = {"decision": decision, "digest": DIGEST, "by": "eve", "reason": "x"}
+        answer = opened.post(f"{SHOP}/review", fields, **headers)
         assert (answer.status, "mallory is not of platform, eve" in answer.text) == (403, True)
     assert opened.engine.records.audit_records() == ()
 
@@ -186,7 +187,9 @@ def test_what_a_proxy_says_unclearly_is_nobody(site: Open) -> None:
     assert opened.get("/apps", X_Forwarded_User="ada").status == 200
 
 
-@pytest.mark.parametrize(("addresses", "says"), [("", "anybody could say"), ("proxy.example", "is no address")])
+@pytest.mark.parametrize(
+    ("addresses", "says"), [("", "any client could impersonate"), ("proxy.example", "is not a valid address")]
+)
 def test_a_proxy_without_an_address_is_refused(addresses: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         Proxy.parse(addresses, True)

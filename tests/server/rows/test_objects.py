@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gitsync.objects.change import ABSENT
 from gitsync.objects.health import Health
-from gitsync.server.rows.objects import field_row, recorded_field, resource_row, trouble, worst_first
+from gitsync.server.rows.fields import field_row, recorded_field
+from gitsync.server.rows.objects import by_severity, resource_row, severity
 from gitsync.server.rows.tree import MOST, tree
 from tests.server.fakes import changed, resource
 
@@ -17,9 +18,9 @@ def test_what_is_wrong_comes_first_and_unknown_is_not_the_worst() -> None:
         resource("refused", problem="no"),
         resource("drifted", sync="OutOfSync"),
     ]
-    ordered = [item.ref.name for item in sorted(found, key=worst_first)]
+    ordered = [item.ref.name for item in sorted(found, key=by_severity)]
     assert ordered == ["refused", "broken", "unknown", "drifted", "calm"]
-    assert [item.ref.name for item in found if not trouble(item)] == ["calm"]
+    assert [item.ref.name for item in found if not severity(item)] == ["calm"]
 
 
 def test_a_row_says_the_most_telling_thing() -> None:
@@ -100,5 +101,6 @@ def test_a_large_tree_is_cut_and_a_cycle_ends() -> None:
     loop = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "loop", "namespace": "shop", "uid": "uid-a-0"}}
     groups, left_out = tree([resource("a-0")], lambda uid: (loop,))
     assert groups[0].count == 1
-    _, left_out = tree([resource(f"a-{number}") for number in range(1000)], lambda uid: ())
+    groups, left_out = tree([resource(f"a-{number}") for number in range(1000)], lambda uid: ())
     assert left_out == 1000 - MOST
+    assert [group.count for group in groups] == [1000]

@@ -1,4 +1,4 @@
-"""Sync, approve, reject, rollback, pin, suspend: what people ask for is done, and only that."""
+"""Sync, approve, reject, rollback, pin, suspend: each does what the user requests, and only that."""
 
 from __future__ import annotations
 
@@ -21,22 +21,35 @@ def phase(shop: Shop, wanted: str) -> None:
 def test_a_sync_waits_until_it_is_done(shop: Shop) -> None:
     done = shop("sync", "shop", "--timeout", "20")
 
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
     assert done.out.startswith("gitsync/shop: Synced, Healthy")
+    assert all(re.fullmatch(r"gitsync/shop: .+ \(\d+ s\)", line) for line in done.err.splitlines())
     assert "requested" in shop("sync", "shop", "--no-wait").out
     spec = shop.world.get("Application", "shop", "gitsync", "gitsync.dev/v1alpha1")
     assert spec is not None
     assert spec["spec"]["source"]["repoURL"] == shop.world.repo.url  # nothing else was touched
 
 
-def test_a_sync_that_nobody_carries_out_ends_in_time(shop: Shop) -> None:
+def test_a_sync_without_a_controller_times_out(shop: Shop) -> None:
     shop.world.stop()
 
     done = shop("sync", "shop", "--timeout", "0.3")
 
     assert done.code == 3
     assert "did not end within 0.3 s" in done.err
-    assert "is the controller running?" in done.err
+    assert "check that the controller runs" in done.err
+    assert done.err.startswith("gitsync/shop: waiting for the controller (0 s)\n")
+
+
+def test_a_sync_reports_what_it_waits_for(shop: Shop) -> None:
+    shop.world.sandbox.pause("kubelet")
+    web = (shop.world.repo.clone / "shop" / "web.yaml").read_text()
+    shop.world.repo.commit("more", {"shop/web.yaml": web.replace("replicas: 2", "replicas: 3")})
+
+    done = shop("sync", "shop", "--timeout", "3")
+
+    assert done.code == 3
+    assert "Progressing: Deployment shop/web: Waiting for rollout to finish" in done.err
 
 
 def hold(shop: Shop) -> None:
@@ -55,7 +68,7 @@ def replicas(shop: Shop) -> int:
 def test_an_approval_lets_exactly_the_held_plan_run(shop: Shop) -> None:
     hold(shop)
     assert "held: 1 dangerous step waits" in shop("plan", "shop").out
-    assert shop("sync", "shop").code == 1  # waits for a person, not for time
+    assert shop("sync", "shop").code == 1  # the plan waits for approval
 
     done = shop("approve", "shop", "--by", "grace", "--reason", "night")
 
@@ -66,7 +79,7 @@ def test_an_approval_lets_exactly_the_held_plan_run(shop: Shop) -> None:
     records = {record["action"]: record for record in shop("audit", "shop", "-o", "json").json[::-1]}
     assert (records["approve"]["approver"], records["approve"]["reasoning"]) == ("grace", "night")
     assert records["update"]["approver"] == "grace"
-    assert shop("approve", "shop").code == 2  # nothing waits any more
+    assert shop("approve", "shop").code == 2  # no plan waits any more
 
 
 def test_a_rejected_plan_does_not_run(shop: Shop) -> None:
@@ -143,8 +156,8 @@ def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
         address_file(data).write_text(f"{web.url}\n")
         assert "approved by grace" in shop("approve", "shop", "--by", "grace").out
         until(lambda: replicas(shop) == 0, 10)
-    assert shop("approve", "shop").code == 2  # nobody answers there any more, so the database is asked
-    assert "no address" in shop("approve", "shop", "--server", "nonsense").err
+    assert shop("approve", "shop").code == 2  # no dashboard answers there any more, so the database is used
+    assert "not a valid URL" in shop("approve", "shop", "--server", "nonsense").err
     assert shop("approve", "shop", "--server", "http://127.0.0.1:9").code == 3
 
 
@@ -191,15 +204,15 @@ def test_a_pin_holds_until_it_is_taken_back(shop: Shop) -> None:
     assert shop("unpin", "shop").out == "gitsync/shop follows main again\n"
     shop.world.synced(shop.second)
     assert "is not pinned: it follows main" in shop("unpin", "shop").err
-    assert "names no commit" in shop("pin", "shop", "no-such-thing").err
+    assert "does not name a commit" in shop("pin", "shop", "no-such-thing").err
 
 
-def test_a_suspended_application_goes_on_when_resumed(shop: Shop) -> None:
+def test_a_suspended_application_syncs_again_when_resumed(shop: Shop) -> None:
     assert shop("suspend", "shop").code == 0
     phase(shop, "Suspended")
     done = shop("sync", "shop")
     assert done.code == 2
-    assert done.err.endswith("is suspended, so nothing of it is synced; resume it first: gitsync resume shop\n")
+    assert done.err.endswith("is suspended, so it is not synced; resume it first: gitsync resume shop\n")
 
     assert shop("resume", "shop").code == 0
     phase(shop, "Synced")

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -16,34 +11,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from gitsync.sandbox.server import Sandbox
-from tests.cli.conftest import Gitsync, process
+from tests.cli.conftest import Gitsync, line, process, running
 from tests.flow.environment import Repository
 from tests.flow.factories import config_map
 from tests.waiting import until
-
-
-@contextmanager
-def running(*arguments: object, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """Start a command and yield it with the file that it prints to; interrupt it in the end."""
-    log = Path(str(arguments[-1])).parent / f"log-{time.monotonic_ns()}"
-    with log.open("w") as out:
-        command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
-        child = subprocess.Popen(
-            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **environment}, text=True
-        )
-    try:
-        yield child, log
-    finally:
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) in (0, 130), log.read_text()
-
-
-def line(log: Path, beginning: str) -> str:
-    """Wait for a line with this beginning and return what follows it."""
-    found = until(
-        lambda: [text for text in log.read_text().splitlines() if text.startswith(beginning)], 40, log.read_text
-    )
-    return str(found[0]).removeprefix(beginning)
 
 
 def children(pid: int) -> set[int]:
@@ -64,17 +35,21 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_the_command_line_finds_the_dashboard_and_people_sign_in(gitsync: Gitsync, tmp_path: Path) -> None:
+def test_the_command_line_finds_the_dashboard_and_users_sign_in(gitsync: Gitsync, tmp_path: Path) -> None:
     data, users = tmp_path / "data", tmp_path / "users.yaml"
     token = tmp_path / "token"
     token.write_text(gitsync("users", "add", "ada", "--group", "platform", "--users", users).out.split()[-1])
-    with running("demo", "--port", "0", "--data", data, GITSYNC_USERS=str(users)) as (_, log):
+    config = tmp_path / "config"
+    settings = {"GITSYNC_USERS": users, "GITSYNC_WEB_PORT": 0, "GITSYNC_WEB_HOST": "localhost"}
+    with running("demo", "--data", data, GITSYNC_KUBECONFIG=config, **settings) as (_, log):
         url = line(log, "dashboard ready at ")
+        assert not url.endswith(":8080")
         assert (data / "dashboard.url").read_text() == f"{url}\n"
         asked = ("approve", "support-dev", "--data", data)
         assert "sign in" in gitsync(*asked).err
-        until(lambda: gitsync("status", "--data", data).code == 0, 40, lambda: gitsync("status", "--data", data))
-        assert "Nothing waits for approval" in gitsync(*asked, "--token-file", token).err
+        status = ("status", "--kubeconfig", config)
+        until(lambda: gitsync(*status).code == 0, 40, lambda: gitsync(*status))
+        assert "waits for approval any more" in gitsync(*asked, "--token-file", token).err
         spoofed = Request(f"{url}/apps", headers={"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "ada"})
         with pytest.raises(HTTPError) as refused:
             urlopen(spoofed, timeout=5)
@@ -83,7 +58,7 @@ def test_the_command_line_finds_the_dashboard_and_people_sign_in(gitsync: Gitsyn
     assert not (data / "dashboard.url").exists()
 
 
-def test_the_demo_starts_ends_without_a_trace_and_goes_on(gitsync: Gitsync, tmp_path: Path) -> None:
+def test_the_demo_starts_stops_all_processes_and_continues(gitsync: Gitsync, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running("demo", "--port", "0", "--data", data) as (child, log):
         url = line(log, "dashboard ready at ")
@@ -101,13 +76,24 @@ def test_the_demo_starts_ends_without_a_trace_and_goes_on(gitsync: Gitsync, tmp_
         line(log, "dashboard ready at ")
         until(lambda: gitsync("status", "--data", data).code == 0, 40, lambda: gitsync("status", "--data", data))
         assert len(gitsync("history", "support-dev", "--data", data, "-o", "json").json) == 1
+        printed = log.read_text().partition("terminal:\n")[2].partition("Ctrl-C")[0]
+        pasted = subprocess.run(["bash", "-e"], input=printed, cwd="/", capture_output=True, text=True, check=False)
+        assert pasted.returncode == 0, pasted.stderr
+        log_of = subprocess.run(
+            ["git", "-C", data / "demo", "log", "--format=%s"], capture_output=True, text=True, check=True
+        )
+        assert log_of.stdout.splitlines()[:3] == [
+            "Try a broken image",
+            'Revert "Release triage 2.2.0 to dev"',
+            "Release triage 2.2.0 to dev",
+        ]
 
 
 def test_a_sandbox_can_be_used_by_its_kubeconfig_and_keeps_its_state(gitsync: Gitsync, tmp_path: Path) -> None:
     config, data = tmp_path / "config", tmp_path / "state"
     with running("sandbox", "--kubeconfig", config, "--data", data) as (_, log):
         line(log, "sandbox ready at ")
-        assert "the cluster does not know Applications" in gitsync("status", "--kubeconfig", config).err
+        assert "the cluster does not serve Applications" in gitsync("status", "--kubeconfig", config).err
 
 
 def test_a_second_sandbox_or_demo_on_the_same_state_leaves_the_first_alone(tmp_path: Path) -> None:
@@ -151,7 +137,7 @@ def test_run_refuses_a_file_of_something_else(tmp_path: Path) -> None:
     done = process("run", "--application", file, "--data", tmp_path / "data")
 
     assert done.code == 2
-    assert done.err.endswith("app.yaml: holds something else than an Application of gitsync.dev\n")
+    assert done.err.endswith("app.yaml: contains an object that is not an Application of gitsync.dev\n")
 
 
 def test_a_taken_port_and_an_open_dashboard_are_refused(tmp_path: Path) -> None:

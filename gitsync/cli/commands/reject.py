@@ -1,0 +1,62 @@
+"""``gitsync reject``."""
+
+from __future__ import annotations
+
+from gitsync.cli.dashboard_client import DashboardAddress
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.evaluation import Evaluator
+from gitsync.cli.held_plan import held_plan, review_at_dashboard
+from gitsync.cli.identity import user_name
+from gitsync.cli.options import (
+    DATA,
+    NAMESPACE,
+    AgeKey,
+    By,
+    Data,
+    FileUrls,
+    Kubeconfig,
+    Name,
+    Namespace,
+    Reason,
+    ServerUrl,
+    Target,
+    TokenFile,
+)
+from gitsync.cli.output import Exit, say
+from gitsync.cli.records import open_records
+from gitsync.objects.user import User
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.reviews import ReviewService
+
+
+@exit_on_error
+def reject(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    reason: Reason = "",
+    by: By = "",
+    server: ServerUrl = "",
+    token_file: TokenFile = None,
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+    allow_file_urls: FileUrls = False,
+    age_key: AgeKey = None,
+) -> Exit:
+    """Reject the held plan; it stays held until it changes."""
+    target = Target(
+        name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls, age_key=age_key
+    )
+    reviewer, dashboard = user_name(by, "--by"), DashboardAddress(server, token_file).find(data)
+    if dashboard is not None:
+        done = review_at_dashboard(dashboard, target, {"verdict": "reject", "reason": reason, "by": reviewer})
+        _say_rejected(done["digest"], done["application"], done["by"])
+        return Exit.OK
+    with open_records(data) as records:
+        found = held_plan(Evaluator(target))
+        ReviewService(records, SystemClock()).reject(found.application, found.plan, User(reviewer), reason)
+    _say_rejected(found.plan.digest, found.application.key, reviewer)
+    return Exit.OK
+
+
+def _say_rejected(digest: str, application: str, by: str) -> None:
+    say(f"plan {digest[:12]} of {application} rejected by {by}")

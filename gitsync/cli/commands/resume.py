@@ -1,0 +1,17 @@
+"""``gitsync resume``."""
+
+from __future__ import annotations
+
+from gitsync.cli.applications import set_suspended
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Target
+from gitsync.cli.output import Exit, say
+
+
+@exit_on_error
+def resume(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Resume syncing a suspended Application."""
+    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
+    set_suspended(target, False)
+    say(f"{target.key} resumed")
+    return Exit.OK

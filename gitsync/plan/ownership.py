@@ -1,0 +1,153 @@
+"""
+Transfer of field ownership before an apply, by rewriting ``metadata.managedFields``.
+
+Server-side apply removes a field only when its last owner stops applying it. So an object that another tool applied
+keeps what Git removes, unless the tool's ownership becomes ours; and a field that is left to others would be unset
+when we stop applying it, unless we give up its ownership first. Both change no value and restart nothing. kubectl
+does the same when it migrates objects from client-side to server-side apply (client-go, ``csaupgrade``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitsync.merge.fieldset import SELF, FieldSet, Node, Path, human, intersection, union
+from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.plan.drift import last_applied_fields
+from gitsync.plan.field_owners import node_at
+
+APPLIERS: Final = frozenset(
+    {
+        # kubectl, by command
+        "kubectl",
+        "kubectl-client-side-apply",
+        "kubectl-create",
+        "kubectl-replace",
+        "kubectl-run",
+        "before-first-apply",
+        # Argo CD, by version
+        "argocd",
+        "argocd-application-controller",
+        "argocd-controller",
+        # Flux
+        "flux",
+        "flux-client-side-apply",
+        "gotk",
+        "helm-controller",
+        "kustomize-controller",
+        # Helm 3 and 4
+        "Helm",
+        "helm",
+    }
+)
+"""Field managers of tools that apply manifests; what they own of a declared object follows Git from adoption on."""
+
+_LAST_APPLIED_FIELD: Final = FieldSet.of([("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")])
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The ``managedFields`` to write, the managers whose fields become ours, and the fields that we give up."""
+
+    managed_fields: tuple[Mapping[str, Any], ...]
+    taken_from: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """What the transfer does, for the plan."""
+        taken = f"takes over the fields applied by {', '.join(self.taken_from)}" if self.taken_from else ""
+        given = f"leaves {', '.join(self.given_up)} to other managers" if self.given_up else ""
+        return "; ".join(filter(None, (taken, given)))
+
+    def of(self, live: Manifest) -> Manifest:
+        """Return the live object as it is after the transfer."""
+        return {**live, "metadata": {**metadata_of(live), "managedFields": list(self.managed_fields)}}
+
+
+def transfer(
+    live: Manifest,
+    version: str,
+    schema: Schema | None,
+    appliers: Collection[str] = APPLIERS,
+    ignored: Collection[Path] = (),
+) -> Transfer | None:
+    """
+    Return the transfer that has to precede an apply, None when every field has its right owner.
+
+    ``version`` is the apiVersion that will be applied: entries of other versions spell fields differently and are
+    left alone. ``ignored`` are paths that Git leaves to others. Entries of subresources always stay.
+    """
+    entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
+    taken = [entry for entry in entries if entry.get("manager") in appliers and _is_of(entry, version)]
+    ours = next((entry for entry in entries if _is_ours(entry)), None)
+    if not taken and not (ours and ignored):
+        return None
+    if ours is not None and not _is_of(ours, version):
+        return None  # the next apply moves our entry to this version
+    fields: Node = (ours or {}).get("fieldsV1") or {}
+    for entry in taken:
+        fields = union(fields, _applied(entry, live, schema or DEDUCED))
+    kept = FieldSet(fields).without(FieldSet.of(ignored)) if ignored else FieldSet(fields)
+    given_up = tuple(human(path) for path in ignored if node_at(fields, path) is not None)
+    if not taken and kept.root == fields:
+        return None
+    rest = [entry for entry in entries if entry is not ours and entry not in taken]
+    mine = {**(ours or _entry(version, taken)), "fieldsV1": kept.root}
+    return Transfer(
+        (*([mine] if kept else []), *rest),
+        tuple(sorted({str(entry["manager"]) for entry in taken})),
+        given_up,
+    )
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    return entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
+
+
+def _is_of(entry: Mapping[str, Any], version: str) -> bool:
+    return entry.get("apiVersion") == version and not entry.get("subresource")
+
+
+def _entry(version: str, taken: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an entry of ours for an object that we never applied."""
+    times = [str(entry["time"]) for entry in taken if entry.get("time")]
+    return {
+        "manager": FIELD_MANAGER,
+        "operation": "Apply",
+        "apiVersion": version,
+        "fieldsType": "FieldsV1",
+        **({"time": max(times)} if times else {}),
+    }
+
+
+def _applied(entry: Mapping[str, Any], live: Manifest, schema: Schema) -> Node:
+    """
+    Return what the manager of an entry applied, spelled as an applier's set.
+
+    Who creates an object by POST also owns the defaults that the API server filled in. The last-applied annotation
+    tells what was applied itself; defaults are left to nobody, so that they are not shown as removed.
+    """
+    fields: Node = entry.get("fieldsV1") or {}
+    if entry.get("operation") == "Update":
+        declared = last_applied_fields(live, schema)
+        if declared is not None:
+            fields = intersection(_bare(fields), declared)
+        fields = _bare(fields)
+    return FieldSet(fields).without(_LAST_APPLIED_FIELD).root
+
+
+def _bare(node: Node) -> Node:
+    """Return an updater's set without the maps and lists themselves, which appliers do not own beside their members."""
+    return {
+        element: _bare(below) if element[:2] == "k:" or len(below) < 2 or SELF not in below else _without_self(below)
+        for element, below in node.items()
+    }
+
+
+def _without_self(node: Node) -> Node:
+    return _bare({element: below for element, below in node.items() if element != SELF})

@@ -1,0 +1,49 @@
+"""What routes get from FastAPI: the templates, the reviews, the application of the path and the user."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Query, Request
+
+from gitsync.objects.user import User
+from gitsync.ports import ApplicationView
+from gitsync.server.auth.access import current_user
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import visible
+from gitsync.server.pages.templates import Pages
+from gitsync.server.reviews import ReviewHandler
+
+
+def _pages(request: Request) -> Pages:
+    pages: Pages = request.app.state.pages
+    return pages
+
+
+def _reviews(request: Request) -> ReviewHandler:
+    reviews: ReviewHandler = request.app.state.reviews
+    return reviews
+
+
+PagesOf = Annotated[Pages, Depends(_pages)]
+ReviewsOf = Annotated[ReviewHandler, Depends(_reviews)]
+UserOf = Annotated[User, Depends(current_user)]
+Start = Annotated[int, Query(ge=0, le=10_000_000)]
+
+
+def _backend(pages: PagesOf) -> Backend:
+    return pages.engine
+
+
+BackendOf = Annotated[Backend, Depends(_backend)]
+
+
+def _application_or_404(backend: BackendOf, namespace: str, name: str) -> ApplicationView:
+    """Return the application of a path, or answer 404."""
+    view = backend.view.application(f"{namespace}/{name}")
+    if view is None:
+        raise HTTPException(404, f"There is no application {visible(namespace)}/{visible(name)}.")
+    return view
+
+
+ViewOf = Annotated[ApplicationView, Depends(_application_or_404)]

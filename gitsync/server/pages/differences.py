@@ -1,0 +1,186 @@
+"""The differences between Git and the cluster: of all objects of an application, and of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse
+
+from gitsync.merge.builtin import builtin
+from gitsync.merge.schema import Schema
+from gitsync.objects.change import ABSENT, DRIFT, Action, Change, Difference, FieldDifference
+from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.manifest import Manifest, group_of, metadata_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.content import declared_content
+from gitsync.plan.drift import undeclared
+from gitsync.plan.risk.drift import DriftRisk, drift_risk
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import visible
+from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
+from gitsync.server.pages.layout import show_application
+from gitsync.server.pages.paging import page_of
+from gitsync.server.rows.contents import Content, content_of, manifest_text
+from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row, places
+from gitsync.server.rows.objects import (
+    ResourceRow,
+    by_severity,
+    foreign_counts,
+    foreign_fields,
+    ignored_counts,
+    resource_row,
+)
+
+router = APIRouter(prefix="/apps/{namespace}/{name}")
+
+_OBJECTS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDifferences:
+    """
+    What one object has otherwise than Git declares.
+
+    ``foreign`` are fields that others added; ``quiet`` counts the differences that are no drift; ``drift`` is the
+    class of what was changed in the cluster.
+    """
+
+    row: ResourceRow
+    fields: list[FieldRow]
+    more: int
+    foreign: list[FieldRow]
+    quiet: list[tuple[str, int]]
+    drift: DriftRisk | None
+    content: Content | None
+    origin: Place | None
+    follows: ObjectRef | None
+
+
+@router.get("/diff", response_class=HTMLResponse)
+def diff(request: Request, pages: PagesOf, view: ViewOf, mode: str = "split", start: Start = 0) -> HTMLResponse:
+    """Show all objects that differ, then those that have only ignored differences or fields set by others."""
+    items = unpaired(view)
+    differing = sorted((item for item in items if item.sync != "Synced"), key=by_severity)
+    matching = [item for item in items if item.sync == "Synced"]
+    noted = sorted((item for item in matching if item.change.differences or foreign_fields(item)), key=by_severity)
+    shown, following = page_of([*differing, *noted], start, _OBJECTS)
+    return show_application(
+        pages,
+        request,
+        view,
+        "diff",
+        objects=object_differences(pages.engine, view, shown),
+        differing=len(differing),
+        noted=len(noted),
+        matching=len(matching),
+        foreign=foreign_counts(matching),
+        mode="unified" if mode == "unified" else "split",
+        start=start,
+        following=following,
+    )
+
+
+@router.get("/object", response_class=HTMLResponse)
+def manifest(request: Request, pages: PagesOf, view: ViewOf, ref: str) -> HTMLResponse:
+    """Show one object: its differences, the live manifest and the one that Git declares."""
+    try:
+        wanted = ObjectRef.from_path(ref)
+    except ValueError:
+        raise HTTPException(404, "This is not a valid object reference.") from None
+    item = next((item for item in view.resources if item.ref == wanted), None)
+    live = pages.engine.view.live(view.key, wanted)
+    desired = item.change.desired if item is not None else None
+    if live is None and desired is None:
+        raise HTTPException(404, f"{visible(wanted)} is not in the cluster, or not part of this application.")
+    return show_application(
+        pages,
+        request,
+        view,
+        "object",
+        ref=wanted,
+        item=object_differences(pages.engine, view, [item])[0] if item is not None else None,
+        live=_live_text(live) if live is not None else "",
+        desired=manifest_text(declared_content(desired)) if desired is not None else "",
+        parts_of=pages.engine.view.dependents(view.key, wanted)[:100],
+    )
+
+
+def unpaired(view: ApplicationView) -> list[ResourceView]:
+    """Return the objects of a view without those that a generated object follows: that one shows both."""
+    followed = {item.change.follows for item in view.resources}
+    return [item for item in view.resources if item.ref not in followed or item.change.action is not Action.PRUNE]
+
+
+def object_differences(
+    backend: Backend, view: ApplicationView, items: Sequence[ResourceView]
+) -> list[ObjectDifferences]:
+    """Return what is shown of objects that differ, with the files and lines that their fields come from."""
+    wanted = {
+        item.ref: ["", *(found.path for found in drifted(item)[:FIELDS] if found.desired is not ABSENT)]
+        for item in items
+        if item.sync != "Synced" and item.change.desired is not None
+    }
+    app, commit = view.application, view.plan.revision if view.plan is not None else ""
+    traces = backend.origins.trace(app, commit, wanted) if app is not None and wanted and commit else {}
+
+    def places_of(ref: ObjectRef, field: str) -> tuple[Place, ...]:
+        return places(traces.get(ref, {}).get(field, ()), app.source, commit) if app is not None else ()
+
+    return [
+        ObjectDifferences(
+            row=resource_row(item),
+            fields=[
+                field_row(found, places_of(item.ref, found.path), item.change.live) for found in drifted(item)[:FIELDS]
+            ],
+            more=max(len(drifted(item)) - FIELDS, 0),
+            foreign=[field_row(found) for found in foreign_fields(item)[:FIELDS]],
+            quiet=[*ignored_counts(item), *_defaulted(item)],
+            drift=changed_in_cluster(view, item),
+            content=content_of(item.change, len(items)),
+            origin=next(iter(places_of(item.ref, "")), None),
+            follows=item.change.follows,
+        )
+        for item in items
+    ]
+
+
+def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk | None:
+    """Return the class of what others did to an object, None where it differs because of a new commit only."""
+    is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
+    by_others = any(owner.manager != FIELD_MANAGER for found in drifted(item) for owner in found.owners)
+    is_drift = item.change.action in (Action.UPDATE, Action.CREATE) and (by_others or is_applied)
+    change, foreign = item.change if is_drift else None, foreign_fields(item)
+    if change is None:
+        return drift_risk(_unchanged(item), foreign) if foreign else None
+    return drift_risk(change, foreign)
+
+
+def drifted(item: ResourceView) -> list[FieldDifference]:
+    """Return the differences of an object that count as drift."""
+    return [difference for difference in item.change.differences if difference.kind in DRIFT]
+
+
+def _defaulted(item: ResourceView) -> list[tuple[str, int]]:
+    desired, live = item.change.desired, item.change.live
+    if desired is None or live is None:
+        return []
+    found = undeclared(desired, live, _schema_of(live))
+    count = sum(difference.kind is Difference.DEFAULTED for difference in found)
+    return [("defaulted by the API server", count)] if count else []
+
+
+def _schema_of(live: Manifest) -> Schema | None:
+    api_version = str(live.get("apiVersion") or "")
+    return builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
+
+
+def _unchanged(item: ResourceView) -> Change:
+    """Return the step of an object as if Git and the cluster had the same declared fields."""
+    return replace(item.change, differences=(), live=item.change.live or {})
+
+
+def _live_text(live: Manifest) -> str:
+    return manifest_text({**live, "metadata": {k: v for k, v in metadata_of(live).items() if k != "managedFields"}})

@@ -1,0 +1,34 @@
+"""The frame around the pages of one application: its verdict, facts and tabs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
+from gitsync.objects.conditions import find_condition
+from gitsync.ports import ApplicationView
+from gitsync.server.pages.templates import Pages
+from gitsync.server.rows.applications import app_row
+from gitsync.server.rows.phases import phases
+from gitsync.server.rows.waiting import stuck_deletions
+
+
+def show_application(
+    pages: Pages, request: Request, view: ApplicationView, tab: str, status: int = 200, **context: Any
+) -> HTMLResponse:
+    """Return a page of an application; its template is ``app_TAB.html``."""
+    return pages.show(
+        request,
+        f"app_{tab}.html",
+        status,
+        tab=tab,
+        view=view,
+        state=view.status,
+        row=app_row(view, pages.engine.clock.now()),
+        condition=find_condition,
+        phases=phases(view),
+        deletions=stuck_deletions(view, pages.engine.view.owned_by),
+        **context,
+    )

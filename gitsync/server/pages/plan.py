@@ -1,0 +1,181 @@
+"""The plan of one application, and the review of a plan that waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from gitsync.errors import GitsyncError, InvalidInput, Refused
+from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.user import User
+from gitsync.plan.risk.drift import DriftRisk
+from gitsync.ports import ApplicationView
+from gitsync.server.auth.security import check_form
+from gitsync.server.formatting import app_url
+from gitsync.server.pages.dependencies import PagesOf, ReviewsOf, Start, UserOf, ViewOf
+from gitsync.server.pages.differences import changed_in_cluster, unpaired
+from gitsync.server.pages.layout import show_application
+from gitsync.server.pages.paging import page_of
+from gitsync.server.pages.templates import Pages
+from gitsync.server.pending import is_held
+from gitsync.server.reviews import ReviewHandler, line, reviewer
+from gitsync.server.rows.contents import Content, content_of
+from gitsync.server.rows.fields import FIELDS, FieldRow, field_row
+from gitsync.server.rows.plan_changes import PlanChange, plan_changes
+
+router = APIRouter(prefix="/apps/{namespace}/{name}")
+
+_STEPS = 50
+_TYPED = 1000
+Typed = Annotated[str, Form(max_length=_TYPED)]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step with what it changes; ``drift`` is the class of what others did to the object before."""
+
+    step: Change
+    fields: list[FieldRow]
+    more: int
+    content: Content | None
+    drift: DriftRisk | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDraft:
+    """A review that was not taken: why, the text to keep, and what changed in the plan since it was shown."""
+
+    problem: str
+    by: str = ""
+    reason: str = ""
+    changes: tuple[PlanChange, ...] = ()
+
+
+@router.get("/plan", response_class=HTMLResponse)
+def plan(
+    request: Request, pages: PagesOf, reviews: ReviewsOf, user: UserOf, view: ViewOf, start: Start = 0
+) -> HTMLResponse:
+    """Show the steps of the plan, the riskiest first, and the form for a review where one is needed."""
+    return _show_plan(pages, reviews, request, user, view, start=start)
+
+
+@router.get("/review")
+def reopen_review(view: ViewOf) -> RedirectResponse:
+    """Lead a reload of a refused review to the plan."""
+    return RedirectResponse(app_url(view.key) + "/plan", 303)
+
+
+@router.post("/review", dependencies=[Depends(check_form)])
+def review(
+    request: Request,
+    pages: PagesOf,
+    reviews: ReviewsOf,
+    user: UserOf,
+    view: ViewOf,
+    digest: Typed = "",
+    decision: Typed = "",
+    by: Typed = "",
+    reason: Typed = "",
+    overrule: Typed = "",
+    implicit: Typed = "",
+) -> Response:
+    """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
+    try:
+        _decide(
+            reviews,
+            view,
+            digest,
+            _decision("" if implicit else decision),
+            reviewer(user, by),
+            line(reason),
+            bool(overrule),
+        )
+    except (HTTPException, GitsyncError) as error:
+        status, problem = _status_of(error)
+        shown = reviews.shown(view.key, digest)
+        changed = (
+            plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
+        )
+        draft = ReviewDraft(problem, by, reason, changed)
+        return _show_plan(pages, reviews, request, user, view, status=status, draft=draft)
+    return RedirectResponse(app_url(view.key) + ("/plan" if decision == "reject" else ""), 303)
+
+
+def _decision(text: str) -> Literal["approve", "reject"]:
+    if text == "approve":
+        return "approve"
+    if text == "reject":
+        return "reject"
+    raise InvalidInput("no decision was made", hint="choose Approve or Reject, then submit the review")
+
+
+def _decide(
+    reviews: ReviewHandler,
+    view: ApplicationView,
+    digest: str,
+    decision: Literal["approve", "reject"],
+    by: User,
+    reason: str,
+    overrule: bool,
+) -> None:
+    if decision == "approve":
+        reviews.approve(view, digest, by, reason, overrule=overrule)
+    else:
+        reviews.reject(view, digest, by, reason)
+
+
+def _status_of(error: HTTPException | GitsyncError) -> tuple[int, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, str(error.detail)
+    if isinstance(error, InvalidInput | Refused):
+        return 403 if isinstance(error, Refused) else 422, str(error)
+    raise error
+
+
+def _show_plan(
+    pages: Pages,
+    reviews: ReviewHandler,
+    request: Request,
+    user: User,
+    view: ApplicationView,
+    *,
+    start: int = 0,
+    status: int = 200,
+    draft: ReviewDraft | None = None,
+) -> HTMLResponse:
+    pending = reviews.pending(view, user) if is_held(view) else None
+    resources = {item.ref: item for item in unpaired(view)}
+    writes = view.plan.writes if view.plan is not None else ()
+    followed = {step.follows for step in writes}
+    steps = [step for step in writes if step.action is not Action.PRUNE or step.ref not in followed]
+    shown, following = page_of(sorted(steps, key=lambda step: -step.risk.level), start, _STEPS)
+    rows = []
+    for step in shown:
+        item = resources.get(step.ref)
+        fields = [found for found in step.differences if found.kind in DRIFT]
+        rows.append(
+            StepRow(
+                step,
+                [field_row(found, live=step.live) for found in fields[:FIELDS]],
+                max(len(fields) - FIELDS, 0),
+                content_of(step, len(shown)),
+                changed_in_cluster(view, item) if item is not None else None,
+            )
+        )
+    return show_application(
+        pages,
+        request,
+        view,
+        "plan",
+        status,
+        steps=rows,
+        listed=len(steps),
+        total=len(writes),
+        pending=pending,
+        draft=draft,
+        start=start,
+        following=following,
+    )

@@ -1,0 +1,54 @@
+"""What pages show of whole objects that a step creates or deletes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitsync.objects.change import ABSENT, Change
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Step
+from gitsync.plan.content import whole_object
+from gitsync.server.formatting import visible
+
+_PAGE, _LEAST = 60_000, 1500
+"""Characters of content on one page, and of one object at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The manifest of an object as YAML; ``mark`` is ``+`` for a created and ``-`` for a deleted one."""
+
+    mark: str
+    text: str
+    hidden_lines: int = 0
+
+
+def content_of(change: Change, objects: int = 1) -> Content | None:
+    """Return the content of the object that a step creates or deletes, cut so that many fit one page."""
+    found = whole_object(change)
+    if found is None:
+        return None
+    return _content(found.live if found.desired is ABSENT else found.desired, found.desired is ABSENT, objects)
+
+
+def recorded_content(step: Step, objects: int = 1) -> Content | None:
+    """Return the content that history keeps of a created or deleted object."""
+    found = next((item for item in step.differences if not item.get("path")), None)
+    if found is None:
+        return None
+    is_deleted = found.get("desired") is None
+    return _content(found["live"] if is_deleted else found["desired"], is_deleted, objects)
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Return a manifest as YAML with invisible characters escaped."""
+    from gitsync.render.yaml.writer import write
+
+    return visible(write(manifest))
+
+
+def _content(manifest: Manifest, is_deleted: bool, objects: int) -> Content:
+    text = manifest_text(manifest)
+    limit = max(_PAGE // max(objects, 1), _LEAST)
+    shown = text[:limit]
+    return Content("-" if is_deleted else "+", shown.rstrip("\n"), text[limit:].count("\n"))

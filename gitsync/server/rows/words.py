@@ -1,0 +1,58 @@
+"""The words that people read for the states of the API; the API, its filters and URLs keep the enums."""
+
+from __future__ import annotations
+
+WORDS = {
+    "Synced": "Synced",
+    "OutOfSync": "Out of sync",
+    "Missing": "Missing",
+    "ToPrune": "To be deleted",
+    "Unknown": "Unknown",
+    "Healthy": "Healthy",
+    "Progressing": "Progressing",
+    "Degraded": "Degraded",
+    "Suspended": "Suspended",
+    "Pending": "Waiting",
+    "Observing": "Checking",
+    "Planning": "Planning",
+    "AwaitingApproval": "Needs approval",
+    "Held": "Needs approval",
+    "Rejected": "Rejected",
+    "OutsideWindow": "Waiting for a sync window",
+    "Executing": "Syncing",
+    "Deleting": "Deleting",
+    "Drifted": "Drifted",
+    "Failed": "Failed",
+    "Intended": "Started",
+    "Succeeded": "Succeeded",
+    "Partial": "Partly failed",
+    "Refused": "Refused",
+    "Superseded": "Superseded",
+    "Safe": "Safe",
+    "Moderate": "Moderate",
+    "Dangerous": "Dangerous",
+    "FetchFailed": "Git cannot be read",
+    "RevisionRefused": "Revision refused",
+    "InvalidManifests": "Render failed",
+    "ApplyFailed": "Apply failed",
+    "SyncFailed": "Sync failed",
+    "HookFailed": "Hook failed",
+    "RolledBack": "Rolled back",
+}
+"""Every state that pages show, by its name in the API."""
+
+TRIGGERS = {
+    "commit": "new commit",
+    "drift": "drift",
+    "manual": "requested",
+    "retry": "retry",
+    "rollback": "rollback",
+    "post-sync": "limits after the sync",
+    "delete": "deletion of the application",
+}
+"""What started a sync."""
+
+
+def words(state: str) -> str:
+    """Return the words for a state; one without words is shown by its name."""
+    return WORDS.get(state, state)

@@ -1,0 +1,52 @@
+"""Each contract test runs on the sandbox and, where one is named, on a real control plane."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.sandbox.server import Sandbox
+from tests.contract.stage import Stage
+
+KUBECONFIG = "GITSYNC_TEST_KUBECONFIG"
+LABEL = "gitsync.dev/contract-tests"
+"""A cluster takes part only when its namespace ``default`` has this label with the value ``allowed``."""
+
+
+@pytest.fixture(params=["sandbox", "cluster"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    """A stage on the sandbox or on the cluster that the environment names; everything is removed afterwards."""
+    if request.param == "sandbox":
+        with Sandbox() as sandbox:
+            made = Stage(tmp_path, sandbox.kubeconfig(tmp_path / "kubeconfig"), is_real=False)
+            yield made
+            made.close()
+        return
+    if not os.environ.get(KUBECONFIG):
+        pytest.skip(f"{KUBECONFIG} names no cluster")
+    kubeconfig = Path(os.environ[KUBECONFIG])
+    _require_label(kubeconfig)
+    with (Path(tempfile.gettempdir()) / "gitsync-contract.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # cluster-scoped objects of two tests must not meet
+        made = Stage(tmp_path, kubeconfig, is_real=True)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def _require_label(kubeconfig: Path) -> None:
+    """Refuse a cluster that nobody set aside for tests: they create and delete cluster-scoped objects."""
+    client = Client(Connection(str(kubeconfig)))
+    try:
+        labels = client.get("/api/v1/namespaces/default")["metadata"].get("labels") or {}
+    finally:
+        client.close()
+    if labels.get(LABEL) != "allowed":
+        pytest.fail(f"the cluster is not labelled for tests; kubectl label namespace default {LABEL}=allowed")

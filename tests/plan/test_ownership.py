@@ -1,0 +1,102 @@
+"""Ownership is transferred exactly where a removal in Git would otherwise have no effect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
+from gitsync.objects.manifest import Manifest
+from gitsync.plan.ownership import APPLIERS, Transfer, transfer
+
+DATA = {"f:data": {"f:a": {}, "f:b": {}}}
+OURS = {"f:data": {"f:a": {}}}
+
+
+def entry(manager: str, fields: dict[str, Any], operation: str = "Apply", **members: str) -> dict[str, Any]:
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+        **members,
+    }
+
+
+def live(*entries: dict[str, Any], annotations: dict[str, str] | None = None) -> Manifest:
+    metadata: dict[str, Any] = {"name": "c", "namespace": "n", "managedFields": list(entries)}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1", "b": "2"}}
+
+
+def done(found: Transfer | None) -> dict[str, Any]:
+    assert found is not None
+    return {item["manager"]: item["fieldsV1"] for item in found.managed_fields}
+
+
+@pytest.mark.parametrize("manager", sorted(APPLIERS))
+def test_the_fields_of_an_applier_become_ours(manager: str) -> None:
+    found = transfer(live(entry(manager, DATA), entry(FIELD_MANAGER, OURS)), "v1", None)
+    assert done(found) == {FIELD_MANAGER: DATA}
+    assert found is not None
+    assert found.reason == f"takes over the fields applied by {manager}"
+
+
+def test_an_object_that_we_never_applied_gets_an_entry_of_ours() -> None:
+    found = transfer(live(entry("helm", DATA, time="2026-01-02T03:04:05Z")), "v1", None)
+    assert found is not None
+    assert found.managed_fields == (entry(FIELD_MANAGER, DATA, time="2026-01-02T03:04:05Z"),)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(entry("kubectl-edit", DATA, "Update"), id="a person's edit"),
+        pytest.param(entry("my-operator", DATA), id="an unknown applier"),
+        pytest.param(entry("kubectl", {"f:status": {}}, subresource="status"), id="a subresource"),
+        pytest.param({**entry("helm", DATA), "apiVersion": "v2"}, id="another version"),
+    ],
+)
+def test_other_entries_stay(other: dict[str, Any]) -> None:
+    assert transfer(live(other, entry(FIELD_MANAGER, OURS)), "v1", None) is None
+    found = transfer(live(other, entry("argocd-controller", DATA)), "v1", None)
+    assert found is not None
+    assert other in found.managed_fields
+
+
+def test_an_entry_of_an_updater_is_spelled_as_an_applier_spells_it() -> None:
+    fields = {"f:data": {".": {}, "f:a": {}, "f:b": {}}, "f:metadata": {"f:labels": {".": {}}}}
+    found = transfer(live(entry("kubectl-create", fields, "Update")), "v1", None)
+    assert done(found) == {FIELD_MANAGER: {**DATA, "f:metadata": {"f:labels": {".": {}}}}}
+
+
+def test_only_what_was_applied_is_taken_from_a_client_side_apply() -> None:
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": {"a": "1"}}
+    fields = {
+        "f:data": {".": {}, "f:a": {}, "f:b": {}},
+        "f:metadata": {"f:annotations": {".": {}, f"f:{LAST_APPLIED}": {}}},
+    }
+    found = transfer(
+        live(entry("kubectl-client-side-apply", fields, "Update"), annotations={LAST_APPLIED: json.dumps(applied)}),
+        "v1",
+        None,
+    )
+    assert done(found) == {FIELD_MANAGER: OURS}
+
+
+def test_a_field_left_to_others_is_given_up() -> None:
+    path = ("f:data", "f:b")
+    found = transfer(live(entry(FIELD_MANAGER, DATA)), "v1", None, ignored=[path])
+    assert done(found) == {FIELD_MANAGER: OURS}
+    assert found is not None
+    assert found.reason == "leaves .data.b to other managers"
+    assert transfer(live(entry(FIELD_MANAGER, OURS)), "v1", None, ignored=[path]) is None
+
+
+def test_nothing_is_transferred_where_every_owner_is_right() -> None:
+    assert transfer(live(entry(FIELD_MANAGER, DATA), entry("hpa", OURS, "Update")), "v1", None) is None
+    assert transfer(live(), "v1", None) is None

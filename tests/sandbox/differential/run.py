@@ -1,0 +1,141 @@
+"""Run the differential test: ``python -m tests.sandbox.differential.run KUBECONFIG [REQUESTS] [SEED] [RESOURCE]``."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gitsync.sandbox.server import Sandbox
+from tests.sandbox.differential.clusters import ClusterClient, real_cluster
+from tests.sandbox.differential.compare import Answer, differences
+from tests.sandbox.differential.requests import Request, Scenario, Seed, read_seeds
+
+_CLUSTER_SCOPED = "differential=yes"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A request that both clusters answered differently, with what came before it."""
+
+    request: Request
+    ours: Answer
+    real: Answer
+    found: tuple[str, ...]
+    before: tuple[Request, ...]
+
+    @property
+    def key(self) -> str:
+        """Its class in the report: resource, operation and the first difference without values."""
+        resource = self.request.of.resource if self.request.of else ""
+        return f"{resource} {self.request.about}: {re.sub('[0-9]+', '#', self.found[0])[:300]}"
+
+
+class Comparison:
+    """The differential test on two clusters, with namespace and objects of its own."""
+
+    def __init__(self, ours: ClusterClient, real: ClusterClient, rng: random.Random) -> None:
+        self._sides = (ours, real)
+        self._rng = rng
+        self.namespace = f"diff-{rng.randrange(16**6):06x}"
+        self.requests = 0
+
+    def prepare(self) -> None:
+        """Create the namespace, its default ServiceAccount and the custom resource definition on both sides."""
+        self._both("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
+        self._both("POST", accounts, {"metadata": {"name": "default"}})
+        definition = next(seed for seed in read_seeds() if seed.resource == "customresourcedefinitions")
+        body = {"apiVersion": definition.api_version, **definition.body, "metadata": {"name": definition.name}}
+        self._both("POST", f"{definition.path}/{definition.resource}", body)
+        time.sleep(3)  # until the definition is established and the ServiceAccount known to admission
+
+    def clean(self) -> None:
+        """Delete on both sides what the test created; the definition stays, others may run at the same time."""
+        self._both("DELETE", f"/api/v1/namespaces/{self.namespace}", None)
+        for seed in read_seeds():
+            if seed.scope == "Cluster" and not seed.dry:
+                self._both("DELETE", f"{seed.path}/{seed.resource}?labelSelector={_CLUSTER_SCOPED}", None)
+
+    def _both(self, method: str, path: str, body: Any) -> None:
+        for side in self._sides:
+            side.send(Request("setup", method, path, body))
+
+    def run(self, seeds: list[Seed], requests: int) -> Iterator[Difference]:
+        """Send scenarios until so many requests were compared; a scenario ends at its first difference."""
+        number = 0
+        while self.requests < requests:
+            scenario = Scenario(seeds[number % len(seeds)], self.namespace, number, self._rng)
+            number += 1
+            before: list[Request] = []
+            for request in scenario.requests():
+                self.requests += 1
+                ours, real = (side.send(request) for side in self._sides)
+                found = tuple(differences(request, ours, real))
+                if found:
+                    yield Difference(request, ours, real, found, tuple(before))
+                    if not scenario.seed.dry:
+                        self._both("DELETE", scenario.object, None)
+                    break
+                before.append(request)
+
+
+@functools.cache
+def _explained() -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("known.yaml").read_text(encoding="utf-8"))
+    return entries
+
+
+def known(difference: Difference) -> str:
+    """Return the reason of an explained difference, empty for an unexplained one."""
+    for entry in _explained():
+        if re.search(entry["match"], f"{difference.key}\n" + "\n".join(difference.found)):
+            return str(entry["reason"])
+    return ""
+
+
+def compare(kubeconfig: Path, requests: int, seed: int, resource: str = "") -> tuple[int, list[Difference]]:
+    """Return how many requests were compared and the differences between a new sandbox and a real cluster."""
+    with Sandbox(workloads=False) as sandbox:
+        ours, real = ClusterClient(sandbox.url, sandbox.token), real_cluster(kubeconfig)
+        comparison = Comparison(ours, real, random.Random(seed))
+        try:
+            comparison.prepare()
+            seeds = [one for one in read_seeds() if not resource or one.resource == resource]
+            found = list(comparison.run(seeds, requests))
+        finally:
+            comparison.clean()
+            ours.close()
+            real.close()
+    return comparison.requests, found
+
+
+def main(arguments: list[str]) -> int:
+    """Print the rate and the unexplained differences by class; the first of each with its request."""
+    requests, seed = (int(arg) for arg in (*arguments[1:3], "1000", "1")[:2]) if len(arguments) > 2 else (1000, 1)
+    total, found = compare(Path(arguments[0]), requests, seed, arguments[3] if len(arguments) > 3 else "")
+    unexplained = [one for one in found if not known(one)]
+    classes = Counter(one.key for one in unexplained)
+    first = {one.key: one for one in reversed(unexplained)}
+    for key, count in classes.most_common():
+        one = first[key]
+        print(f"{count:4} {key}")
+        for line in one.found[:4]:
+            print("       ", line[:500])
+        print("        ", one.request.method, one.request.path, json.dumps(one.request.body)[:1500], one.request.media)
+    print(f"{total} requests, {len(found)} differ ({len(found) / total:.2%}), {len(unexplained)} unexplained")
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""Answers that a real 1.36.2 control plane gave to the same requests: one case for each rule."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+
+from tests.sandbox.http_client import APPLY, MERGE, Client
+
+LABELS = "metadata.labels"
+BAD_LABEL = {"metadata": {"labels": {"a": "b c"}}}
+
+
+def causes(answer: Any) -> list[tuple[str, str]]:
+    """Return field and reason of the causes."""
+    return [(cause["field"], cause["reason"].removeprefix("FieldValue")) for cause in answer.json["details"]["causes"]]
+
+
+def workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    body = {"selector": {"matchLabels": {"a": "b"}}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": body}
+
+
+def deployments(api: Client) -> str:
+    return api.namespace().replace("/api/v1", "/apis/apps/v1").replace("configmaps", "deployments")
+
+
+@pytest.mark.parametrize(
+    ("path", "resource", "stored"),
+    [
+        ("/api/v1", "configmaps", "/v1/ConfigMap"),
+        ("/apis/autoscaling/v1", "horizontalpodautoscalers", "autoscaling/v2/HorizontalPodAutoscaler"),
+        ("/apis/events.k8s.io/v1", "events", "/v1/Event"),
+        (
+            "/apis/apiextensions.k8s.io/v1",
+            "customresourcedefinitions",
+            "apiextensions.k8s.io/v1beta1/CustomResourceDefinition",
+        ),
+    ],
+)
+def test_a_storage_version_hash_is_of_the_stored_version(api: Client, path: str, resource: str, stored: str) -> None:
+    found = {entry["name"]: entry for entry in api.get(path).json["resources"]}
+    wanted = base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
+    assert found[resource]["storageVersionHash"] == wanted
+
+
+def test_a_path_under_watch_watches(api: Client) -> None:
+    path = api.namespace()
+    api.create(path, "a")
+    api.create(path, "b")
+    watched = path.replace("/api/v1/", "/api/v1/watch/")
+    for suffix, names in (("", ["a", "b"]), ("/b", ["b"])):
+        with api.watch(f"{watched}{suffix}?timeoutSeconds=1") as watch:
+            assert [event["object"]["metadata"]["name"] for event in watch.events()] == names
+
+
+@pytest.mark.parametrize("query", ["limit=x", "timeoutSeconds=x"])
+@pytest.mark.parametrize("verb", ["", "watch=1&"])
+def test_numbers_are_checked_in_lists_and_watches(api: Client, verb: str, query: str) -> None:
+    answer = api.get(f"/api/v1/configmaps?{verb}{query}")
+    assert answer.status == 400
+    assert answer.json["message"] == 'strconv.ParseInt: parsing "x": invalid syntax'
+
+
+def test_apply_through_scale_conflicts_with_the_owner_of_the_replicas(api: Client) -> None:
+    path = deployments(api)
+    assert api.apply(f"{path}/d", workload("Deployment", "d", replicas=2), "a").status == 201
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 3}}
+    refused = api.apply(f"{path}/d/scale", scale, "b")
+    assert (refused.status, refused.json["message"]) == (
+        409,
+        'Apply failed with 1 conflict: conflict with "a": .spec.replicas',
+    )
+    assert api.apply(f"{path}/d/scale", scale, "b", "&force=true").json["spec"] == {"replicas": 3}
+    owners = {
+        (entry["manager"], entry.get("subresource", ""))
+        for entry in api.get(f"{path}/d").json["metadata"]["managedFields"]
+        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+    }
+    assert owners == {("b", "scale")}
+    wrong = api.apply(f"{path}/d/scale", {**scale, "spec": {"replicas": "x"}}, "b")
+    assert wrong.status == 500
+    assert "Kind=Scale): .spec.replicas: expected numeric" in wrong.json["message"]
+
+
+def test_an_access_review_is_answered_with_its_managed_fields(api: Client) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    body = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    answer = api.ask("POST", f"{path}?fieldManager=m", body).json
+    (entry,) = answer["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("m", "Update")
+    assert entry["fieldsV1"] == {"f:spec": {"f:resourceAttributes": {".": {}, "f:resource": {}, "f:verb": {}}}}
+    assert answer["status"] == {"allowed": True}
+
+
+@pytest.mark.parametrize(
+    ("media", "status", "text"),
+    [
+        ("application/json", 400, 'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal'),
+        (MERGE, 422, ' "" is invalid: patch: Invalid value: '),
+        ("application/json-patch+json", 422, ' "" is invalid: patch: Invalid value: '),
+        (APPLY, 500, "failed to create typed patch object ("),
+    ],
+)
+def test_metadata_of_a_wrong_type_is_refused_like_any_value(api: Client, media: str, status: int, text: str) -> None:
+    path = api.namespace()
+    api.create(path, "c")
+    body: Any = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": "x"}}
+    if media == "application/json-patch+json":
+        body = [{"op": "add", "path": "/metadata/labels", "value": "x"}]
+    method = "PUT" if media == "application/json" else "PATCH"
+    answer = api.ask(method, f"{path}/c?fieldManager=m" if method == "PATCH" else f"{path}/c", body, Content_Type=media)
+    assert answer.status == status
+    assert answer.json["message"].startswith(text)
+
+
+def test_bad_base64_is_refused_by_each_verb_in_its_way(api: Client) -> None:
+    path = api.namespace().replace("configmaps", "secrets")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "***"}}
+    assert api.ask("POST", path, secret).status == 400
+    applied = api.apply(f"{path}/s", secret)
+    assert applied.status == 500
+    assert applied.json["message"].startswith("failed to convert new object (")
+
+
+@pytest.mark.parametrize(
+    ("resource", "body", "times"),
+    [
+        ("api/v1/namespaces/{ns}/configmaps", {}, 4),
+        ("api/v1/namespaces/{ns}/services", {"spec": {"ports": [{"port": 80}]}}, 3),
+        ("apis/policy/v1/namespaces/{ns}/poddisruptionbudgets", {"spec": {"minAvailable": 1}}, 2),
+    ],
+)
+def test_each_validation_of_the_metadata_reports_its_causes(
+    api: Client, resource: str, body: dict[str, Any], times: int
+) -> None:
+    path = "/" + resource.format(ns=api.namespace().split("/")[4])
+    assert api.ask("POST", path, {"metadata": {"name": "x"}, **body}).status == 201
+    assert causes(api.merge(f"{path}/x", BAD_LABEL)) == [(LABELS, "Invalid")] * times
+
+
+@pytest.mark.parametrize("path", ["apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"])
+def test_an_update_that_must_name_a_version_is_refused_without(api: Client, path: str) -> None:
+    path = "/" + path.format(ns=api.namespace().split("/")[4])
+    body = {"metadata": {"name": "x"}, "spec": {"minAvailable": 1}}
+    assert api.ask("POST", path, body).status == 201
+    assert causes(api.ask("PUT", f"{path}/x", body)) == [("metadata.resourceVersion", "Invalid")]
+
+
+def test_a_patch_of_an_unsupported_type_has_empty_details(api: Client) -> None:
+    path = api.namespace()
+    api.create(path, "c")
+    answer = api.ask("PATCH", f"{path}/c", {}, Content_Type="text/plain")
+    assert (answer.status, answer.json["message"], answer.json["details"]) == (415, "415: Unsupported Media Type", {})
+
+
+def test_annotations_of_a_deployment_are_a_new_generation(api: Client) -> None:
+    path = deployments(api)
+    assert api.ask("POST", path, workload("Deployment", "d")).json["metadata"]["generation"] == 1
+    assert api.merge(f"{path}/d", {"metadata": {"labels": {"a": "b"}}}).json["metadata"]["generation"] == 1
+    assert api.merge(f"{path}/d", {"metadata": {"annotations": {"a": "b"}}}).json["metadata"]["generation"] == 2
+
+
+def test_a_selector_that_cannot_be_read_is_reported_instead_of_the_template(api: Client) -> None:
+    path = deployments(api)
+    bad = {"matchLabels": {"a": "c d"}}
+    found = causes(api.ask("POST", path, workload("Deployment", "d", selector=bad)))
+    assert found == [("spec.selector.matchLabels", "Invalid"), ("spec.selector", "Invalid")]
+    found = causes(api.ask("POST", path, workload("Deployment", "d", strategy={"type": "Bad"})))
+    assert found == [("spec.strategy", "NotSupported")]
+
+
+def test_owner_references_are_reported_without_their_index(api: Client) -> None:
+    owner = {"apiVersion": "a/b/c", "kind": "", "name": "n", "uid": "u"}
+    answer = api.ask("POST", api.namespace(), {"metadata": {"name": "c", "ownerReferences": [owner]}})
+    assert causes(answer) == [
+        ("metadata.ownerReferences.apiVersion", "Invalid"),
+        ("metadata.ownerReferences.kind", "Invalid"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "warning"),
+    [
+        ({"tls.crt": "YQ==", "tls.key": "YQ=="}, "tls: failed to find any PEM data in certificate input"),
+        (
+            {"tls.crt": base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode(), "tls.key": "YQ=="},
+            "tls: failed to find any PEM data in key input",
+        ),
+    ],
+)
+def test_a_tls_secret_without_pem_data_is_warned_about(api: Client, data: dict[str, str], warning: str) -> None:
+    path = api.namespace().replace("configmaps", "secrets")
+    answer = api.ask("POST", path, {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": data})
+    assert answer.status == 201
+    assert answer.headers["Warning"] == f'299 - "{warning}"'
+
+
+def test_a_volume_attributes_class_is_protected_and_needs_parameters(api: Client) -> None:
+    path = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+    body = {"metadata": {"name": "v"}, "driverName": "d.example.com", "parameters": {"a": "b"}}
+    assert api.ask("POST", path, body).json["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]
+    body["parameters"] = {}
+    assert causes(api.ask("POST", path, body)) == [("parameters", "Required")]
+
+
+def test_a_kind_without_a_schema_has_its_metadata_checked(api: Client) -> None:
+    body = {"metadata": {"name": "d", "labels": {"a": 1}}, "spec": {}}
+    answer = api.ask("POST", "/apis/resource.k8s.io/v1/deviceclasses", body)
+    assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+
+
+def test_the_role_column_quotes_the_field_as_a_real_server_does(api: Client) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    answer = api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?limit=1", Accept=table)
+    role = next(column for column in answer.json["columnDefinitions"] if column["name"] == "Role")
+    assert role["description"].endswith("the Authorizer must return an error.")
