@@ -7,7 +7,7 @@ from datetime import datetime
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
-from gitsync.gate.approvals import approval_message, approvers, is_valid_approval, needs_approval
+from gitsync.gate.approvals import approval_messages, approvers, is_valid_approval
 from gitsync.gate.deletion_limits import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
@@ -36,27 +36,39 @@ def decide(
         return Verdict(Decision.REFUSED, refusals)
     if not plan.writes:
         return Verdict(Decision.ALLOWED)
+    if policy.read_only:
+        return Verdict(Decision.REFUSED, (_read_only(policy),))
     try:
         window = windows.state(app.sync.windows, now, manual=manual)
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
-    asked = approval_message(app, plan) if needs_approval(app, plan.risk) else ""
-    waits = tuple(reason for reason in (mass_deletion(plan, app, policy), asked) if reason)
-    return _verdict(app, review, waits, "" if window.allowed else window.reason)
+    asked = approval_messages(app, plan, policy)
+    waits = tuple(reason for reason in (mass_deletion(plan, app, policy), *asked) if reason)
+    return _verdict(app, policy, review, waits, "" if window.allowed else window.reason)
 
 
-def decide_deletion(plan: Plan, app: Application, review: Review | None) -> Verdict:
+def decide_deletion(plan: Plan, app: Application, review: Review | None, policy: Policy) -> Verdict:
     """
     Return whether everything that an application holds may be deleted, because it is being deleted itself.
 
     A user requested that, so neither deletion limits nor windows apply; steps of a class that needs approval, such as
     deleting a volume, still wait for one.
     """
-    return _verdict(app, review, (approval_message(app, plan),) if needs_approval(app, plan.risk) else ())
+    if policy.read_only and plan.writes:
+        return Verdict(Decision.REFUSED, (_read_only(policy),))
+    return _verdict(app, policy, review, approval_messages(app, plan, policy))
+
+
+def _read_only(policy: Policy) -> str:
+    return f"policy {policy.name} is read-only (require.readOnly), so nothing is written"
 
 
 def _verdict(
-    app: Application, review: Review | None, approval_reasons: Sequence[str], window_reason: str = ""
+    app: Application,
+    policy: Policy,
+    review: Review | None,
+    approval_reasons: Sequence[str],
+    window_reason: str = "",
 ) -> Verdict:
     """
     Return the verdict; ``approval_reasons`` say why approval is needed, ``window_reason`` which window blocks.
@@ -66,10 +78,13 @@ def _verdict(
     held = []
     if review is not None and not review.approves:
         held.append((HoldReason.REJECTION, rejection_message(review)))
-    elif approval_reasons and not is_valid_approval(app, review):
+    elif approval_reasons and not is_valid_approval(app, review, policy):
         if review is not None:
             held.append(
-                (HoldReason.APPROVAL, f"{review.by.name} approved it, but is not an approver ({approvers(app)})")
+                (
+                    HoldReason.APPROVAL,
+                    f"{review.by.name} approved it, but is not an approver ({approvers(app, policy)})",
+                )
             )
         held += [(HoldReason.APPROVAL, reason) for reason in approval_reasons]
     if window_reason:

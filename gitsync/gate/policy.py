@@ -6,11 +6,33 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
-from gitsync.objects.application import Application
+from pydantic import Field
+
+from gitsync.objects.application import Application, Approvers
+from gitsync.objects.parsing import Spec, Strings
 from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.urls import matches_url
 
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
+class Require(Spec):
+    """What the operator requires; an Application can be stricter, never weaker."""
+
+    approval: Literal["Dangerous", "Moderate"] | None = Field(
+        None, description="Class of plans from which approval is needed, also where the Application says `Never`."
+    )
+    approvers: Approvers = Field(
+        default_factory=Approvers,
+        description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
+    )
+    signed_commits: bool = Field(False, description="Whether `source.verify.mode` must be `SignedCommits`.")
+    service_accounts: Strings = Field(
+        (), description="ServiceAccounts, one of which must be impersonated; absent: all, or none."
+    )
+    read_only: bool = Field(False, description="Whether nothing is written: plans are only shown.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +42,8 @@ class Policy:
 
     ``applications`` are those that it applies to (``namespace/name``). ``namespaces`` may hold ``{app}``, the
     namespace of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped
-    kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None.
+    kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None. ``require`` are
+    the requirements of this policy, and of those of the Applications that manage the Application.
     """
 
     name: str = "default"
@@ -32,6 +55,16 @@ class Policy:
     cluster_kinds: tuple[str, ...] | None = None
     max_prune_share: float = 0.5
     max_objects: int = 10_000
+    require: tuple[Require, ...] = ()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing may be written."""
+        return any(require.read_only for require in self.require)
+
+    def grants(self, ref: ObjectRef) -> bool:
+        """Whether the operator lists the kind of an object, so that it was allowed on purpose."""
+        return _names(self.kinds if ref.namespace else self.cluster_kinds or (), ref.of)
 
 
 def violations(
@@ -48,7 +81,7 @@ def violations(
 def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     """Return what is not allowed about the Application itself: its repository, namespace and service account."""
     found = []
-    if not _matches(policy.repositories, app.source.repo_url):
+    if policy.repositories and not any(matches_url(item, app.source.repo_url) for item in policy.repositories):
         found.append(f"spec.source.repoURL is not allowed by policy {policy.name}")
     namespace = app.destination.namespace
     if not _matches(_namespaces(policy, app), namespace):
@@ -59,7 +92,17 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
             f"spec.destination.serviceAccountName: {account!r} is invalid; write the name of a ServiceAccount in"
             f" namespace {namespace}"
         )
-    return tuple(found)
+    return (*found, *_unmet(policy, app))
+
+
+def _unmet(policy: Policy, app: Application) -> Iterable[str]:
+    for require in policy.require:
+        if require.signed_commits and app.source.verify.mode != "SignedCommits":
+            yield f"spec.source.verify.mode: SignedCommits is required by policy {policy.name}"
+        account = app.destination.service_account
+        if require.service_accounts and not (account and _matches(require.service_accounts, account)):
+            accounts = ", ".join(require.service_accounts)
+            yield f"spec.destination.serviceAccountName: one of {accounts} is required by policy {policy.name}"
 
 
 def _object_violations(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.policy import Policy
+from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec
@@ -49,6 +50,7 @@ class PolicySpec(Spec):
 
     applications: Strings = Field(("*",), description="Applications that the policy is for, as `namespace/name`.")
     allow: Allow = Field(default_factory=Allow, description="What these Applications may use.")
+    require: Require = Field(default_factory=Require, description="What these Applications must have at least.")
     limits: Limits = Field(default_factory=Limits, description="Sizes that their plans may have.")
     match: Any = Field(None, description="`kinds` that the rules are for, as `Kind` or `Kind.group`.")
     rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
@@ -65,7 +67,7 @@ def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
     if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
         raise InvalidInput("kind must be Policy, with metadata.name and spec", location=where)
     spec = parse_spec(PolicySpec, members, f"{where}: spec")
-    if not spec.model_fields_set & {"applications", "allow", "limits"}:
+    if not spec.model_fields_set & {"applications", "allow", "require", "limits"}:
         return None
     return Policy(
         name=name,
@@ -77,17 +79,37 @@ def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
         cluster_kinds=spec.allow.cluster_kinds,
         max_prune_share=spec.limits.prune_share,
         max_objects=spec.limits.max_objects,
+        require=(spec.require,) if "require" in spec.model_fields_set else (),
     )
 
 
-def policy_for(policies: Sequence[Policy], app: Application) -> Policy:
+def policies_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> tuple[Policy, ...]:
     """
-    Return the first policy that names an Application.
+    Return the policy of an Application, and those of the Applications that manage it: it may do what all allow.
 
-    Without any policy everything namespaced is allowed; with at least one, an Application that no policy names is
-    allowed nothing.
+    Each is the first policy that names the Application. Without any policy everything namespaced is allowed; with at
+    least one, an Application that no policy names is allowed nothing. ``ancestors`` are the keys of the Applications
+    above its owner.
     """
     if not policies:
-        return Policy()
-    named = (policy for policy in policies if any(fnmatch.fnmatchcase(app.key, name) for name in policy.applications))
-    return next(named, _DENY_ALL)
+        return (Policy(),)
+    keys = dict.fromkeys((app.key, *((app.owner,) if app.is_managed else ()), *ancestors))
+    return tuple(_policy_named(policies, key) for key in keys)
+
+
+def policy_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> Policy:
+    """Return the policy of an Application with the limits and requirements of all that ``policies_for`` returns."""
+    found = policies_for(policies, app, ancestors)
+    return replace(
+        found[0],
+        max_prune_share=min(policy.max_prune_share for policy in found),
+        max_objects=min(policy.max_objects for policy in found),
+        require=tuple(require for policy in found for require in policy.require),
+    )
+
+
+def _policy_named(policies: Sequence[Policy], key: str) -> Policy:
+    named = (policy for policy in policies if any(fnmatch.fnmatchcase(key, name) for name in policy.applications))
+    found = next(named, _DENY_ALL)
+    namespace = key.partition("/")[0]
+    return replace(found, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in found.namespaces))

@@ -9,8 +9,10 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.objects.change import Risk
-from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of
+from gitsync.objects.keys import APPLICATION, TRACKING_ID
+from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Spec, Strings, Text, parse_spec
+from gitsync.objects.ref import ObjectRef
 
 _LONGEST_ANSWER = 120.0
 
@@ -373,7 +375,11 @@ class ApplicationSpec(_Section):
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One Application custom resource: its identity and its validated spec; ``key`` is ``namespace/name``."""
+    """
+    One Application custom resource: its identity and its validated spec; ``key`` is ``namespace/name``.
+
+    ``owner`` is the key of the Application whose marks it carries, empty where a user applied it.
+    """
 
     name: str
     namespace: str
@@ -390,6 +396,12 @@ class Application:
     depends_on: tuple[str, ...] = ()
     health_checks: tuple[HealthCheck, ...] = ()
     openai: OpenAI | None = None
+    owner: str = ""
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether another Application applied it from Git, so that authors of commits wrote its spec."""
+        return self.owner not in ("", self.key)
 
     @property
     def key(self) -> str:
@@ -454,4 +466,11 @@ def parse_application(manifest: Manifest) -> Application:
         depends_on=tuple(f"{other.namespace or namespace}/{other.name}" for other in spec.depends_on),
         health_checks=spec.health_checks,
         requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
+        owner=_owner(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),
     )
+
+
+def _owner(manifest: Manifest, ref: ObjectRef) -> str:
+    """Return the Application that tracks this very object, empty for a copy."""
+    owner, _, path = annotations_of(manifest).get(TRACKING_ID, "").partition(":")
+    return owner if path == ref.path else ""

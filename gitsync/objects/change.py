@@ -104,6 +104,7 @@ class Change:
     ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
     changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
     ``managed_fields`` are written before the apply, None where every field has its right owner.
+    ``always_asks``: it needs approval whatever the Application says.
     """
 
     ref: ObjectRef
@@ -120,6 +121,7 @@ class Change:
     problem: str = ""
     follows: ObjectRef | None = None
     managed_fields: tuple[Mapping[str, Any], ...] | None = None
+    always_asks: bool = False
 
     @property
     def is_write(self) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from gitsync.objects.ref import GroupKind
+
 GROUP: Final = "gitsync.dev"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+APPLICATION: Final = GroupKind(GROUP, "Application")
 AGENTS_GROUP: Final = "agents.gitsync.dev"
 
 FIELD_MANAGER: Final = "gitsync"

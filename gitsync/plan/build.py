@@ -24,7 +24,7 @@ from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, option
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
-from gitsync.plan.risk.table import NOTHING, classify, plan_risk
+from gitsync.plan.risk.table import NOTHING, Scope, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
@@ -80,9 +80,9 @@ def build_plan(
         else:
             fresh += _steps(app, ref, desired, seen, inventory, schema_of)
     fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
-    before = _predecessors(fresh)
+    before, scope = _predecessors(fresh), Scope(app, desired, seen.live)
     fresh = [_paired(step, before.get(_family(step.ref)), schema_of) for step in fresh]
-    steps += [classify(step, app.risk.rules, before.get(_family(step.ref))) for step in fresh]
+    steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), scope) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]

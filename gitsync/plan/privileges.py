@@ -35,6 +35,8 @@ def privileges(spec: dict[str, Any]) -> frozenset[str]:
     found |= {
         f"hostPath {at(volume, 'hostPath', 'path')}" for volume in _items(spec.get("volumes")) if "hostPath" in volume
     }
+    if at(spec, "securityContext", "runAsUser") == 0:
+        found.add("root in the pod")
     for container in containers(spec):
         name, context = container.get("name"), container.get("securityContext") or {}
         found |= {
@@ -42,6 +44,10 @@ def privileges(spec: dict[str, Any]) -> frozenset[str]:
             for key in ("privileged", "allowPrivilegeEscalation")
             if context.get(key) is True
         }
+        if context.get("procMount") == "Unmasked" or at(context, "windowsOptions", "hostProcess") is True:
+            found.add(f"the host's processes in container {name}")
+        if any(port.get("hostPort") for port in _items(container.get("ports"))):
+            found.add(f"hostPort in container {name}")
         if context.get("runAsUser") == 0:
             found.add(f"root in container {name}")
         found |= {

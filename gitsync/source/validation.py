@@ -8,12 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import GitSource
+from gitsync.objects.urls import SCP, normalized_url
 from gitsync.source.semver import parse_range
 
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
 
-_SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?!//)(?P<path>.+)")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -49,9 +49,9 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
                 "a local path or file:// URL is not allowed as a repository", location=where, hint=allowed
             )
         return
-    scp = _SCP.fullmatch(url)
-    if scp:
+    if SCP.fullmatch(url):
         _check_scheme("ssh", schemes, allowed)
+        _check_normal(url)
         return
     try:
         parts = urlsplit(url)
@@ -61,10 +61,23 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
     _check_scheme(parts.scheme, schemes, allowed)
     if not _HOST.fullmatch(host) or (parts.username or "").startswith("-"):
         raise InvalidInput("the host of the repository URL is not a host name", location=where)
+    _check_normal(url)
     if password is not None:
         raise InvalidInput(
             "the repository URL holds a password", location=where, hint="put it in a Secret: spec.source.credentials"
         )
+
+
+def _check_normal(url: str) -> None:
+    """Raise InvalidInput for a URL that names another repository once a server or a policy normalizes it."""
+    try:
+        normalized_url(url)
+    except ValueError as error:
+        raise InvalidInput(
+            f"the repository URL has {error}, so servers may read it as another one",
+            location="spec.source.repoURL",
+            hint="write the URL that the server shows for the repository",
+        ) from error
 
 
 def _is_local(url: str) -> bool:

@@ -9,10 +9,12 @@ from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import policy_for
+from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.options import HookPhase
+from gitsync.plan.tracking import owner_of
 from gitsync.ports import Clock, Cluster, LiveCache, Records
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
@@ -92,14 +94,16 @@ class SyncGate:
 
     def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
         """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
-        verdict = decide_deletion(planned.plan, planned.app, self._review(planned, execution))
+        verdict = decide_deletion(
+            planned.plan, planned.app, self._review(planned, execution), self._policy(planned.app)
+        )
         is_allowed = verdict.decision is Decision.ALLOWED
         is_due = is_allowed and not all(is_terminating(change) for change in planned.plan.writes)
         return SyncDecision(planned.plan, DELETE if is_due else "", verdict)
 
     def decide_hooks(self, planned: Planned, execution: ExecutionCache, phase: HookPhase) -> SyncDecision:
         """Decide on running the hooks of a deleted Application: policy and retry backoff."""
-        violations = policy_violations(planned.app, planned.plan, self._policies, self._rules)
+        violations = self._policy_violations(planned)
         verdict = Verdict(Decision.REFUSED if violations else Decision.ALLOWED, violations)
         backoff = 0.0 if violations else self._backoff(planned, execution)
         trigger = "" if violations or backoff > 0 else phase.value
@@ -110,9 +114,26 @@ class SyncGate:
         checked = (planned.observation.desired, planned.app)
         before = cache.policy_checked
         if before is None or before[0] is not checked[0] or before[1] != checked[1]:
-            cache.violations = policy_violations(planned.app, planned.plan, self._policies, self._rules)
+            cache.violations = self._policy_violations(planned)
             cache.policy_checked = checked
         return cache.violations
+
+    def _policy_violations(self, planned: Planned) -> tuple[str, ...]:
+        app = planned.app
+        return policy_violations(app, planned.plan, self._policies, self._rules, self._ancestors(app))
+
+    def _policy(self, app: Application) -> Policy:
+        return policy_for(self._policies, app, self._ancestors(app))
+
+    def _ancestors(self, app: Application) -> tuple[str, ...]:
+        """Return the keys of the Applications that manage this one, the direct owner first."""
+        found: dict[str, None] = {}
+        key = app.owner
+        while key and key not in found:
+            found[key] = None
+            manifest = self._application(key)
+            key = owner_of(manifest) if manifest is not None else ""
+        return tuple(found)
 
     def _blocked(self, planned: Planned, decision: SyncDecision, execution: ExecutionCache) -> SyncDecision | None:
         """Return the decision where backoff, a dependency or the self-heal limit delays the sync, otherwise None."""
@@ -137,7 +158,7 @@ class SyncGate:
         return decide(
             planned.plan,
             planned.app,
-            policy_for(self._policies, planned.app),
+            self._policy(planned.app),
             self._review(planned, execution),
             planned.given.now,
             manual=planned.given.is_requested,

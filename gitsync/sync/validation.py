@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule, check_rules
-from gitsync.gate.policy import Policy, violations
-from gitsync.gate.policy_files import policy_for
+from gitsync.gate.policy import Policy, application_violations, violations
+from gitsync.gate.policy_files import policies_for
 from gitsync.gate.validation import check_manifests, validate
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan
+from gitsync.objects.keys import APPLICATION
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.sync.cache import CheckCache
 from gitsync.sync.input import Locator
 from gitsync.sync.observe import Observation, created_namespace
@@ -37,7 +41,11 @@ def validate_desired(observation: Observation, locate: Locator) -> None:
 
 
 def policy_violations(
-    app: Application, plan: Plan, policies: Sequence[Policy], rules: Iterable[ManifestRule]
+    app: Application,
+    plan: Plan,
+    policies: Sequence[Policy],
+    rules: Iterable[ManifestRule],
+    ancestors: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the violations of policy and operator rules by the objects of a plan, one line each."""
     namespaced = {change.ref.of: bool(change.ref.namespace) for change in plan.changes}
@@ -45,6 +53,22 @@ def policy_violations(
     created = created_namespace(app)
     desired = {ref: manifest for ref, manifest in desired.items() if created.get(ref) != manifest}
     return (
-        *violations(policy_for(policies, app), app, desired, lambda of: namespaced[of]),
+        *(
+            line
+            for policy in policies_for(policies, app, ancestors)
+            for line in (
+                *violations(policy, app, desired, lambda of: namespaced[of]),
+                *_child_violations(policy, desired),
+            )
+        ),
         *check_rules(rules, desired.values()),
     )
+
+
+def _child_violations(policy: Policy, desired: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
+    """Yield what the policy of an Application does not allow in the Applications that it declares."""
+    for ref, manifest in desired.items():
+        if ref.of == APPLICATION:
+            with suppress(InvalidInput):  # its own reconcile reports an invalid spec
+                child = parse_application(manifest)
+                yield from (f"{ref}: {line}" for line in application_violations(policy, child))

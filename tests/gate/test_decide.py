@@ -97,7 +97,7 @@ def test_an_approval_counts_only_by_somebody_known_who_may_give_one(approvers, r
     assert (found.decision is Decision.ALLOWED) is is_enough
     if not is_enough:
         assert found.reasons[0].startswith(f"{review.by.name} approved it, but is not an approver (")
-    deletion = decide_deletion(DANGEROUS, app, review)
+    deletion = decide_deletion(DANGEROUS, app, review, Policy())
     assert deletion.decision is found.decision
 
 
@@ -110,7 +110,7 @@ def test_a_rejected_plan_is_held_even_where_nobody_had_to_approve():
         held = verdict(steps, app, rejected_by("joe", "not on Friday"), manual=True)
         assert (held.decision, held.holds) == (Decision.HELD, (HoldReason.REJECTION,))
         assert held.reasons == ("rejected by joe: not on Friday",)
-        assert decide_deletion(steps, app or application(), rejected_by()).reasons == ("rejected by joe",)
+        assert decide_deletion(steps, app or application(), rejected_by(), Policy()).reasons == ("rejected by joe",)
 
 
 def test_a_plan_can_wait_for_a_person_and_a_window():
@@ -123,9 +123,9 @@ def test_a_plan_can_wait_for_a_person_and_a_window():
 
 def test_deleting_an_application_asks_only_for_what_it_wants_approved():
     app = application(sync={"windows": DENIED}, risk={"maxDeletes": 0})
-    assert decide_deletion(plan(step(0, Action.PRUNE)), app, None).decision is Decision.ALLOWED
-    assert decide_deletion(DANGEROUS, app, None).holds == (HoldReason.APPROVAL,)
-    assert decide_deletion(DANGEROUS, app, approved_by()).approver == "jane"
+    assert decide_deletion(plan(step(0, Action.PRUNE)), app, None, Policy()).decision is Decision.ALLOWED
+    assert decide_deletion(DANGEROUS, app, None, Policy()).holds == (HoldReason.APPROVAL,)
+    assert decide_deletion(DANGEROUS, app, approved_by(), Policy()).approver == "jane"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,20 @@ def test_another_repository_is_refused():
     assert line == "spec.source.repoURL is not allowed by policy team-a"
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["https://git.example/team-a/../other/demo", "https://git.example/team-a/%2e%2e/other/demo",
+     "https://git.example/team-a/..%2fother", "https://evil.test/https://git.example/team-a/x"],
+)  # fmt: skip
+def test_a_url_that_leaves_the_listed_folder_is_refused(url):
+    assert violations(TEAM, application(repo=url), [], is_namespaced)
+
+
+@pytest.mark.parametrize("url", ["https://GIT.example:443/team-a/demo.git", "https://me@git.example/team-a/demo/"])
+def test_another_spelling_of_a_listed_repository_is_allowed(url):
+    assert violations(TEAM, application(repo=url), [], is_namespaced) == ()
+
+
 def test_another_destination_is_refused():
     (line,) = violations(TEAM, application(namespace="kube-system"), [], is_namespaced)
     assert "spec.destination.namespace: kube-system is not allowed" in line

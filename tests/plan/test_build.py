@@ -310,7 +310,7 @@ def test_a_generated_object_is_judged_by_the_one_it_follows():
     live = live_of(APP, before)
     moved = plan_of(APP, [config("model-bbbbbbbbbb", MODEL_ENDPOINT="http://b")], live)
     assert {change.action: change.rule for change in moved.writes} == {
-        Action.CREATE: "agent-model-moved",
+        Action.CREATE: "endpoint-introduced",
         Action.PRUNE: "prunes",
     }
     assert moved.risk is Risk.DANGEROUS

@@ -41,6 +41,11 @@ def test_accepts_https_and_ssh(url: str) -> None:
         ("https://git.example.test/%0ahost=evil.test/x.git", "control character"),
         ("https://git.example.test/x\ny", "control character"),
         ("https://git.example.test:port/x", "invalid URL"),
+        ("https://git.example.test/team-a/../team-b", "dot segments"),
+        ("https://git.example.test/team-a/%2e%2e/team-b", "dot segments"),
+        ("https://git.example.test/a%2fb", "percent-encoded"),
+        ("https://git.example.test/a?b", "query"),
+        ("git@git.example.test:a/../b", "dot segments"),
     ],
 )
 def test_refuses_what_git_could_misread(url: str, says: str) -> None:

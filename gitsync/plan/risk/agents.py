@@ -7,11 +7,8 @@ from typing import Any
 
 from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.keys import AGENTS_GROUP
-from gitsync.objects.manifest import Manifest, at
-from gitsync.plan.privileges import containers, pod_spec, secret_refs
-
-_ENDPOINT_WORDS = ("ENDPOINT", "BASE_URL", "API_BASE", "PROVIDER")
-_MODEL_WORDS = ("MODEL", "LLM", "OPENAI", "ANTHROPIC", "BEDROCK", "VERTEX")
+from gitsync.objects.manifest import at
+from gitsync.plan.privileges import secret_refs
 
 
 def tool_unapproved(change: Change) -> str | None:
@@ -27,19 +24,15 @@ def tool_unapproved(change: Change) -> str | None:
 
 
 def model_moved(change: Change) -> str | None:
-    """Match another model provider or endpoint, in an agent or in the environment of any workload."""
+    """Match another model provider or endpoint of an agent, also one where there was none."""
     for name, before, after in _both(change):
         for field in ("provider", "endpoint"):
             old, new = at(before, "model", field), at(after, "model", field)
-            if old is not None and old != new:
+            if old != new:
                 return f"{name}{field}"
-        if _destinations(after) - _destinations(before) and _destinations(before):
+        if _destinations(after) - _destinations(before):
             return f"{name}fallbacks"
-    if change.live is None:
-        return None
-    old_env, new_env = _endpoints(change.live), _endpoints(change.desired)
-    moved = sorted(key for key in old_env.keys() & new_env.keys() if old_env[key] != new_env[key])
-    return moved[0] if moved else None
+    return None
 
 
 def network_opened(change: Change) -> str | None:
@@ -72,7 +65,7 @@ def credentials_moved(change: Change) -> str | None:
     """Match an agent that reads its credentials from a Secret it did not use before."""
     for name, before, after in _both(change):
         added = sorted(secret_refs(after) - secret_refs(before))
-        if added and secret_refs(before):
+        if added:
             return f"{name}{added[0]}"
     return None
 
@@ -150,20 +143,3 @@ def _volumes(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def _destinations(spec: dict[str, Any]) -> frozenset[tuple[str, str]]:
     models = [at(spec, "model", default={}), *(at(spec, "model", "fallbacks", default=[]) or [])]
     return frozenset((str(model.get("provider")), str(model.get("endpoint"))) for model in models if model)
-
-
-def _endpoints(manifest: Manifest | None) -> dict[str, Any]:
-    """Return the variables with the endpoint of a model, of a workload or a ConfigMap."""
-    found = {
-        str(variable.get("name")): variable.get("value")
-        for container in containers(pod_spec(manifest))
-        for variable in container.get("env") or []
-        if isinstance(variable, dict)
-    }
-    if at(manifest, "kind") == "ConfigMap" and isinstance(at(manifest, "data"), dict):
-        found |= at(manifest, "data")
-    return {name: value for name, value in found.items() if _names_model_endpoint(name.upper())}
-
-
-def _names_model_endpoint(name: str) -> bool:
-    return any(word in name for word in _MODEL_WORDS) and any(word in name for word in _ENDPOINT_WORDS)

@@ -38,6 +38,9 @@ _GUARD_KINDS = frozenset(
         GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
         GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
         GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+        GroupKind("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
     }
 )
 _API_KINDS = frozenset(
@@ -114,8 +117,6 @@ def widens_rbac(change: Change) -> str | None:
         return None
     if change.ref.kind in ("Role", "ClusterRole"):
         grants = widened(permissions(change.live), permissions(change.desired))
-        if "aggregationRule" in change.desired and "aggregationRule" not in (change.live or {}):
-            return "rules come from other roles"
         return (
             f"{grants[0][0]} {grants[0][2]}" + (f" and {len(grants) - 1} more" if grants[1:] else "")
             if grants
@@ -127,6 +128,9 @@ def widens_rbac(change: Change) -> str | None:
 
 def widens_privileges(change: Change) -> str | None:
     """Match pods with more privileges on their node than now."""
+    if change.ref.of == GroupKind("", "PersistentVolume"):
+        path = at(change.desired, "spec", "hostPath", "path") or at(change.desired, "spec", "local", "path")
+        return f"hostPath {path}" if path and change.action is not Action.UPDATE else None
     return _some(privileges(pod_spec(change.desired)) - privileges(pod_spec(change.live)))
 
 
@@ -148,6 +152,8 @@ def opens_network(change: Change) -> str | None:
     if change.ref.of != GroupKind("networking.k8s.io", "NetworkPolicy") or not change.live or not change.desired:
         return None
     before, after = change.live.get("spec") or {}, change.desired.get("spec") or {}
+    if before.get("podSelector") != after.get("podSelector"):
+        return "podSelector"
     for direction in ("ingress", "egress"):
         known = before.get(direction) or []
         if any(rule not in known for rule in after.get(direction) or []):
@@ -158,8 +164,10 @@ def opens_network(change: Change) -> str | None:
 
 def loosens_namespace(change: Change) -> str | None:
     """Match a namespace whose enforced pod security level is lowered."""
-    if change.ref.of != NAMESPACE or not change.live or not change.desired:
+    if change.ref.of != NAMESPACE or not change.desired:
         return None
+    if not change.live:
+        return "privileged" if labels_of(change.desired).get(_POD_SECURITY) == "privileged" else None
     before, after = labels_of(change.live).get(_POD_SECURITY), labels_of(change.desired).get(_POD_SECURITY)
     if _POD_SECURITY_LEVELS.get(str(after), 0) >= _POD_SECURITY_LEVELS.get(str(before), 0):
         return None

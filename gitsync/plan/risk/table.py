@@ -3,32 +3,99 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from gitsync.objects.application import RiskMatch, RiskRule
+from gitsync.objects.application import Application, RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.risk import agents, objects
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.risk import agents, applications, endpoints, escalation, objects
 
 Finding = str | None
 """The result of a rule: None for no match, else a text that names where it matched (it may be empty)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One row: the class, a stable name, the reason that users read, and the predicate."""
+class Row:
+    """The class, a stable name, and the reason that users read."""
 
     risk: Risk
     name: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Row):
+    """A row with its predicate; ``always_asks``: its steps need approval whatever ``spec.risk.approval`` says."""
+
     finds: Callable[[Change], Finding]
+    always_asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The Application that a step is of, all that it declares, and what of that exists."""
+
+    app: Application
+    desired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+    live: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRule(Row):
+    """A row that compares a step with the Application that it is of."""
+
+    finds: Callable[[Change, Scope], Finding]
+    always_asks: bool = False
 
 
 NOTHING = "nothing"
 """The rule of steps that write nothing."""
 
+SCOPED_RULES = (  # they precede the others: none of those may hide one that always asks
+    ScopedRule(
+        Risk.DANGEROUS,
+        "application-elsewhere",
+        "an Application in another namespace than the one that manages it",
+        lambda change, scope: applications.elsewhere(change, scope.app),
+        always_asks=True,
+    ),
+    ScopedRule(
+        Risk.DANGEROUS,
+        "application-wider",
+        "an Application may do more than the one that manages it",
+        lambda change, scope: applications.wider_than_parent(change, scope.app),
+        always_asks=True,
+    ),
+    ScopedRule(
+        Risk.DANGEROUS,
+        "endpoint-introduced",
+        "prompts and data may go to another service than so far",
+        lambda change, scope: endpoints.endpoint_introduced(change, scope.live),
+    ),
+    ScopedRule(
+        Risk.DANGEROUS,
+        "borrows-account",
+        "runs as a ServiceAccount that the Application does not declare",
+        lambda change, scope: escalation.borrows_account(change, scope.desired),
+    ),
+)
+
 RULES = (  # the first match decides
+    Rule(
+        Risk.DANGEROUS,
+        "application-widened",
+        "an Application may do more than before",
+        applications.widened,
+        always_asks=True,
+    ),
+    Rule(
+        Risk.DANGEROUS,
+        "deletes-application",
+        "deletes an Application, and what it applied with it",
+        applications.deletes,
+    ),
     Rule(Risk.DANGEROUS, "deletes-data", "deletes an object that holds data", objects.deletes_data),
     Rule(Risk.DANGEROUS, "deletes-guard", "deletes a policy or quota that protects others", objects.deletes_guard),
     Rule(Risk.DANGEROUS, "asks-to-confirm", "its annotation asks for confirmation", objects.asks_to_confirm),
@@ -36,12 +103,17 @@ RULES = (  # the first match decides
     Rule(Risk.MODERATE, "prunes", "deletes an object", objects.prunes),
     Rule(Risk.DANGEROUS, "agent-tool-unapproved", "a tool no longer needs approval", agents.tool_unapproved),
     Rule(Risk.DANGEROUS, "agent-model-moved", "prompts and data go to another model service", agents.model_moved),
+    Rule(Risk.DANGEROUS, "endpoint-set", "prompts and data may go to another service", endpoints.endpoint_set),
     Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
     Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
     Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),
     Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will be deleted with it", agents.volumes_deletable),
     Rule(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
     Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
+    Rule(Risk.DANGEROUS, "rbac-escalates", "grants a path to the rights of others", escalation.escalates),
+    Rule(Risk.DANGEROUS, "rbac-aggregates", "adds rules of one role to another", escalation.aggregates),
+    Rule(Risk.DANGEROUS, "mints-token", "creates a token of a ServiceAccount", escalation.mints_token),
+    Rule(Risk.DANGEROUS, "changes-account", "pods run as another ServiceAccount", escalation.changes_account),
     Rule(Risk.DANGEROUS, "widens-rbac", "grants more permissions", objects.widens_rbac),
     Rule(Risk.DANGEROUS, "widens-privileges", "gives pods more privileges on their node", objects.widens_privileges),
     Rule(Risk.DANGEROUS, "drops-protections", "removes restrictions of pods", objects.drops_protections),
@@ -63,18 +135,24 @@ RULES = (  # the first match decides
 )
 
 
-def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: Manifest | None = None) -> Change:
+def classify(
+    change: Change,
+    user_rules: Iterable[RiskRule] = (),
+    predecessor: Manifest | None = None,
+    scope: Scope | None = None,
+) -> Change:
     """
     Return the step with its class, the rule that decided and the reason.
 
     The reason is appended to one that the step already has. A user's rule raises a class and never lowers one. An
     object that replaces a ``predecessor`` is classified as a change of that one too, and the higher class counts.
+    ``scope`` is the Application that the step is of, with all that it declares.
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
-    rule, found = _first(change)
+    rule, found = _first(change, scope)
     if change.action is Action.CREATE and predecessor is not None:
-        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor))
+        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor), scope)
         if other.risk.level > rule.risk.level:
             rule, found = other, seen
     reason = f"{rule.reason}: {found}" if found else rule.reason
@@ -85,10 +163,14 @@ def classify(change: Change, user_rules: Iterable[RiskRule] = (), predecessor: M
             reason = f"{reason}; raised by {name}"
     if change.reason:
         reason = f"{change.reason}; {reason}"
-    return replace(change, risk=risk, rule=name, reason=reason)
+    return replace(change, risk=risk, rule=name, reason=reason, always_asks=rule.always_asks)
 
 
-def _first(change: Change) -> tuple[Rule, str]:
+def _first(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
+    if scope is not None:
+        for row in SCOPED_RULES:
+            if (found := row.finds(change, scope)) is not None:
+                return row, found
     return next((rule, found) for rule in RULES if (found := rule.finds(change)) is not None)
 
 

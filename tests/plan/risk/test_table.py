@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
-from gitsync.objects.ref import ref_of
-from gitsync.plan.risk.table import NOTHING, RULES, classify, plan_risk
-from tests.plan.factories import config, deployment
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.risk.table import NOTHING, RULES, SCOPED_RULES, Scope, classify, plan_risk
+from tests.plan.factories import application, config, deployment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -81,10 +81,74 @@ SYSTEM = kind(
 POD = "spec.template.spec"
 WEB = f"{POD}.containers.0"
 ENV = [{"name": "LLM_BASE_URL", "value": "http://a"}]
+MOVED = [{"name": "LLM_BASE_URL", "value": "http://b"}]
+BY_REFERENCE = {"name": "OPENAI_BASE_URL", "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}
+ADDITIONS = [
+    *(
+        (f"{WEB}.env", [{"name": name, "value": "http://evil"}])
+        for name in (
+            "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "LLM_BASE_URL", "X_BASE_URL", "OPENAI_API_BASE", "OLLAMA_HOST",
+            "OPENAI_API_KEY", "HTTPS_PROXY", "http_proxy", "ALL_PROXY", "MODEL_ENDPOINT", "LLM_PROVIDER",
+        )
+    ),
+    (f"{WEB}.env", [BY_REFERENCE]),
+    (f"{WEB}.envFrom", [{"configMapRef": {"name": "settings"}}]),
+    (f"{WEB}.envFrom", [{"secretRef": {"name": "keys"}}]),
+    (f"{WEB}.args", ["serve", "--base-url=http://evil"]),
+    (f"{WEB}.args", ["serve", "--openai-base-url", "http://evil"]),
+    (f"{WEB}.command", ["sh", "-c", "OPENAI_BASE_URL=http://evil exec agent"]),
+]  # fmt: skip
+
+
+def secret(**data):
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": data}
+
+
+def without_endpoint(agent):
+    result = copy.deepcopy(agent)
+    del result["spec"]["model"]["endpoint"]
+    return result
+
+
 GUARDED = with_(deployment(), f"{WEB}.securityContext", {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}})
 ROLE = kind(
     "rbac.authorization.k8s.io/v1", "Role", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
 )
+CLUSTER_ROLE = kind("rbac.authorization.k8s.io/v1", "ClusterRole", rules=ROLE["rules"])
+AGGREGATED = kind(
+    "rbac.authorization.k8s.io/v1",
+    "ClusterRole",
+    aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+)
+ADMIN = {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
+RBAC = "rbac.authorization.k8s.io"
+CERTIFICATES = "certificates.k8s.io"
+PATHS = [
+    {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+    for group, resource, verb in (
+        (RBAC, "roles", "escalate"),
+        (RBAC, "clusterroles", "bind"),
+        ("", "users", "impersonate"),
+        ("", "serviceaccounts", "impersonate"),
+        ("authentication.k8s.io", "userextras", "impersonate"),
+        ("", "pods/exec", "create"),
+        ("", "pods/*", "create"),
+        ("", "*/exec", "get"),
+        ("", "pods/attach", "create"),
+        ("", "pods/ephemeralcontainers", "patch"),
+        ("", "serviceaccounts/token", "create"),
+        ("", "nodes/proxy", "get"),
+        ("", "secrets", "list"),
+        ("", "secrets", "watch"),
+        (CERTIFICATES, "certificatesigningrequests/approval", "update"),
+        (CERTIFICATES, "signers", "approve"),
+        ("", "pods", "*"),
+        ("", "*", "get"),
+        ("*", "pods", "get"),
+    )
+]
+TOKEN = kind("v1", "Secret", type="kubernetes.io/service-account-token")
 BINDING = kind(
     "rbac.authorization.k8s.io/v1",
     "RoleBinding",
@@ -100,8 +164,13 @@ NAMESPACE = with_(kind("v1", "Namespace"), "metadata.labels", {"pod-security.kub
 SERVICE = kind("v1", "Service", spec={"ports": [{"port": 80}]})
 CLAIM = kind("v1", "PersistentVolumeClaim")
 TOOL = "spec.tools.0"
+CHILD = kind("gitsync.dev/v1alpha1", "Application", spec={"source": {"repoURL": "https://git.example/x"}})
 
 CASES = [
+    ("application-widened", update(CHILD, with_(CHILD, "spec.risk.approval", "Never"))),
+    ("deletes-application", prune(CHILD)),
+    ("deletes-application", step(Action.REPLACE, CHILD, CHILD)),
+    ("updates", update(CHILD, with_(CHILD, "spec.sync.selfHeal", False))),
     ("deletes-data", prune(CLAIM)),
     ("deletes-data", prune(NAMESPACE)),
     ("deletes-data", prune(AGENT)),
@@ -117,16 +186,21 @@ CASES = [
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.provider", "Bedrock"))),
     ("agent-model-moved", update(AGENT, with_(AGENT, "spec.model.fallbacks.0.provider", "Bedrock"))),
     ("agent-model-moved", update(SYSTEM, with_(SYSTEM, "spec.defaults.model.endpoint", "http://b"))),
+    ("agent-model-moved", update(without_endpoint(AGENT), AGENT)),
+    ("endpoint-set", update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/x")),
+    ("endpoint-set", update(config(), config(**{"app.yaml": "llm:\n  base_url: http://evil"}), "/data/x")),
+    ("endpoint-set", update(config(), config(**{"c.json": '{"baseUrl": "http://evil"}'}), "/data/x")),
+    ("endpoint-set", update(secret(a="eA=="), secret(a="eA==", OPENAI_API_KEY="eA=="))),
+    *(("endpoint-set", update(deployment(), with_(deployment(), *addition))) for addition in ADDITIONS),
+    ("endpoint-set", update(with_(deployment(), f"{WEB}.env", ENV), with_(deployment(), f"{WEB}.env", MOVED))),
+    ("updates", update(with_(deployment(), f"{WEB}.env", ENV), with_(deployment(), f"{WEB}.env", ENV))),
+    ("updates", update(deployment(), with_(deployment(), f"{WEB}.env", [{"name": "LOG_LEVEL", "value": "info"}]))),
     (
-        "agent-model-moved",
+        "updates",
         update(
-            with_(deployment(), f"{WEB}.env", ENV),
-            with_(deployment(), f"{WEB}.env", [{"name": "LLM_BASE_URL", "value": "http://b"}]),
+            with_(deployment(), f"{WEB}.envFrom", [{"configMapRef": {"name": "settings-5gk2h7mmd2"}}]),
+            with_(deployment(), f"{WEB}.envFrom", [{"configMapRef": {"name": "settings-9gk2h7mmd2"}}]),
         ),
-    ),
-    (
-        "agent-model-moved",
-        update(config(MODEL_ENDPOINT="http://a"), config(MODEL_ENDPOINT="http://b"), "/data/MODEL_ENDPOINT"),
     ),
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.policy", "Unmanaged"))),
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.egressTo", [{"cidr": "0.0.0.0/0"}]))),
@@ -139,15 +213,35 @@ CASES = [
     ("stops", update(AGENT, with_(AGENT, "spec.suspend", True))),
     ("extends-api", create(kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"))),
     ("extends-api", create(kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"))),
+    ("rbac-aggregates", create(AGGREGATED)),
+    ("rbac-aggregates", update(AGGREGATED, with_(AGGREGATED, "aggregationRule.clusterRoleSelectors", [{}]))),
+    ("rbac-aggregates", update(CLUSTER_ROLE, with_(CLUSTER_ROLE, "metadata.labels", ADMIN), "/metadata/labels/x")),
+    *(("rbac-escalates", create(with_(ROLE, "rules", [rule]))) for rule in PATHS),
+    ("rbac-escalates", update(ROLE, with_(ROLE, "rules.0.verbs", ["*"]))),
+    ("mints-token", create(TOKEN)),
+    ("mints-token", step(Action.HOOK, TOKEN)),
+    ("changes-account", update(deployment(), with_(deployment(), f"{POD}.serviceAccountName", "admin"))),
+    ("changes-account", update(deployment(), with_(deployment(), f"{POD}.serviceAccount", "admin"))),
+    (
+        "changes-account",
+        update(
+            with_(deployment(), f"{POD}.automountServiceAccountToken", False),
+            with_(deployment(), f"{POD}.automountServiceAccountToken", True),
+        ),
+    ),
+    ("widens-privileges", create(kind("v1", "PersistentVolume", spec={"hostPath": {"path": "/"}}))),
+    ("widens-privileges", create(with_(deployment(), f"{POD}.securityContext", {"runAsUser": 0}))),
+    ("widens-privileges", create(with_(deployment(), f"{WEB}.securityContext", {"procMount": "Unmasked"}))),
+    ("widens-privileges", create(with_(deployment(), f"{WEB}.ports", [{"containerPort": 80, "hostPort": 80}]))),
+    ("deletes-guard", prune(kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"))),
+    ("opens-network", update(POLICY, with_(POLICY, "spec.podSelector", {"matchLabels": {"app": "x"}}))),
+    ("loosens-namespace", create(with_(NAMESPACE, "metadata.labels", {POD_SECURITY: "privileged"}))),
+    ("creates", create(NAMESPACE)),
     ("widens-rbac", create(ROLE)),
     ("widens-rbac", update(ROLE, with_(ROLE, "rules.0.verbs", ["get", "list", "delete"]))),
     ("widens-rbac", create(BINDING)),
     ("widens-rbac", update(BINDING, with_(BINDING, "subjects.0.name", "b"))),
     ("widens-rbac", update(BINDING, with_(BINDING, "roleRef.name", "cluster-admin"))),
-    (
-        "widens-rbac",
-        create(kind("rbac.authorization.k8s.io/v1", "ClusterRole", aggregationRule={"clusterRoleSelectors": []})),
-    ),
     ("widens-privileges", create(with_(deployment(), f"{POD}.hostNetwork", True))),
     ("widens-privileges", update(deployment(), with_(deployment(), f"{WEB}.securityContext", {"privileged": True}))),
     (
@@ -217,9 +311,33 @@ def test_every_row_is_tested():
     assert {row.name for row in RULES} == {rule for rule, _ in CASES}
 
 
+def test_a_new_workload_borrows_no_account_that_its_application_does_not_declare():
+    app = application()
+    web = with_(with_(deployment(), "metadata.namespace", "shop"), f"{POD}.serviceAccountName", "deployer")
+    account = ObjectRef("", "ServiceAccount", "shop", "deployer")
+    assert classify(create(web), scope=Scope(app, {account: {}})).rule == "starts-workload"
+    assert classify(create(web), scope=Scope(app)).rule == "borrows-account"
+    plain = with_(web, f"{POD}.serviceAccountName", "default")
+    assert classify(create(plain), scope=Scope(app)).rule == "starts-workload"
+
+
+def test_a_new_name_hides_no_change_of_an_endpoint():
+    before = with_(deployment(), f"{WEB}.env", ENV)
+    live = {ref_of(before): before, ref_of(config("settings")): config("settings")}
+    scope = Scope(application(), live=live)
+    moved = with_(deployment("other"), f"{WEB}.env", MOVED)
+    assert classify(create(moved), scope=scope).rule == "endpoint-introduced"
+    assert classify(create(with_(deployment("other"), f"{WEB}.env", ENV)), scope=scope).rule == "starts-workload"
+    hashed = config("settings-aaaaaaaaaa", OPENAI_BASE_URL="http://evil")
+    assert classify(create(hashed), scope=scope).rule == "endpoint-introduced"
+    assert classify(create(moved), scope=Scope(application())).rule == "starts-workload"
+
+
 def test_every_row_is_documented():
     text = (ROOT / "docs" / "risk.md").read_text(encoding="utf-8")
-    assert [row.name for row in RULES if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text] == []
+    assert [
+        row.name for row in (*SCOPED_RULES, *RULES) if f"| {row.risk.value} | `{row.name}` | {row.reason}" not in text
+    ] == []
 
 
 def test_a_step_that_writes_nothing_is_safe_and_keeps_its_reason():
@@ -235,7 +353,7 @@ def test_the_reason_of_the_step_stands_in_front():
 def test_a_widened_wildcard_is_covered_by_a_wildcard():
     everything = with_(ROLE, "rules", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
     assert classify(update(everything, ROLE)).rule == "updates"
-    assert classify(update(ROLE, everything)).rule == "widens-rbac"
+    assert classify(update(ROLE, everything)).rule == "rbac-escalates"
 
 
 def rule_of(risk, **match):

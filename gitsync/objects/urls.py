@@ -1,0 +1,73 @@
+"""The normal form of a repository URL, in which URLs of the same repository are equal."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from urllib.parse import quote, unquote, urlsplit
+
+SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?!//)(?P<path>.+)")
+"""The short form of an ssh URL: ``user@host:path``."""
+_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+_PLAIN = "/-._~!$&'()*+,;=:@"
+_SHORT_PATTERN = re.compile(r"(?:[^@/:]*@)?(?P<host>[^/:@]+):(?P<path>.+)")
+_PATTERN = re.compile(r"(?P<scheme>[A-Za-z*]+)://(?:[^/@]*@)?(?P<host>[^/:]*)(?::(?P<port>\d+|\*))?(?P<path>/.*)?")
+
+
+def normalized_url(url: str) -> str:
+    """
+    Return the normal form: without user, default port, ``.git`` and trailing slash, with the host in small letters.
+
+    Raise ValueError for a URL with a query, a fragment, or a path that names another one when normalized: dot
+    segments, empty segments, backslashes, percent-encoded separators.
+    """
+    scp = None if "://" in url else SCP.fullmatch(url)
+    if scp:
+        return _joined("ssh", scp["host"], None, "/" + _clean(scp["path"].removeprefix("/")))
+    parts = urlsplit(url)
+    if "?" in url or "#" in url:
+        raise ValueError("a query or fragment")
+    return _joined(
+        parts.scheme.lower() or "file", parts.hostname or "", parts.port, "/" + _clean(parts.path.removeprefix("/"))
+    )
+
+
+def matches_url(pattern: str, url: str) -> bool:
+    """
+    Return whether a pattern with ``*`` matches a URL, in whatever way both are written.
+
+    ``*`` in the host matches no ``/``. A URL without a normal form matches no pattern.
+    """
+    try:
+        found = normalized_url(url)
+    except ValueError:
+        return False
+    short = None if "://" in pattern else _SHORT_PATTERN.fullmatch(pattern)
+    full = _PATTERN.fullmatch(f"ssh://{short['host']}/{short['path']}" if short else pattern)
+    if full is None:
+        return fnmatchcase(found, pattern)
+    scheme, host, port, path = full["scheme"].lower(), full["host"].lower(), full["port"] or "", full["path"]
+    if path is None and host.endswith("*"):
+        path = "*"
+    authority = f"{scheme}://{host}" + (f":{port}" if port and port != str(_PORTS.get(scheme)) else "")
+    start, _, rest = found.partition("://")
+    server, _, name = rest.partition("/")
+    tail = (path or "").removeprefix("/").rstrip("/").removesuffix(".git")
+    return fnmatchcase(f"{start}://{server}", authority) and fnmatchcase(name, tail)
+
+
+def _joined(scheme: str, host: str, port: int | None, path: str) -> str:
+    host = host.lower().rstrip(".")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}" + (f":{port}" if port and port != _PORTS.get(scheme) else "") + path
+
+
+def _clean(path: str) -> str:
+    """Return a path without what does not change its meaning; raise ValueError where normalizing changes it."""
+    decoded = unquote(path, errors="strict")
+    if "%" in decoded or decoded.count("/") != path.count("/") or "\\" in decoded:
+        raise ValueError("a path with percent-encoded separators or backslashes")
+    stem = decoded.removesuffix("/").removesuffix(".git")
+    if any(part in ("", ".", "..") for part in stem.split("/")) and stem:
+        raise ValueError("a path with empty or dot segments")
+    return quote(stem, safe=_PLAIN)

@@ -1,0 +1,114 @@
+"""Risk rules for Applications in Git: no rights beyond those of the Application that manages them, or beyond before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.keys import APPLICATION, REQUESTED_SYNC
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+
+_APPROVAL = {"Never": 0, "Dangerous": 1, "Moderate": 2}
+
+WIDER: dict[str, Callable[[Application, Application], bool]] = {
+    "spec.source": lambda old, new: _source(old) != _source(new),
+    "spec.source.verify": lambda old, new: old.source.verify.mode != "None" and new.source.verify != old.source.verify,
+    "spec.source.decryption": lambda old, new: new.source.decryption not in (None, old.source.decryption),
+    "spec.destination.namespace": lambda old, new: new.destination.namespace != old.destination.namespace,
+    "spec.destination.allowClusterScoped": lambda old, new: (
+        new.destination.allow_cluster_scoped and not old.destination.allow_cluster_scoped
+    ),
+    "spec.destination.createNamespace": lambda old, new: (
+        new.destination.create_namespace
+        and not (old.destination.create_namespace or old.destination.allow_cluster_scoped)
+    ),
+    "spec.destination.serviceAccountName": lambda old, new: (
+        old.destination.service_account not in ("", new.destination.service_account)
+    ),
+    "spec.risk.approval": lambda old, new: _APPROVAL[new.risk.approval] < _APPROVAL[old.risk.approval],
+    "spec.risk.approvalTTL": lambda old, new: new.risk.approval_ttl > old.risk.approval_ttl,
+    "spec.risk.maxDeletes": lambda old, new: new.risk.max_deletes > old.risk.max_deletes,
+    "spec.risk.rules": lambda old, new: _lacks(old.risk.rules, new.risk.rules),
+    "spec.risk.approvers": lambda old, new: (
+        _approvers(old) != set() and not (_approvers(new) and _approvers(new) <= _approvers(old))
+    ),
+    "spec.sync.automated": lambda old, new: new.sync.automated and not old.sync.automated,
+    "spec.sync.prune": lambda old, new: new.sync.prune and not old.sync.prune,
+    "spec.sync.ignoreDifferences": lambda old, new: _lacks(new.sync.ignore, old.sync.ignore),
+    "spec.sync.windows": lambda old, new: (
+        _lacks(old.sync.windows, new.sync.windows)
+        or (any(window.kind == "Allow" for window in old.sync.windows) and _lacks(new.sync.windows, old.sync.windows))
+    ),
+    "spec.reasoner": lambda old, new: (
+        _endpoint(new) not in (None, _endpoint(old)) or (old.openai is not None and new.openai is None)
+    ),
+}
+"""The fields that give an Application rights, and whether the second Application has more by one than the first."""
+
+
+def wider_than_parent(change: Change, parent: Application) -> str | None:
+    """Match a new Application that may do more than the one that manages it; the finding names the field."""
+    if change.ref.of != APPLICATION or change.desired is None or change.action in (Action.UPDATE, Action.PRUNE):
+        return None
+    if metadata_of(change.desired).get("finalizers"):
+        return "metadata.finalizers"
+    return _first_wider(parent, change.desired)
+
+
+def elsewhere(change: Change, parent: Application) -> str | None:
+    """Match an Application outside the namespace of the one that manages it."""
+    if change.ref.of != APPLICATION or change.ref.namespace == parent.namespace:
+        return None
+    return change.ref.namespace
+
+
+def widened(change: Change) -> str | None:
+    """Match an Application that may do more than before; the finding names the field."""
+    if change.ref.of != APPLICATION or change.live is None or change.desired is None:
+        return None
+    drift = [difference.pointer for difference in change.differences if difference.kind in DRIFT]
+    if any(pointer.startswith("/metadata/finalizers") for pointer in drift):
+        return "metadata.finalizers"
+    requested = annotations_of(change.desired).get(REQUESTED_SYNC)
+    if requested is not None and requested != annotations_of(change.live).get(REQUESTED_SYNC):
+        return f"metadata.annotations[{REQUESTED_SYNC}]"
+    if "/spec/suspend" in drift:
+        return "spec.suspend"
+    try:
+        return _first_wider(parse_application(change.live), change.desired)
+    except InvalidInput:
+        return "spec is invalid"
+
+
+def deletes(change: Change) -> str | None:
+    """Match the delete of an Application, which may delete all that it applied."""
+    return "" if change.ref.of == APPLICATION and change.action in (Action.PRUNE, Action.REPLACE) else None
+
+
+def _first_wider(old: Application, manifest: Manifest) -> str | None:
+    try:
+        new = parse_application(manifest)
+    except InvalidInput:
+        return "spec is invalid"
+    return next((field for field, is_wider in WIDER.items() if is_wider(old, new)), None)
+
+
+def _source(app: Application) -> tuple[str, str, str]:
+    """Return whose commits have the rights of an Application, and the Secret that is sent to that server."""
+    return app.source.repo_url, app.source.revision, app.source.credentials_secret
+
+
+def _approvers(app: Application) -> set[tuple[str, str]]:
+    named = app.risk.approvers
+    return {("user", name) for name in named.users} | {("group", name) for name in named.groups}
+
+
+def _endpoint(app: Application) -> tuple[str, str] | None:
+    return (app.openai.endpoint, app.openai.key) if app.openai else None
+
+
+def _lacks(required: Iterable[object], present: Iterable[object]) -> bool:
+    known = list(present)
+    return any(item not in known for item in required)

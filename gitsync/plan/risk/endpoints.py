@@ -1,0 +1,114 @@
+"""Risk rules for where prompts and data are sent: model endpoints, provider keys and proxies, added or changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gitsync.objects.change import Change
+from gitsync.objects.manifest import Manifest, at, content_hash
+from gitsync.objects.ref import ObjectRef
+
+Setting = tuple[str, str]
+"""The name of a setting without case and separators, and its value or a hash of its reference."""
+
+_MODEL = "MODEL|LLM|OPENAI|ANTHROPIC|CLAUDE|GEMINI|BEDROCK|VERTEX|MISTRAL|COHERE|GROQ|OLLAMA|AZURE|HUGGINGFACE|DEEPSEEK"
+_SENDS = re.compile(
+    rf"BASEUR[LI]|APIBASE|APIURL|INFERENCEURL|(?:HTTPS?|ALL|NO|SOCKS)PROXY|^PROXY(?:URL)?$"
+    rf"|(?:{_MODEL}).*(?:ENDPOINT|PROVIDER|HOST|URL|PROXY|KEY$|TOKEN$)|^(?:ENDPOINT|PROVIDER)$",
+)
+_ASSIGNMENT = re.compile(
+    r"""(?<![\w.-])(?:--?)?([A-Za-z][\w.-]{2,80}+)["']?(?=\s{0,9}[=:\s]\s{0,9}["']?([^\s"',}]{1,512}))"""
+)
+"""A name and what follows it, which may be the next name; bounded, since authors of commits write the text."""
+_SEPARATORS = re.compile(r"[^A-Z0-9]")
+_HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
+_CONFIGURATION = ("ConfigMap", "Secret")
+
+
+def endpoint_set(change: Change) -> str | None:
+    """Match an object that sets another endpoint, provider key or proxy than before, or refers to another one."""
+    if change.live is None or change.desired is None:
+        return None
+    return _first(_settings(change.desired) - _settings(change.live))
+
+
+def endpoint_introduced(change: Change, live: Mapping[ObjectRef, Manifest]) -> str | None:
+    """
+    Match a new object that sets what its Application sets otherwise in an object that exists.
+
+    A new name must not hide a change: neither of a workload, nor of a ConfigMap whose name ends in a hash.
+    """
+    if change.live is not None or change.desired is None:
+        return None
+    settings = _settings(change.desired)
+    if not settings:
+        return None
+    known: set[Setting] = set()
+    for ref, manifest in live.items():
+        found = _settings(manifest)
+        if ref.of == change.ref.of and _family(ref.name) == _family(change.ref.name) and settings - found:
+            return _first(settings - found)
+        known |= found
+    names = {name for name, _ in known}
+    return _first({setting for setting in settings - known if setting[0] in names})
+
+
+def _first(settings: Iterable[Setting]) -> str | None:
+    return min((name for name, _ in settings), default=None)
+
+
+def _settings(manifest: Manifest) -> frozenset[Setting]:
+    if manifest.get("kind") in _CONFIGURATION and "/" not in str(manifest.get("apiVersion")):
+        return frozenset(_of_data(manifest))
+    return frozenset(_of_value(manifest.get("spec")))
+
+
+def _of_data(manifest: Manifest) -> Iterator[Setting]:
+    """Yield the settings of a ConfigMap or Secret: its keys, and assignments inside of its files."""
+    for members in ("data", "stringData"):
+        values = at(manifest, members)
+        for key, value in values.items() if isinstance(values, dict) else ():
+            yield from _named(str(key), value)
+            if manifest.get("kind") == "ConfigMap" or members == "stringData":
+                yield from _of_text(str(value))
+
+
+def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
+    """Yield the settings of environments and arguments at any depth: kinds differ in where their containers are."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _of_value(inner, key)
+    elif isinstance(value, list) and member in ("args", "command"):
+        yield from _of_text(" ".join(map(str, value)))
+    elif isinstance(value, list):
+        for item in value:
+            if member == "env" and isinstance(item, dict):
+                yield from _named(str(item.get("name")), item.get("value") or _stable(item.get("valueFrom")))
+            elif member == "envFrom" and isinstance(item, dict):
+                yield "ENVFROM", content_hash(_stable(item))
+            else:
+                yield from _of_value(item)
+
+
+def _of_text(text: str) -> Iterator[Setting]:
+    for match in _ASSIGNMENT.finditer(text):
+        yield from _named(match[1], match[2])
+
+
+def _named(name: str, value: Any) -> Iterator[Setting]:
+    squeezed = _SEPARATORS.sub("", name.upper())
+    if _SENDS.search(squeezed):
+        yield squeezed, value if isinstance(value, str) else content_hash(value)
+
+
+def _stable(reference: Any) -> Any:
+    """Return a reference with names free of the hash that a generator appends: the object itself is judged."""
+    if isinstance(reference, dict):
+        return {key: _family(item) if key == "name" else _stable(item) for key, item in reference.items()}
+    return reference
+
+
+def _family(name: Any) -> str:
+    return _HASH.sub("", str(name))

@@ -1,0 +1,96 @@
+"""Risk rules for what lets a subject become another one: roles, tokens, service accounts, aggregation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitsync.kube.kinds import SECRET
+from gitsync.objects.change import Change
+from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
+from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.plan.privileges import permissions, pod_spec
+
+_RBAC = "rbac.authorization.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+_TOKEN = "kubernetes.io/service-account-token"
+_WRITES = ("create", "update", "patch")
+_PATHS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
+    (_RBAC, ("roles", "clusterroles"), "writes roles beyond its own rights", ("escalate",)),
+    (_RBAC, ("roles", "clusterroles"), "binds roles beyond its own rights", ("bind",)),
+    ("", ("users", "groups", "serviceaccounts", "userextras", "uids"), "acts as another user", ("impersonate",)),
+    ("authentication.k8s.io", ("userextras", "uids"), "acts as another user", ("impersonate",)),
+    ("", ("pods/exec", "pods/attach", "pods/ephemeralcontainers"), "runs commands in pods", ("get", *_WRITES)),
+    ("", ("serviceaccounts/token",), "creates tokens of service accounts", ("create",)),
+    ("", ("nodes/proxy",), "reaches the kubelet", ("get", *_WRITES, "delete")),
+    ("", ("secrets",), "reads Secrets", ("get", "list", "watch")),
+    (_CERTIFICATES, ("certificatesigningrequests/approval",), "approves certificates", ("update", "patch")),
+    (_CERTIFICATES, ("signers",), "approves certificates", ("approve", "sign")),
+)
+"""API group, resources, what the grant lets a subject do, and the verbs."""
+
+
+def escalates(change: Change) -> str | None:
+    """Match a role that grants a path to other rights, which it did not grant before."""
+    if change.ref.group != _RBAC or change.ref.kind not in ("Role", "ClusterRole") or change.desired is None:
+        return None
+    known = permissions(change.live)
+    for verb, group, resource, _ in sorted(permissions(change.desired) - known):
+        if verb == "*" or resource in ("*", "*/*") or (group == "*" and verb != "url"):
+            return f"wildcard in {verb} {resource}"
+        for path_group, resources, what, verbs in _PATHS:
+            if group == path_group and verb in verbs and _covers(resource, resources):
+                return f"{verb} {resource} {what}"
+    return None
+
+
+def aggregates(change: Change) -> str | None:
+    """Match a ClusterRole whose rules come from more roles, or that adds its rules to another role."""
+    if change.ref.of != GroupKind(_RBAC, "ClusterRole") or change.desired is None:
+        return None
+    rule = change.desired.get("aggregationRule")
+    if rule is not None and rule != (change.live or {}).get("aggregationRule"):
+        return "rules come from other roles"
+    old = labels_of(change.live or {})
+    added = (key for key, value in labels_of(change.desired).items() if _AGGREGATE in key and old.get(key) != value)
+    return next(added, None)
+
+
+def mints_token(change: Change) -> str | None:
+    """Match a Secret in which the API server writes the token of a ServiceAccount."""
+    if change.ref.of != SECRET or change.live is not None or at(change.desired, "type") != _TOKEN:
+        return None
+    return annotations_of(change.desired or {}).get("kubernetes.io/service-account.name", "")
+
+
+def changes_account(change: Change) -> str | None:
+    """Match pods that run as another ServiceAccount than before, or that now mount its token."""
+    if change.live is None or change.desired is None:
+        return None
+    old, new = pod_spec(change.live), pod_spec(change.desired)
+    if _account(new) not in ("", _account(old)):
+        return _account(new)
+    if new.get("automountServiceAccountToken") is True and old.get("automountServiceAccountToken") is False:
+        return "automountServiceAccountToken"
+    return None
+
+
+def borrows_account(change: Change, desired: Mapping[ObjectRef, Manifest]) -> str | None:
+    """Match a new workload that runs as a ServiceAccount that its own Application does not declare."""
+    account = _account(pod_spec(change.desired))
+    if change.live is not None or account in ("", "default"):
+        return None
+    own = ObjectRef("", "ServiceAccount", change.ref.namespace, account)
+    return None if own in desired else account
+
+
+def _account(spec: dict[str, Any]) -> str:
+    return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
+
+
+def _covers(resource: str, resources: tuple[str, ...]) -> bool:
+    """Whether a grant covers one of the resources, also as ``*/exec`` or ``pods/*``."""
+    kind, _, sub = resource.partition("/")
+    names = (name.partition("/") for name in resources)
+    return resource in resources or any(sub and kind in ("*", k) and sub in ("*", s) for k, _, s in names)

@@ -1,0 +1,105 @@
+"""Repository URLs: one normal form, and nothing that a server could read as another repository."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitsync.objects.urls import matches_url, normalized_url
+
+HTTPS, SSH = "https://git.example/team-a/demo", "ssh://git.example/team-a/demo"
+
+
+@pytest.mark.parametrize(
+    ("url", "normal"),
+    [
+        ("https://git.example/team-a/demo", HTTPS),
+        ("https://GIT.Example/team-a/demo", HTTPS),
+        ("HTTPS://git.example/team-a/demo", HTTPS),
+        ("https://git.example:443/team-a/demo", HTTPS),
+        ("https://git.example/team-a/demo.git", HTTPS),
+        ("https://git.example/team-a/demo/", HTTPS),
+        ("https://git.example/team-a/demo.git/", HTTPS),
+        ("https://someone@git.example/team-a/demo", HTTPS),
+        ("https://git.example./team-a/demo", HTTPS),
+        ("https://git.example/team%2Da/%64emo", HTTPS),
+        ("git@git.example:team-a/demo.git", SSH),
+        ("git@git.example:/team-a/demo", SSH),
+        ("ssh://git@git.example:22/team-a/demo.git", SSH),
+        ("https://git.example:8443/x", "https://git.example:8443/x"),
+        ("https://[2001:DB8::1]/x", "https://[2001:db8::1]/x"),
+        ("/srv/x.git", "file:///srv/x"),
+    ],
+)
+def test_urls_of_one_repository_have_one_form(url, normal):
+    assert normalized_url(url) == normal
+    assert normalized_url(normal) == normal
+
+
+AMBIGUOUS = [
+    "https://git.example/team-a/../team-b/demo",
+    "https://git.example/team-a/%2e%2e/team-b/demo",
+    "https://git.example/team-a/.%2E/team-b/demo",
+    "https://git.example/team-a/%252e%252e/team-b/demo",
+    "https://git.example/team-a/..%2fteam-b/demo",
+    "https://git.example/team-a/./demo",
+    "https://git.example//team-a/demo",
+    "https://git.example/team-a//demo",
+    "https://git.example/team-a\\..\\team-b/demo",
+    "https://git.example/team-a/demo?x=/team-a/",
+    "https://git.example/team-b/demo#/team-a/",
+    "git@git.example:team-a/../team-b/demo",
+    "ssh://git@git.example/team-a/../team-b/demo",
+    "file:///srv/team-a/../team-b",
+    "https://git.example/team-a/%ff",
+]
+
+
+@pytest.mark.parametrize("url", AMBIGUOUS)
+def test_a_url_that_changes_in_meaning_has_no_normal_form_and_matches_nothing(url):
+    with pytest.raises(ValueError, match=r"path|query|codec"):
+        normalized_url(url)
+    assert not matches_url("*", url)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["https://git.example/team-a/*", "https://GIT.example:443/team-a/*", "https://git.example/team-a/demo.git/", "*",
+     "https://*", "https://*.example/*", "*://git.example/*", "https://git.example*"],
+)  # fmt: skip
+def test_a_pattern_matches_however_it_is_written(pattern):
+    assert matches_url(pattern, "https://Git.Example:443/team-a/demo.git")
+
+
+def test_a_pattern_in_the_short_form_matches_ssh():
+    assert matches_url("git@git.example:team-a/*", "ssh://git@git.example:22/team-a/demo.git")
+    assert matches_url("ssh://git.example/team-a/*", "git@git.example:team-a/demo")
+    assert not matches_url("git@git.example:team-a/*", "git@git.example:team-b/demo")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.test/x.example/demo",
+        "https://git.example.evil.test/team-a/demo",
+        "https://git.example:8443/team-a/demo",
+        "https://git.example@evil.test/team-a/demo",
+        "https://evil.test/https://git.example/team-a/demo",
+        "http://git.example/team-a/demo",
+        "https://git.example/team-ab/demo",
+    ],
+)
+def test_a_pattern_matches_no_other_host_or_path(url):
+    assert not matches_url("https://git.example/team-a/*", url)
+    assert not matches_url("https://*.example/team-a/*", url)
+
+
+@given(st.text(alphabet="ab./%2eE5cf\\@:?#", max_size=30))
+def test_no_spelling_leaves_the_allowed_folder(rest):
+    url = f"https://git.example/team-a/{rest}"
+    if matches_url("https://git.example/team-a/*", url):
+        normal = normalized_url(url)
+        assert normal.startswith("https://git.example/team-a")
+        assert ".." not in normal.split("/")
+        assert normalized_url(normal) == normal
