@@ -17,6 +17,7 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.analysis.run import AnalysisRun
+from gitsync.sync.input import SyncState
 from gitsync.sync.planner import Planned
 from tests.sync.factories import NOW, A, run
 
@@ -35,7 +36,9 @@ class Asked:
 
 def post_sync(timeout: float, lasting: str) -> PostSync:
     query = MetricQuery(name="rate", query="up", max="1", for_seconds=lasting)
-    return PostSync(on_degraded="Rollback", health_timeout=duration(timeout), queries=(query,))
+    return PostSync(
+        on_degraded="Rollback", health_timeout=duration(timeout), degraded_for=duration(0.0), queries=(query,)
+    )
 
 
 def limited(
@@ -110,3 +113,28 @@ def test_without_a_good_commit_there_is_nothing_to_go_back_to(records: SqlRecord
         "held until there is a newer commit than cccccccccccc"
     )
     assert [record.outcome.value for record in records.history()] == ["Held"]
+
+
+def test_only_a_lasting_degradation_is_a_failure(records: SqlRecords) -> None:
+    analysis, start = PostSyncAnalysis(records, None), AnalysisRun("c" * 40, NOW)
+    rollback = SyncPolicy(post_sync=PostSync(on_degraded="Rollback", degraded_for=duration(30.0)))
+
+    def found(seconds: float, run: AnalysisRun, health: Health) -> SyncState:
+        planned = limited(NOW + timedelta(seconds=seconds), watch=run, last_good="a" * 40)
+        observation = replace(planned.observation, health={A: HealthStatus(health, "is sick")})
+        app = replace(planned.app, sync=rollback)
+        planned = replace(planned, observation=observation, given=replace(planned.given, app=app))
+        return analysis.evaluate(planned, {}).state
+
+    first = found(1, start, Health.DEGRADED)
+    assert first.rollback is None
+    assert first.analysis is not None
+    assert first.analysis.degraded_since == NOW + timedelta(seconds=1)
+    still = found(30, first.analysis, Health.DEGRADED)
+    assert still.rollback is None
+    recovered = found(30, first.analysis, Health.PROGRESSING)
+    assert recovered.analysis is not None
+    assert recovered.analysis.degraded_since is None
+    lasting = found(31, first.analysis, Health.DEGRADED)
+    assert lasting.rollback is not None
+    assert (lasting.rollback.to_commit, lasting.rollback.bad_commit) == ("a" * 40, "c" * 40)
