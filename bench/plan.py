@@ -14,7 +14,7 @@ from gitsync.objects.application import parse_application
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.build import ClusterState, build_plan
+from gitsync.plan.build import ClusterState, PlanInput, build_plan
 from gitsync.plan.normalize import desired_objects
 
 COUNT = 10_000
@@ -87,9 +87,8 @@ def main() -> None:
     def measure(what: str, **given: Any) -> Any:
         gc.collect()  # or the garbage of the setup is collected within the measure
         started = time.perf_counter()
-        plan = build_plan(
-            app, "revision", given["desired"], ClusterState(given["live"]), inventory, schema_of, given.get("previous")
-        )
+        inputs = PlanInput(app, given["desired"], ClusterState(given["live"]), inventory, schema_of)
+        plan = build_plan(inputs, "revision", given.get("previous"))
         print(f"{what}: {time.perf_counter() - started:.3f} s, {len(plan.writes)} of {len(plan.changes)} to write")
         return plan
 

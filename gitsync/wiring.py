@@ -29,6 +29,7 @@ from gitsync.ports import (
     Cluster,
     LiveCache,
     MetricsProvider,
+    Ports,
     Reasoner,
     Records,
     Renderer,
@@ -57,7 +58,7 @@ from gitsync.sync.decision import SyncGate
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.fetch import Fetcher
-from gitsync.sync.pipeline import Pipeline
+from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore
@@ -165,19 +166,20 @@ def build_engine(
 ) -> tuple[ApplicationController, StateStore]:
     """Return the controller, not started, and its state, connected to these adapters."""
     cluster, live, records, clock = adapters.cluster, adapters.live, adapters.records, adapters.clock
+    ports = Ports(cluster, live, records, clock)
     share = share or SingleReplica()
     statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
-    applier = Applier(cluster, live, records, clock, adapters.pool, lambda: share.may_write)
-    executor = SyncExecutor(applier, Hooks(applier, cluster, live), records, state, live, clock)
+    applier = Applier(ports, adapters.pool, lambda: share.may_write)
+    executor = SyncExecutor(ports, applier, Hooks(applier, cluster, live), state)
     advice = AdviceGate(adapters.reasoner, cluster, live)
-    gate = SyncGate(cluster, live, records, clock, advice, policies, rules)
+    gate = SyncGate(ports, advice, policies, rules)
     planner = Planner(cluster, state, adapters.pool, appliers)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock)
     desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    pipeline = Pipeline(fetcher, desired, reconciler, analysis, records, statuses, state, clock)
-    applications = ApplicationController(pipeline, state, cluster, live, clock, share=share, workers=workers)
+    pipeline = Pipeline(Stages(fetcher, desired, reconciler, analysis), records, statuses, state, clock)
+    applications = ApplicationController(pipeline, state, ports, share=share, workers=workers)
     return applications, state
 
 

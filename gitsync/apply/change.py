@@ -51,9 +51,11 @@ def impersonated(app: Application) -> str:
 def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | None:
     ref, user = change.ref, impersonated(job.app)
     if change.action is Action.PRUNE:
-        assert change.live is not None
+        if change.live is None:
+            raise ValueError(f"{change.ref}: a prune needs the live object")
         return cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
-    assert change.desired is not None
+    if change.desired is None:
+        raise ValueError(f"{change.ref}: a write needs the desired object")
     if change.managed_fields is not None and change.live is not None:
         cluster.set_managed_fields(change.live, change.managed_fields, manager=FIELD_MANAGER, user=user)
     if change.action is Action.REPLACE:

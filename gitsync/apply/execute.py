@@ -19,7 +19,7 @@ from gitsync.objects.manifest import metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.plan.mask import to_record
 from gitsync.plan.order import batches
-from gitsync.ports import Clock, Cluster, LiveCache, Records
+from gitsync.ports import Ports
 
 _log = logging.getLogger(__name__)
 
@@ -33,19 +33,11 @@ class Applier:
     outcome yet: the next plan resolves it. RecordUnavailable stops everything.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        live: LiveCache,
-        records: Records,
-        clock: Clock,
-        pool: Executor,
-        may_write: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._cluster = cluster
-        self._live = live
-        self._records = records
-        self._clock = clock
+    def __init__(self, ports: Ports, pool: Executor, may_write: Callable[[], bool] = lambda: True) -> None:
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._records = ports.records
+        self._clock = ports.clock
         self._pool = pool
         self._may_write = may_write
 

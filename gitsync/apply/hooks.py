@@ -90,7 +90,8 @@ class Hooks:
 
     def _advance(self, job: ApplyRequest, change: Change, run: HookRun, mark: str) -> str:
         """Take one hook a step further; return what it waits for, empty when it has ended."""
-        assert change.desired is not None
+        if change.desired is None:
+            raise ValueError(f"{change.ref}: a hook needs the desired object")
         options = options_of(change.desired)
         found = live_object(job, change.ref, self._cluster, self._live)
         if not run.uid and found is not None and annotations_of(found).get(HOOK_RUN) == mark:

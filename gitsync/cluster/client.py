@@ -35,6 +35,25 @@ class Connection:
     pool: int = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request; ``read`` is the time limit in seconds for each read of its response."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: Any = None
+    content_type: str = ""
+    accept: str = "application/json"
+    user: str = ""
+    read: float = _READ
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
 class Client:
     """
     Send requests and return parsed JSON; every failure is a GitsyncError.
@@ -55,17 +74,17 @@ class Client:
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json") -> Any:
         """Return the parsed answer of a GET."""
-        return self._json("GET", path, query, None, accept, "")
+        return self._json(Request("GET", path, query, accept=accept))
 
     def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str], *, user: str = "") -> Any:
         """Return the object after a server-side apply."""
-        return self._json("PATCH", path, query, orjson.dumps(body), "application/json", user, APPLY)
+        return self._json(Request("PATCH", path, query, orjson.dumps(body), APPLY, user=user))
 
     def patch(
         self, path: str, operations: Sequence[Mapping[str, Any]], query: Mapping[str, str], *, user: str = ""
     ) -> Any:
         """Return the object after a JSON patch."""
-        return self._json("PATCH", path, query, list(operations), "application/json", user, JSON_PATCH)
+        return self._json(Request("PATCH", path, query, list(operations), JSON_PATCH, user=user))
 
     def send(
         self,
@@ -77,63 +96,45 @@ class Client:
         user: str = "",
     ) -> Any:
         """Return the parsed answer of a POST, PUT or DELETE with a JSON body."""
-        return self._json(method, path, query, dict(body), "application/json", user, "application/json")
+        return self._json(Request(method, path, query, dict(body), "application/json", user=user))
 
     def stream(self, path: str, query: Mapping[str, str]) -> Stream:
         """Open a watch."""
-        return Stream(self._open("GET", path, query, None, "application/json", "", "", _WATCH_READ), path)
+        return Stream(self._open(Request("GET", path, query, read=_WATCH_READ)), path)
 
     def close(self) -> None:
         """Close idle connections."""
         self._api.rest_client.close()
 
-    def _json(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: Any,
-        accept: str,
-        user: str,
-        content_type: str = "",
-    ) -> Any:
+    def _json(self, request: Request) -> Any:
         from urllib3.exceptions import HTTPError
 
-        response = self._open(method, path, query, body, accept, user, content_type, _READ)
+        response = self._open(request)
         try:
             return orjson.loads(response.read())
         except (HTTPError, OSError) as error:
-            raise unreachable(method, path, error) from error
+            raise unreachable(request.method, request.path, error) from error
         except orjson.JSONDecodeError as error:
-            raise ClusterUnavailable(f"{method} {path} was not answered with JSON") from error
+            raise ClusterUnavailable(f"{request.method} {request.path} was not answered with JSON") from error
 
-    def _open(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: Any,
-        accept: str,
-        user: str,
-        content_type: str,
-        read: float,
-    ) -> Any:
+    def _open(self, request: Request) -> Any:
         """Return the answer, not yet read, of a request that succeeded."""
         from urllib3.exceptions import HTTPError
 
-        headers = {"Accept": accept, "User-Agent": "gitsync"}
-        if content_type:
-            headers["Content-Type"] = content_type
-        if user:
-            headers["Impersonate-User"] = user
+        method, path = request.method, request.path
+        headers = {"Accept": request.accept, "User-Agent": "gitsync"}
+        if request.content_type:
+            headers["Content-Type"] = request.content_type
+        if request.user:
+            headers["Impersonate-User"] = request.user
         for is_last in (False, True):
             api = self._api
-            url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+            url = f"{api.configuration.host}{request.target}"
             sent = dict(headers)
             api.update_params_for_auth(sent, None, ["BearerToken"], path, method, None)
             began, code = time.monotonic(), None
             try:
-                response = api.call_api(method, url, sent, body, _request_timeout=(_CONNECT, read))
+                response = api.call_api(method, url, sent, request.body, _request_timeout=(_CONNECT, request.read))
                 code = response.status
                 if code < 400:
                     return response
@@ -141,7 +142,7 @@ class Client:
             except (HTTPError, OSError, _api_exception()) as error:
                 raise unreachable(method, path, error) from error
             finally:
-                count(method, path, query, code, time.monotonic() - began)
+                count(method, path, request.query, code, time.monotonic() - began)
             if code == 401 and not is_last:
                 self._reload(api)
                 continue

@@ -32,10 +32,10 @@ class ClusterSchemas:
         """Return the types of these group versions (and of others seen before)."""
         wanted = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in group_versions}
         with self._lock:
-            if self._schemas is None or not wanted <= self._used.keys():
-                self._load(wanted | self._used.keys())
-            assert self._schemas is not None
-            return self._schemas
+            schemas = self._schemas
+            if schemas is None or not wanted <= self._used.keys():
+                schemas = self._schemas = self._load(wanted | self._used.keys())
+            return schemas
 
     def forget(self) -> None:
         """Ask again at the next question: definitions have changed."""
@@ -43,20 +43,19 @@ class ClusterSchemas:
             self._index = None
             self._schemas = None
 
-    def _load(self, names: Iterable[str]) -> None:
+    def _load(self, names: Iterable[str]) -> Schemas:
         if self._index is None or not set(names) <= self._index.keys():
             self._index = self._read_index()
         if not self._index:
             self._used = dict.fromkeys(names, "")
-            self._schemas = builtin()
-            return
+            return builtin()
         used = {name: self._index.get(name, "") for name in names}
         for url in used.values():
             if url and url not in self._documents:
                 self._documents[url] = self._client.get(*_split(url))
         self._documents = {url: self._documents[url] for url in used.values() if url}
         self._used = used
-        self._schemas = Schemas.from_openapi(self._documents.values())
+        return Schemas.from_openapi(self._documents.values())
 
     def _read_index(self) -> dict[str, str]:
         try:

@@ -22,7 +22,7 @@ from gitsync.objects.keys import (
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ref_of
-from gitsync.ports import Clock, Cluster, LiveCache, Resource
+from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
@@ -51,18 +51,14 @@ class ApplicationController:
         self,
         pipeline: Pipeline,
         state: StateStore,
-        cluster: Cluster,
-        live: LiveCache,
-        clock: Clock,
+        ports: Ports,
         *,
         share: Shard | None = None,
         workers: int = 4,
     ) -> None:
         self._pipeline = pipeline
         self._state = state
-        self._cluster = cluster
-        self._live = live
-        self._clock = clock
+        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
         self._share = share or SingleReplica()
         self._queue: WorkQueue[str] = WorkQueue()
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
@@ -121,7 +117,8 @@ class ApplicationController:
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the Applications of a changed object."""
         manifest = after or before
-        assert manifest is not None
+        if manifest is None:
+            return
         ref = ref_of(manifest)
         if ref.of == APPLICATION:
             self._on_application_change(before, after)
@@ -189,7 +186,8 @@ class ApplicationController:
         self._state.register(_key(manifest) for manifest in self._live.all(self._resource))
 
     def _get(self, key: str) -> Manifest | None:
-        assert self._resource is not None
+        if self._resource is None:
+            raise ClusterUnavailable("Application is not watched yet", hint="wait until the controller has started")
         namespace, _, name = key.partition("/")
         return self._live.get(self._resource, namespace, name)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitsync.merge.fieldset import MEMBER, SELF, FieldSet, Node
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import element_of
 from gitsync.merge.values import same
 
@@ -133,8 +133,7 @@ def _compare_maps(schema: Schema, before: Any, after: Any, path: tuple[str, ...]
 
 
 def _compare_lists(schema: Schema, before: Any, after: Any, path: tuple[str, ...], found: _Differences) -> None:
-    items = schema.items
-    assert items is not None
+    items = schema.items or DEDUCED
     ours = _grouped(schema, before if type(before) is list else [])
     theirs = _grouped(schema, after if type(after) is list else [])
     for element, mine in ours.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, element_of, go
 from gitsync.merge.values import same
 
@@ -69,8 +69,7 @@ def _merge_maps(schema: Schema, ours: dict[str, Any] | None, live: Any, applied:
 
 
 def _merge_lists(schema: Schema, live: list[Any], applied: list[Any]) -> list[Any]:
-    items = schema.items
-    assert items is not None
+    items = schema.items or DEDUCED
     ours, ours_by = _index(schema, live)
     theirs, theirs_by = _index(schema, applied)
     out: list[Any] = []

@@ -32,8 +32,7 @@ def remove(schema: Schema, value: Any, gone: Node) -> Any:
     if type(value) is list and schema.is_list:
         if schema.list_type == "atomic":
             return None
-        items = schema.items
-        assert items is not None
+        items = schema.items or DEDUCED
         left = []
         for item in value:
             node = gone.get(element_of(schema, item))

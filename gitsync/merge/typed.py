@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, key_element, member, value_element
-from gitsync.merge.schema import Schema
+from gitsync.merge.schema import DEDUCED, Schema
 
 
 class TypedError(InvalidInput):
@@ -94,8 +94,7 @@ def _collect_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> Nod
 
 
 def _collect_list(schema: Schema, value: list[Any], duplicates: bool) -> Node | None:
-    items = schema.items
-    assert items is not None
+    items = schema.items or DEDUCED
     out: Node = {}
     for item in value:
         element = element_of(schema, item)
@@ -131,8 +130,7 @@ def _check_map(schema: Schema, value: dict[str, Any], duplicates: bool) -> None:
 
 
 def _check_list(schema: Schema, value: list[Any], duplicates: bool) -> None:
-    items = schema.items
-    assert items is not None
+    items = schema.items or DEDUCED
     if schema.list_type == "atomic":
         for item in value:
             _check(items, item, duplicates)
@@ -183,8 +181,7 @@ def misfits(schema: Schema, value: Any, path: tuple[str, ...] = (), *, duplicate
 
 def _list_misfits(schema: Schema, value: list[Any], path: tuple[str, ...], duplicates: bool) -> Iterator[str]:
     where = f"{human(path)}: " if path else ""
-    items = schema.items
-    assert items is not None
+    items = schema.items or DEDUCED
     seen = set()
     for index, item in enumerate(value):
         if schema.list_type == "atomic":

@@ -19,8 +19,8 @@ from gitsync.plan import jq
 from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.explain import explain
 from gitsync.plan.field_owners import owners_of
-from gitsync.plan.ignore import ignored_differences, without_ignored, without_ignored_fields
-from gitsync.plan.options import Deletion, HookPhase, Options, Reconcile, options_of
+from gitsync.plan.ignore import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
+from gitsync.plan.options import Deletion, HookPhase, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
@@ -51,22 +51,26 @@ class ClusterState:
     appliers: frozenset[str] = APPLIERS
 
 
-def build_plan(
-    app: Application,
-    revision: str,
-    desired: Mapping[ObjectRef, Manifest],
-    seen: ClusterState,
-    inventory: Inventory,
-    schema_of: SchemaOf,
-    previous: Plan | None = None,
-) -> Plan:
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """What a plan is computed from; ``desired`` comes from ``desired_objects``."""
+
+    app: Application
+    desired: Mapping[ObjectRef, Manifest]
+    seen: ClusterState
+    inventory: Inventory
+    schema_of: SchemaOf
+
+
+def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) -> Plan:
     """
     Return what a sync of this revision would do with every declared and every held object.
 
-    ``desired`` comes from ``desired_objects``. Steps of ``previous`` whose desired and live objects are unchanged are
+    Steps of ``previous`` whose desired and live objects are unchanged are
     reused, so planning a second time costs next to nothing. Nothing outside the inventory is pruned. Raise
     InvalidInput when an annotation or a path to ignore is not valid.
     """
+    app, desired, seen = given.app, given.desired, given.seen
     for rule in app.sync.ignore:
         for expression in rule.jq_paths:
             jq.parse(expression)
@@ -78,10 +82,10 @@ def build_plan(
         if again is not None and _is_unchanged(again, manifest, seen, ref):
             steps.append(again)
         else:
-            fresh += _steps(app, ref, desired, seen, inventory, schema_of)
-    fresh += prune_changes(app, desired, seen.live, inventory, seen.claims)
+            fresh += _steps(given, ref)
+    fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
     before, scope = _predecessors(fresh), Scope(app, desired, seen.live)
-    fresh = [_paired(step, before.get(_family(step.ref)), schema_of) for step in fresh]
+    fresh = [_paired(step, before.get(_family(step.ref)), given.schema_of) for step in fresh]
     steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), scope) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
@@ -180,21 +184,14 @@ def _skipped(step: Change) -> Change:
     return classify(replace(step, action=Action.NOTHING, reason="runs with the next sync"))
 
 
-def _steps(
-    app: Application,
-    ref: ObjectRef,
-    desired: Mapping[ObjectRef, Manifest],
-    seen: ClusterState,
-    inventory: Inventory,
-    schema_of: SchemaOf,
-) -> Iterable[Change]:
+def _steps(given: PlanInput, ref: ObjectRef) -> Iterable[Change]:
     """Yield the steps for one declared object: one, or one for each phase of a hook."""
-    manifest = desired[ref]
+    seen, manifest = given.seen, given.desired[ref]
     options = options_of(manifest)
     live = seen.live.get(ref)
     if options.hooks:
         for phase in options.hooks:
-            rests = _skip_reason(app, phase, ref, desired)
+            rests = _skip_reason(given.app, phase, ref, given.desired)
             yield Change(
                 ref,
                 Action.NOTHING if rests else Action.HOOK,
@@ -218,7 +215,7 @@ def _steps(
     elif metadata_of(live).get("deletionTimestamp"):
         yield replace(step, action=Action.CREATE, reason="recreated once the object that is being deleted is gone")
     else:
-        yield _update(app, step, live, options, seen, inventory, schema_of(manifest))
+        yield _update(given, step, manifest, live)
 
 
 def _skip_reason(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:
@@ -242,35 +239,28 @@ def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef
     return Deletion.KEEP not in (options_of(namespace).delete, options_of(namespace).prune)
 
 
-def _update(
-    app: Application,
-    step: Change,
-    live: Manifest,
-    options: Options,
-    seen: ClusterState,
-    inventory: Inventory,
-    schema: Schema | None,
-) -> Change:
+def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -> Change:
     """Return the step for an object that exists."""
-    assert step.desired is not None
+    app, seen, options, schema = given.app, given.seen, options_of(desired), given.schema_of(desired)
     answer = seen.dry_runs.get(step.ref)
     if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
-        found = find_drift(step.desired, live, schema).differences
+        found = find_drift(desired, live, schema).differences
         return replace(step, action=Action.REPLACE, differences=found, reason=f"{fields} cannot be changed in place")
-    sent, left = without_ignored_fields(app.sync.ignore, options.ignore, step.desired, live, schema)
-    moved = transfer(live, str(step.desired.get("apiVersion")), schema, seen.appliers, left)
+    exceptions = IgnoredFields(app.sync.ignore, options.ignore)
+    sent, left = without_ignored_fields(exceptions, desired, live, schema)
+    moved = transfer(live, str(desired.get("apiVersion")), schema, seen.appliers, left)
     if isinstance(answer, dict) and moved is None:
         drift = compare_objects(answer, live, schema)
     else:
         drift = _drift_after(moved, sent, live, schema)
-    ignored = without_ignored(app.sync.ignore, options.ignore, sent, live, schema, drift)
+    ignored = without_ignored(exceptions, sent, live, schema, drift)
     drift = ignored.drift
-    found = (*drift.differences, *ignored_differences(step.desired, live, schema, left))
+    found = (*drift.differences, *ignored_differences(desired, live, schema, left))
     if found:
         step = replace(step, differences=found)
     if drift.in_sync and drift.owned and not (moved and moved.taken_from):
         return step  # giving up a field waits for the next apply: until then nothing depends on it
-    adopts = not is_owned(app, live) and step.ref not in inventory
+    adopts = not is_owned(app, live) and step.ref not in given.inventory
     owner = owner_of(live)
     reasons = (f"was applied by {owner}" if adopts and owner else "", moved.reason if moved else "")
     return replace(

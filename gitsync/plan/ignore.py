@@ -27,22 +27,26 @@ from gitsync.plan.list_keys import element as element_of
 Keys = tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class IgnoredFields:
+    """The ignore rules of the Application, and the JSON Pointers that the object's own annotation names."""
+
+    rules: Sequence[IgnoreRule]
+    pointers: Collection[str] = ()
+
+
 def without_ignored_fields(
-    rules: Iterable[IgnoreRule],
-    pointers: Iterable[str],
-    desired: Manifest,
-    live: Manifest,
-    schema: Schema | None,
+    ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None
 ) -> tuple[Manifest, tuple[Path, ...]]:
     """
     Return the desired object without the declared fields that rules leave to others, and the paths of these fields.
 
     Fields inside an atomic value stay, and so does a member that identifies an item of a list.
     """
-    matching = [rule for rule in rules if _applies(rule, ref_of(live))]
-    if not (matching or pointers):
+    matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
+    if not (matching or ignored.pointers):
         return desired, ()
-    cover, known = _Cover(matching, pointers, desired, live), schema or DEDUCED
+    cover, known = _Cover(matching, ignored.pointers, desired, live), schema or DEDUCED
     paths = [path for keys in cover.named if (path := _path_of(known, desired, keys)) is not None]
     if cover.roots:
         declared = FieldSet(declared_fields(desired, known) or {}).leaves()
@@ -95,22 +99,13 @@ class Ignored:
 
 
 def without_ignored(
-    rules: Iterable[IgnoreRule],
-    pointers: Iterable[str],
-    desired: Manifest,
-    live: Manifest,
-    schema: Schema | None,
-    drift: Drift,
+    ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None, drift: Drift
 ) -> Ignored:
-    """
-    Mark the differences that rules cover as ignored, and copy their live values into the desired object.
-
-    ``rules`` are the Application's, ``pointers`` the JSON Pointers that the object's own annotation names.
-    """
-    matching = [rule for rule in rules if _applies(rule, ref_of(live))]
-    if drift.in_sync or not (matching or pointers):
+    """Mark the differences that rules cover as ignored, and copy their live values into the desired object."""
+    matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
+    if drift.in_sync or not (matching or ignored.pointers):
         return Ignored(drift, desired)
-    covers = _Cover(matching, pointers, desired, live)
+    covers = _Cover(matching, ignored.pointers, desired, live)
     known, result = schema or DEDUCED, desired
     differences = []
     for difference, path in zip(drift.differences, drift.paths, strict=True):

@@ -4,6 +4,7 @@ from gitsync.ports.clock import Clock
 from gitsync.ports.cluster import Cluster, Resource
 from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
+from gitsync.ports.ports import Ports
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
 from gitsync.ports.renderer import Renderer
@@ -21,6 +22,7 @@ __all__ = [
     "LiveCache",
     "MetricResult",
     "MetricsProvider",
+    "Ports",
     "Reasoner",
     "Records",
     "Renderer",

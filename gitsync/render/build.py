@@ -7,6 +7,7 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
@@ -94,7 +95,7 @@ def build(
         for resource in resources:
             file, document = resource.origin
             recorder.start(resource, "manifest", SourceFile(file, files.read(file), document))
-    return _result(files, resources, steps, recorder=recorder)
+    return _result(_Run(files, steps, recorder), resources)
 
 
 def _build_kustomization(loader: Loader, kustomization: Kustomization, context: BuildContext) -> Build:
@@ -108,7 +109,7 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
         raise InvalidInput(error.message, location=error.location, hint=error.hint) from error
     resources = made.resources
     if context.errors.found:
-        return _result(files, resources, steps, recorder=recorder)
+        return _result(_Run(files, steps, recorder), resources)
     finish = _Finish(resources, recorder)
     finish("name hash", lambda: transformers.add_hashes(resources, context.scopes, steps))
     finish("name reference", lambda: fix_references(resources, made.config.name_reference, context.scopes, steps))
@@ -124,7 +125,7 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
     if "managedByLabel" in context.build_metadata:
         transformers.set_entries(resources, MANAGED_BY, (METADATA_LABELS,))
         finish("managedByLabel", lambda: None)
-    return _result(files, resources, steps, context.build_metadata, (*context.warnings, *unused), recorder)
+    return _result(_Run(files, steps, recorder), resources, context.build_metadata, (*context.warnings, *unused))
 
 
 class _Finish:
@@ -140,25 +141,34 @@ class _Finish:
             self._recorder.after(step, StepSource(BUILD_STEP), self._resources)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What lasts for one build: the files it reads, its cached steps, and its provenance if asked for."""
+
+    files: Files
+    steps: CachedSteps
+    recorder: Recorder | None
+
+
 def _result(
-    files: Files,
+    run: _Run,
     resources: Sequence[Resource],
-    steps: CachedSteps,
     build_metadata: frozenset[str] = frozenset(),
     warnings: tuple[str, ...] = (),
-    recorder: Recorder | None = None,
 ) -> Build:
+    recorder = run.recorder
+
     def finish(unfinished: Iterable[Resource]) -> None:
         for resource in unfinished:
             _finish(resource, build_metadata)
 
-    steps.run("finish", resources, finish)
-    steps.keep()
+    run.steps.run("finish", resources, finish)
+    run.steps.keep()
     if recorder:
         recorder.after("buildMetadata", StepSource(BUILD_STEP), resources)
     return Build(
         tuple(resource.manifest for resource in resources),
-        files.looked_at,
+        run.files.looked_at,
         warnings,
         tuple(resource.origin for resource in resources),
         tuple(recorder.history(resource) for resource in resources) if recorder else (),

@@ -97,8 +97,6 @@ class Reflector:
         store: Store,
         *,
         backoff: Backoff | None = None,
-        random: Callable[[], float] = random,
-        monotonic: Callable[[], float] = time.monotonic,
         on_state: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
@@ -106,8 +104,6 @@ class Reflector:
         self._collection = collection
         self._store = store
         self._backoff = backoff or Backoff(initial=0.2, max=30.0)
-        self._random = random
-        self._monotonic = monotonic
         self._on_state = on_state
         self._failures = 0
         self._useful = False
@@ -145,7 +141,7 @@ class Reflector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            began, self._useful, asked = self._monotonic(), False, None
+            began, self._useful, asked = time.monotonic(), False, None
             try:
                 if not self._version:
                     self._list()
@@ -159,11 +155,11 @@ class Reflector:
                 _log.exception("watch of %s failed", self.name)
                 self._fail(TransientError(f"watch failed: {error}"))
                 self._version = ""  # whatever it was, only a new list is certain
-            if self._useful or self._monotonic() - began >= _USEFUL:
+            if self._useful or time.monotonic() - began >= _USEFUL:
                 self._failures = 0
             else:  # a watch that ends at once must not be restarted in a hot loop
                 self._failures += 1
-                self._stop.wait(asked if asked is not None else self._backoff.delay(self._failures, self._random()))
+                self._stop.wait(asked if asked is not None else self._backoff.delay(self._failures, random()))
 
     def _list(self) -> None:
         listing = self._collection.list()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gitsync.kube.openapi import resources
 from gitsync.merge.values import merge_patch
 from gitsync.objects.manifest import Manifest, group_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox import errors, kinds
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.controllers.client import Admission, EventHandler, Strategy
@@ -21,10 +22,10 @@ from gitsync.sandbox.rbac import Authorizer
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.delete import DeleteOptions, Deleter
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Registry, Resource, builtin_resource
+from gitsync.sandbox.registry.resources import Address, Registry, Resource, builtin_resource
 from gitsync.sandbox.registry.scale import ScalePaths, with_replicas
 from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.registry.write import WritePipeline
+from gitsync.sandbox.registry.write import WritePipeline, WriteRules
 from gitsync.sandbox.storage.store import Event, Store
 from gitsync.sandbox.users import MASTERS, User
 
@@ -45,10 +46,7 @@ class Cluster:
         self.writer = WritePipeline(
             store,
             clock,
-            self.strategy,
-            self.registry.schema,
-            self.admission,
-            self.authorizer,
+            WriteRules(self.strategy, self.registry.schema, self.admission, self.authorizer),
             self.get,
             random.Random(uuid.uuid4().int),
         )
@@ -109,37 +107,23 @@ class Cluster:
             live = self._live(resource, namespace, name)
             version = live["metadata"]["resourceVersion"]
             manifest = {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}}
-        return self.writer.update(resource, namespace, name, manifest, ctx, subresource)
+        return self.writer.update(Address(resource, namespace, name, subresource), manifest, ctx)
 
-    def patch(
-        self,
-        group: str,
-        kind: str,
-        namespace: str,
-        name: str,
-        patch: Manifest,
-        *,
-        manager: str,
-        subresource: str = "",
-    ) -> Manifest:
+    def patch(self, ref: ObjectRef, patch: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Merge-patch (RFC 7386) an object or a subresource of it."""
-        resource = self._resource(group, kind)
-        ctx = self._context(manager)
-        return self.writer.patch(resource, namespace, name, lambda live: merge_patch(live, patch), ctx, subresource)
+        address = Address(self._resource(ref.group, ref.kind), ref.namespace, ref.name, subresource)
+        return self.writer.patch(address, lambda live: merge_patch(live, patch), self._context(manager))
 
     def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
         """Server-side apply with force, as field manager ``manager``."""
         resource, namespace, name = self._target(manifest)
         ctx = self._context(manager)
         ctx.force = True
-        return self.writer.apply(resource, namespace, name, manifest, ctx)[0]
+        return self.writer.apply(Address(resource, namespace, name), manifest, ctx)[0]
 
     def delete(
         self,
-        group: str,
-        kind: str,
-        namespace: str,
-        name: str,
+        ref: ObjectRef,
         *,
         uid: str = "",
         propagation: str = "Background",
@@ -148,7 +132,8 @@ class Cluster:
         """Delete an object if it has this uid (any when empty); an absent object is ignored."""
         options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
         try:
-            self.deleter.delete(self._resource(group, kind), namespace, name, options, self._context(""))
+            address = Address(self._resource(ref.group, ref.kind), ref.namespace, ref.name)
+            self.deleter.delete(address, options, self._context(""))
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -180,7 +165,7 @@ class Cluster:
 
     def finalize(self, resource: Resource, name: str, body: Manifest, ctx: Context) -> Manifest:
         """Take ``spec.finalizers`` of a Namespace; the last one gone, a terminating namespace goes."""
-        return self.writer.update(resource, "", name, body, ctx, "finalize")
+        return self.writer.update(Address(resource, "", name, "finalize"), body, ctx)
 
     def bind(self, pod: Manifest) -> Manifest:
         """Take ``spec`` and ``status`` of a Pod as the scheduler's bind does, without field ownership."""

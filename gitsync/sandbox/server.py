@@ -29,13 +29,12 @@ from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers import Controllers
-from gitsync.sandbox.faults import Fault, Faults
+from gitsync.sandbox.faults import Fault
 from gitsync.sandbox.http.admin import Admin
 from gitsync.sandbox.http.app import Application
 from gitsync.sandbox.http.documents import Documents
 from gitsync.sandbox.http.endpoints import Endpoints
 from gitsync.sandbox.http.openapi import OpenApi
-from gitsync.sandbox.http.request_log import RequestLog
 from gitsync.sandbox.http.transport.listener import Listener
 from gitsync.sandbox.http.transport.protocol import Connection, serve_on
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
@@ -231,7 +230,7 @@ class Sandbox:
         endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable)
         documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
         self._documents = documents
-        self._admin = Admin(clock, endpoints, self.controllers, self.definitions, RequestLog(), Faults())
+        self._admin = Admin(clock, endpoints, self.controllers, self.definitions)
         return Application(self.cluster, tokens, documents, endpoints, self._admin)
 
     def _ask_to_stop(self) -> None:

@@ -45,6 +45,15 @@ def service_account_user(namespace: str, name: str, uid: str) -> User:
     return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceAccount:
+    """The service account that a token is issued for."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 class Tokens:
     """The bearer tokens: one for the administrator, signed ones for service accounts, and added ones."""
 
@@ -73,17 +82,17 @@ class Tokens:
             raise unauthorized()
         return service_account_user(claims["namespace"], claims["name"], claims["uid"])
 
-    def issue(self, namespace: str, name: str, uid: str, audiences: list[str], expires: int, now: int) -> str:
+    def issue(self, account: ServiceAccount, audiences: list[str], expires: int, now: int) -> str:
         """Return a signed token for a service account, in the form of a JSON Web Token."""
         claims = {
             "aud": audiences,
             "exp": expires,
             "iat": now,
             "iss": "https://kubernetes.default.svc",
-            "sub": f"system:serviceaccount:{namespace}:{name}",
-            "namespace": namespace,
-            "name": name,
-            "uid": uid,
+            "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
+            "namespace": account.namespace,
+            "name": account.name,
+            "uid": account.uid,
         }
         signed = f"{_encode(orjson.dumps({'alg': 'HS256', 'typ': 'JWT'}))}.{_encode(orjson.dumps(claims))}"
         return f"{signed}.{_encode(self._sign(signed))}"

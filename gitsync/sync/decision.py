@@ -15,7 +15,7 @@ from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.options import HookPhase
 from gitsync.plan.tracking import owner_of
-from gitsync.ports import Clock, Cluster, LiveCache, Records
+from gitsync.ports import Ports
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
 from gitsync.sync.dependencies import blocking_dependency
@@ -55,18 +55,15 @@ class SyncGate:
 
     def __init__(
         self,
-        cluster: Cluster,
-        live: LiveCache,
-        records: Records,
-        clock: Clock,
+        ports: Ports,
         advice: AdviceGate,
         policies: Sequence[Policy] = (),
         rules: Sequence[ManifestRule] = (),
     ) -> None:
-        self._cluster = cluster
-        self._live = live
-        self._records = records
-        self._clock = clock
+        self._cluster = ports.cluster
+        self._live = ports.live
+        self._records = ports.records
+        self._clock = ports.clock
         self._advice = advice
         self._policies = policies
         self._rules = rules

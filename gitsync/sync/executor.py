@@ -19,9 +19,9 @@ from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import HookPhase
 from gitsync.plan.order import POST_SYNC
-from gitsync.ports import Clock, LiveCache, Records
+from gitsync.ports import LiveCache, Ports
 from gitsync.sync.cache import ExecutionCache, Operation, RetryState
-from gitsync.sync.history import record_steps, save_record
+from gitsync.sync.history import Ending, record_steps, save_record
 from gitsync.sync.observe import created_namespace, health_of
 from gitsync.sync.operation import operation_from_status, operation_to_status
 from gitsync.sync.planner import Planned
@@ -79,21 +79,13 @@ class SyncExecutor:
     Waiting holds no worker: the next reconcile resumes here.
     """
 
-    def __init__(
-        self,
-        applier: Applier,
-        hooks: Hooks,
-        records: Records,
-        state: StateStore,
-        live: LiveCache,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, ports: Ports, applier: Applier, hooks: Hooks, state: StateStore) -> None:
         self._applier = applier
         self._hooks = hooks
-        self._records = records
+        self._records = ports.records
         self._state = state
-        self._live = live
-        self._clock = clock
+        self._live = ports.live
+        self._clock = ports.clock
 
     def begin_or_resume(self, planned: Planned, cache: ExecutionCache, trigger: str, approver: str) -> Operation:
         """Return the running operation, or a new one, with the current plan and its approver."""
@@ -174,7 +166,7 @@ class SyncExecutor:
         took = round((self._clock.monotonic() - operation.began) * 1000)
         rollback = planned.given.state.rollback
         why = rollback.message if rollback is not None and operation.trigger == "rollback" else ""
-        return save_record(operation, planned.app, self._records, message, took, why=why, superseded=superseded)
+        return save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
 
     def _begin(self, planned: Planned, trigger: str) -> Operation:
         given = planned.given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from gitsync.apply.types import StepResult
@@ -63,17 +64,19 @@ def _described(difference: FieldDifference) -> str:
     return one_line(f"{difference.path} is {difference.live!r}, declared {difference.desired!r}{by}", 300)
 
 
-def save_record(
-    operation: Operation,
-    app: Application,
-    records: Records,
-    message: str,
-    duration_ms: int,
-    *,
-    why: str = "",
-    superseded: bool = False,
-) -> SyncRecord:
-    """Save and return the record of an operation, its explanation prefixed with ``why``; drop the oldest ones."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an operation ended; ``why`` is a prefix for the explanation of its record."""
+
+    message: str
+    duration_ms: int
+    why: str = ""
+    superseded: bool = False
+
+
+def save_record(operation: Operation, app: Application, records: Records, ending: Ending) -> SyncRecord:
+    """Save and return the record of an operation; drop the oldest ones."""
+    message, why = ending.message, ending.why
     plan = operation.begun_with  # the plan of the last pass only has the remaining steps
     record = records.save(
         SyncRecord(
@@ -81,8 +84,8 @@ def save_record(
             commit=operation.commit,
             trigger=operation.trigger,
             started=operation.started,
-            duration_ms=duration_ms,
-            outcome=Outcome.SUPERSEDED if superseded else _outcome(operation, message),
+            duration_ms=ending.duration_ms,
+            outcome=Outcome.SUPERSEDED if ending.superseded else _outcome(operation, message),
             risk=plan.risk.value,
             digest=plan.digest,
             explanation=f"{why}. {plan.explanation}" if why else plan.explanation,

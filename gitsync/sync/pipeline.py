@@ -53,24 +53,26 @@ class SyncResult:
     peers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stages of a reconcile, in order."""
+
+    fetcher: Fetcher
+    desired: DesiredState
+    reconciler: Reconciler
+    analysis: PostSyncAnalysis
+
+
 class Pipeline:
     """Sync Applications. The work queue ensures that two threads never sync the same one."""
 
     def __init__(
-        self,
-        fetcher: Fetcher,
-        desired: DesiredState,
-        reconciler: Reconciler,
-        analysis: PostSyncAnalysis,
-        records: Records,
-        statuses: StatusWriter,
-        state: StateStore,
-        clock: Clock,
+        self, stages: Stages, records: Records, statuses: StatusWriter, state: StateStore, clock: Clock
     ) -> None:
-        self._fetcher = fetcher
-        self._desired = desired
-        self._reconciler = reconciler
-        self._analysis = analysis
+        self._fetcher = stages.fetcher
+        self._desired = stages.desired
+        self._reconciler = stages.reconciler
+        self._analysis = stages.analysis
         self._records = records
         self._statuses = statuses
         self._state = state

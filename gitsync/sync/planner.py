@@ -14,7 +14,7 @@ from gitsync.objects.change import Plan
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.build import ClusterState, build_plan, uncertain
+from gitsync.plan.build import ClusterState, PlanInput, build_plan, uncertain
 from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import Cluster
 from gitsync.sync.cache import PlanCache
@@ -93,15 +93,9 @@ class Planner:
 
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._state.declared_elsewhere(given.app.key, observation.versions)
-        return build_plan(
-            given.app,
-            target.commit.id,
-            observation.desired,
-            ClusterState(observation.live, _cached_answers(given, observation, cache), claims, self._appliers),
-            observation.inventory,
-            observation.schema_of,
-            cache.plan,
-        )
+        seen = ClusterState(observation.live, _cached_answers(given, observation, cache), claims, self._appliers)
+        inputs = PlanInput(given.app, observation.desired, seen, observation.inventory, observation.schema_of)
+        return build_plan(inputs, target.commit.id, cache.plan)
 
     def _dry_run(self, desired: Manifest, user: str) -> Answer:
         try:

@@ -25,6 +25,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.order import in_order, stage_of
+from gitsync.ports import Ports
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import Fault, FaultKind
@@ -53,7 +54,7 @@ class Bench:
         self.live = InformerCache(self.client)
         self.records = SqlRecords(Database(f"sqlite:///{folder / 'history.db'}"))
         self.pool = ThreadPoolExecutor(4)
-        self.applier = Applier(self.cluster, self.live, self.records, Clock(), self.pool)
+        self.applier = Applier(Ports(self.cluster, self.live, self.records, Clock()), self.pool)
         self.held: dict[ObjectRef, InventoryEntry] = {}
         resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
         self.live.follow([resource for resource in resources if resource is not None], 10)
@@ -129,7 +130,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
     mute.follow([resource], 10)
-    bench.applier = Applier(bench.cluster, mute, bench.records, Clock(), bench.pool)
+    bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.pool)
     steps = [Change(ref_of(manifest), Action.PRUNE, live=manifest, reason="is not in Git") for manifest in live]
     done = bench.applier.execute(bench.job(*steps))
     assert {result.outcome for result in done.results} == {Outcome.SUCCEEDED}
@@ -258,7 +259,7 @@ def test_without_an_audit_nothing_is_written(bench: Bench, tmp_path: Path) -> No
     broken = SqlRecords(Database(f"sqlite:///{tmp_path / 'broken.db'}"))
     with broken._database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE audit")
-    applier = Applier(bench.cluster, bench.live, broken, Clock(), bench.pool)
+    applier = Applier(Ports(bench.cluster, bench.live, broken, Clock()), bench.pool)
     with pytest.raises(RecordUnavailable):
         applier.execute(bench.job(create(config_map("a", x="1"))))
     assert bench.cluster.read(ObjectRef("", "ConfigMap", "default", "a"), "v1") is None

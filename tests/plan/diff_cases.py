@@ -20,7 +20,7 @@ from gitsync.objects.change import DRIFT
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.drift import Path as Elements
-from gitsync.plan.ignore import without_ignored
+from gitsync.plan.ignore import IgnoredFields, without_ignored
 from gitsync.plan.normalize import declared
 
 Found = tuple[bool, frozenset[str]]
@@ -89,7 +89,7 @@ def drift_of(case: dict[str, Any]) -> Drift:
     rules = [_rule(rule) for rule in options.get("ignore_differences", ())]
     if options.get("ignore_aggregated_roles") and "aggregationRule" in desired:
         rules.append(IgnoreRule(kind="ClusterRole", json_pointers=("/rules",)))
-    return without_ignored(rules, (), desired, live, schema, drift).drift
+    return without_ignored(IgnoredFields(rules), desired, live, schema, drift).drift
 
 
 def _rule(rule: Mapping[str, Any]) -> IgnoreRule:

@@ -15,7 +15,7 @@ from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.plan.build import ClusterState, build_plan
+from gitsync.plan.build import ClusterState, PlanInput, build_plan
 from gitsync.plan.normalize import desired_objects, without_nulls
 
 CLUSTER_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "StorageClass")
@@ -100,7 +100,7 @@ def plan_of(
     """Return the plan for manifests over a cluster; without an inventory, everything that lives is held."""
     seen = ClusterState(live, dry_runs or {}, claims or {})
     held = inventory_of(live) if inventory is None else inventory
-    return build_plan(app, "commit", desired_of(app, *manifests), seen, held, schema_of, previous)
+    return build_plan(PlanInput(app, desired_of(app, *manifests), seen, held, schema_of), "commit", previous)
 
 
 def ref(manifest: Manifest, namespace: str = "shop") -> ObjectRef:

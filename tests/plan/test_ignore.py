@@ -8,7 +8,7 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import Difference
 from gitsync.plan.drift import find_drift
-from gitsync.plan.ignore import without_ignored
+from gitsync.plan.ignore import IgnoredFields, without_ignored
 from tests.plan.factories import CONTAINER, applied, config, deployment, edited, schema_of
 
 REPLICAS = ("spec", "replicas")
@@ -17,7 +17,7 @@ REPLICAS = ("spec", "replicas")
 def ignore(rule, desired, live, pointers=()):
     schema = schema_of(desired)
     rules = [rule] if rule else []
-    return without_ignored(rules, pointers, desired, live, schema, find_drift(desired, live, schema))
+    return without_ignored(IgnoredFields(rules, pointers), desired, live, schema, find_drift(desired, live, schema))
 
 
 @pytest.mark.parametrize(

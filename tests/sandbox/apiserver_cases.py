@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.server import Sandbox
 from tests.sandbox.answer_matching import Bindings, differences, same_message, text_differs
 
@@ -84,7 +85,7 @@ def replay(scenario: Scenario) -> Outcome:
             behaviour = sandbox.controllers.behaviour
             behaviour.metrics = False
             behaviour.start_delay, behaviour.stop_delay = 0.6, 0.5  # moments to be seen last longer than a slow poll
-            sandbox.call(lambda cluster: cluster.delete("storage.k8s.io", "StorageClass", "", "standard"))
+            sandbox.call(lambda cluster: cluster.delete(ObjectRef("storage.k8s.io", "StorageClass", "", "standard")))
         replaying = Replay(sandbox, Bindings(namespace, busy=bool(scenario.get("controllers"))))
         _prepare(replaying, controllers=bool(scenario.get("controllers")))
         for number, step in enumerate(scenario["steps"]):

@@ -21,6 +21,7 @@ from kubernetes.leaderelection.leaderelection import LeaderElection
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 from kubernetes.watch import Watch
 
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.server import Sandbox
 from tests.waiting import until
 
@@ -248,9 +249,11 @@ def test_the_operator_of_kopfs_quick_start_runs(sandbox: Sandbox, tmp_path: Path
         claim = found("", "PersistentVolumeClaim")
         assert claim["metadata"]["ownerReferences"][0]["kind"] == "Exam"
         label = {"metadata": {"labels": {"team": "a"}}}
-        sandbox.call(lambda cluster: cluster.patch("kopf.example.com", "Exam", "default", "e", label, manager="tests"))
+        sandbox.call(
+            lambda cluster: cluster.patch(ObjectRef("kopf.example.com", "Exam", "default", "e"), label, manager="tests")
+        )
         until(lambda: found("", "PersistentVolumeClaim")["metadata"].get("labels") == {"team": "a"}, 40)
-        sandbox.call(lambda cluster: cluster.delete("kopf.example.com", "Exam", "default", "e"))
+        sandbox.call(lambda cluster: cluster.delete(exam))
         until(lambda: found("kopf.example.com", "Exam") is None, 40)
         until(lambda: found("", "PersistentVolumeClaim") is None, 40)
         running.terminate()

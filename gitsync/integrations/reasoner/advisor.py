@@ -97,7 +97,7 @@ class Advisor:
             return Advice(_fallback_note("the plan has values without a JSON form"))
         for _ in range(_TRIES):
             try:
-                body = complete(endpoint.endpoint, endpoint.model, key, INSTRUCTIONS, asked, endpoint.timeout)
+                body = complete(endpoint, key, INSTRUCTIONS, asked)
                 advice, tokens = read_answer(body, endpoint.model)
             except RequestFailed as error:
                 failure = f"it {error}"

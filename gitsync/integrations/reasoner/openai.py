@@ -7,16 +7,18 @@ from urllib.parse import urlsplit
 import orjson
 
 from gitsync.integrations.http import RequestFailed, request
+from gitsync.objects.application import OpenAI
 
 _MOST = 256 << 10
 _ANSWER_TOKENS = 700
 
 
-def complete(endpoint: str, model: str, key: str, system: str, user: str, timeout: float) -> bytes:
+def complete(target: OpenAI, key: str, system: str, user: str) -> bytes:
     """Return the body of a chat completion; raise RequestFailed, whose text holds nothing of key or answer."""
-    parts = urlsplit(endpoint)
+    parts = urlsplit(target.endpoint)
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/chat/completions"
-    status, body = request("POST", url, _headers(key), _body(model, system, user), timeout=timeout, max_bytes=_MOST)
+    sent = _body(target.model, system, user)
+    status, body = request("POST", url, _headers(key), sent, timeout=target.timeout, max_bytes=_MOST)
     if status != 200:
         raise RequestFailed(f"answered {status}", retryable=status == 429 or status >= 500)
     return body

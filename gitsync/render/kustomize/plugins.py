@@ -81,11 +81,8 @@ def _namespace(config: Mapping[str, Any], context: PluginContext) -> None:
     if namespace:
         transformers.set_namespace(
             context.resources,
-            namespace,
-            _field_specs(config),
+            transformers.NamespaceRule(namespace, _field_specs(config), bool(config.get("unsetOnly")), subjects),
             context.scopes,
-            only_unset=bool(config.get("unsetOnly")),
-            subjects=subjects,
         )
         transformers.refuse_duplicates(context.resources, namespace, context.scopes)
 
@@ -112,9 +109,7 @@ def _replicas(config: Mapping[str, Any], context: PluginContext) -> None:
     replica = config.get("replica") or {}
     transformers.set_replicas(
         context.resources,
-        replica.get("name") or "",
-        replica.get("count") or 0,
-        _field_specs(config),
+        transformers.ReplicaRule(replica.get("name") or "", replica.get("count") or 0, _field_specs(config)),
         context.scopes,
         context.steps,
     )
@@ -203,7 +198,8 @@ def _add_value(config: Mapping[str, Any], context: PluginContext) -> None:
         chosen = context.resources if selector is None else select(context.resources, selector, context.scopes)
         for resource in chosen:
             if path == "metadata/namespace":
-                transformers.put_namespace(resource, value, (), context.scopes)
+                rule = transformers.NamespaceRule(value, (), subjects="none")
+                transformers.put_namespace(resource, rule, context.scopes)
             else:
                 for slot in slots(resource.editable, split_path(path), str):
                     present = slot.holder[slot.key]

@@ -120,7 +120,9 @@ class Stages:
         fields, config, scopes = self._file.fields, self._config, self._context.scopes
         if fields.get("namespace"):
             namespace = fields["namespace"]
-            act = partial(transformers.set_namespace, namespace=namespace, specs=config.namespace, scopes=scopes)
+            act = partial(
+                transformers.set_namespace, rule=transformers.NamespaceRule(namespace, config.namespace), scopes=scopes
+            )
             check = partial(transformers.refuse_duplicates, self._resources, namespace, scopes)
             key = ("namespace", hashable(namespace), config.namespace)
             yield Stage("NamespaceTransformer", self._file.where("namespace"), act, key, check)
@@ -161,16 +163,15 @@ class Stages:
         for index, replica in self._file.rows("replicas"):
             act = partial(
                 self._scale,
-                name=replica.get("name") or "",
-                count=replica.get("count") or 0,
-                specs=self._config.replicas,
-                scopes=self._context.scopes,
-                steps=self._context.steps,
+                rule=transformers.ReplicaRule(
+                    replica.get("name") or "", replica.get("count") or 0, self._config.replicas
+                ),
             )
             yield Stage("ReplicaCountTransformer", self._file.where("replicas", index), act)
 
-    def _scale(self, resources: Sequence[Resource], name: str, **step_source: Any) -> None:
-        transformers.set_replicas(self._by_name.among(resources, {"name": name}), name, **step_source)
+    def _scale(self, resources: Sequence[Resource], rule: transformers.ReplicaRule) -> None:
+        found = self._by_name.among(resources, {"name": rule.name})
+        transformers.set_replicas(found, rule, self._context.scopes, self._context.steps)
 
     def _images(self) -> Iterator[Stage]:
         images = [(image, self._config.images) for field in ("images", "imageTags") for image in self._file.get(field)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from gitsync.errors import InvalidInput
@@ -31,19 +32,30 @@ _PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
 """Names that are matched in linear time by any engine, though each dot in them matches any character."""
 
 
-def set_namespace(
-    resources: Iterable[Resource],
-    namespace: str,
-    specs: Sequence[FieldSpec],
-    scopes: Scopes,
-    *,
-    only_unset: bool = False,
-    subjects: str = "defaultOnly",
-) -> None:
+@dataclass(frozen=True, slots=True)
+class NamespaceRule:
+    """A namespace with the fields that name it; ``subjects`` are those of bindings that it applies to."""
+
+    namespace: str
+    specs: Sequence[FieldSpec]
+    only_unset: bool = False
+    subjects: str = "defaultOnly"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRule:
+    """The count of replicas for the workloads of a name, and the fields that hold it."""
+
+    name: str
+    count: int
+    specs: Sequence[FieldSpec]
+
+
+def set_namespace(resources: Iterable[Resource], rule: NamespaceRule, scopes: Scopes) -> None:
     """Put the resources into a namespace, with the fields that name their own namespace."""
     for resource in resources:
         scopes.remember(resource)
-        put_namespace(resource, namespace, specs, scopes, only_unset=only_unset, subjects=subjects)
+        put_namespace(resource, rule, scopes)
 
 
 def refuse_duplicates(resources: Sequence[Resource], namespace: str, scopes: Scopes) -> None:
@@ -63,15 +75,7 @@ def refuse_duplicates(resources: Sequence[Resource], namespace: str, scopes: Sco
             )
 
 
-def put_namespace(
-    resource: Resource,
-    namespace: str,
-    specs: Sequence[FieldSpec],
-    scopes: Scopes,
-    *,
-    only_unset: bool = False,
-    subjects: str = "none",
-) -> None:
+def put_namespace(resource: Resource, rule: NamespaceRule, scopes: Scopes) -> None:
     """Put one resource into a namespace, with its fields that name it."""
     gvk = resource.gvk
     manifest = resource.editable
@@ -85,17 +89,17 @@ def put_namespace(
                 object=str(scopes.id_of(resource)),
                 hint="correct the field spec of the namespace transformer",
             )
-        if not only_unset or not text_of(value):
-            holder[key] = namespace
+        if not rule.only_unset or not text_of(value):
+            holder[key] = rule.namespace
 
     if not scopes.is_cluster_scoped(gvk):
         visit(manifest, _NAMESPACE, put, str)
     is_binding = gvk.kind in _BINDINGS
     if is_binding:
-        for subject in _subjects(manifest, subjects):
+        for subject in _subjects(manifest, rule.subjects):
             subject.setdefault("namespace", "")
             put(subject, "namespace")
-    for spec in specs:
+    for spec in rule.specs:
         if spec.path == "metadata/namespace" or (is_binding and spec.path == "subjects/namespace"):
             continue
         if spec.path == "metadata/name" and (gvk.group, gvk.version) != ("", "v1"):
@@ -201,10 +205,9 @@ def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: CachedSteps
     steps.run("hash", [resource for resource in resources if resource.needs_hash or wants_hash(resource.manifest)], add)
 
 
-def set_replicas(
-    resources: Sequence[Resource], name: str, count: int, specs: Sequence[FieldSpec], scopes: Scopes, steps: CachedSteps
-) -> None:
+def set_replicas(resources: Sequence[Resource], rule: ReplicaRule, scopes: Scopes, steps: CachedSteps) -> None:
     """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
+    name, count, specs = rule.name, rule.count, rule.specs
 
     def put(holder: Any, key: Any) -> None:
         _refuse_collection(holder, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import (
     MANAGER,
@@ -65,4 +66,4 @@ def adopters(api: ControllerClient, stray: Manifest, group: str, kind: str) -> l
 def _write(api: ControllerClient, group: str, obj: Manifest, references: list[Manifest]) -> None:
     meta = obj["metadata"]
     patch = {"metadata": {"ownerReferences": references or None, "uid": meta["uid"]}}
-    api.patch(group, obj["kind"], meta["namespace"], meta["name"], patch, manager=MANAGER)
+    api.patch(ObjectRef(group, obj["kind"], meta["namespace"], meta["name"]), patch, manager=MANAGER)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.registry.status import Cause
 
 EventHandler = Callable[[str, Manifest, Manifest | None], None]
@@ -48,26 +49,13 @@ class ControllerClient(Protocol):
         """
         ...
 
-    def patch(
-        self,
-        group: str,
-        kind: str,
-        namespace: str,
-        name: str,
-        patch: Manifest,
-        *,
-        manager: str,
-        subresource: str = "",
-    ) -> Manifest:
+    def patch(self, ref: ObjectRef, patch: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Merge-patch (RFC 7386) an object or a subresource of it."""
         ...
 
     def delete(
         self,
-        group: str,
-        kind: str,
-        namespace: str,
-        name: str,
+        ref: ObjectRef,
         *,
         uid: str = "",
         propagation: str = "Background",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.registry.status import ApiError
 
@@ -68,7 +69,7 @@ class Recorder:
             return False
         count = series.count + 1
         patch = {"count": count, "lastTimestamp": self._now()}
-        self._api.patch("", "Event", series.namespace, series.name, patch, manager="kube-controller-manager")
+        self._api.patch(ObjectRef("", "Event", series.namespace, series.name), patch, manager="kube-controller-manager")
         self._keep(digest, _Series(series.namespace, series.name, count))
         return True
 
@@ -113,7 +114,7 @@ class Recorder:
                 self._timers.call_later(due - now, self._sweep)
                 return
             del self._series[digest]
-            self._api.delete("", "Event", series.namespace, series.name)
+            self._api.delete(ObjectRef("", "Event", series.namespace, series.name))
         self._sweeping = False
 
 

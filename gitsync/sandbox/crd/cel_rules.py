@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gitsync.sandbox.crd.structural import Node, child_of
@@ -26,6 +27,17 @@ _ABSENT = object()
 Rule = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A value that rules check; ``now`` and ``before`` are it and its old value as the rules see them."""
+
+    node: Node
+    value: Any
+    path: str
+    now: Any
+    before: Any
+
+
 def validate_rules(node: Node, value: Any, old: Any, path: str) -> list[Cause]:
     """
     Return the causes of rules that do not hold, from the outside in.
@@ -41,10 +53,10 @@ def _walk(node: Node, value: Any, old: Any, path: str, causes: list[Cause]) -> N
     if not node.has_rules or value is None:
         return
     if node.rules:
-        now = to_cel(node, value)
         before = _ABSENT if old is _ABSENT else to_cel(node, old)
+        subject = _Subject(node, value, path, to_cel(node, value), before)
         for rule in node.rules:
-            cause = _check(rule, node, now, before, value, path)
+            cause = _check(rule, subject)
             if cause is not None:
                 causes.append(cause)
     if isinstance(value, dict):
@@ -82,17 +94,17 @@ def _compile(expression: str, optional: bool) -> Program:
     return compile_expression(f"cel.bind(oldSelf, {old}, {expression})", _MAYBE)
 
 
-def _check(rule: Rule, node: Node, now: Any, before: Any, value: Any, path: str) -> Cause | None:
+def _check(rule: Rule, subject: _Subject) -> Cause | None:
     optional = bool(rule.get("optionalOldSelf"))
-    if before is _ABSENT and not optional and _TRANSITION.search(rule["rule"]):
+    if subject.before is _ABSENT and not optional and _TRANSITION.search(rule["rule"]):
         return None
-    data = _data(now, before)
+    data = _data(subject.now, subject.before)
     try:
         if compiled(rule).evaluate(data) is True:
             return None
     except (CompileError, EvaluationError) as error:
-        return invalid(path, node.type, f"{error} evaluating rule: {_described(rule)}")
-    return _refused(rule, node, _detail(rule, data, optional), value, path)
+        return invalid(subject.path, subject.node.type, f"{error} evaluating rule: {_described(rule)}")
+    return _refused(rule, subject.node, _detail(rule, data, optional), subject.value, subject.path)
 
 
 def _data(now: Any, before: Any) -> dict[str, Any]:

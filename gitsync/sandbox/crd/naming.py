@@ -23,13 +23,13 @@ def status_of(crd: Manifest, others: Iterable[Manifest], now: str) -> dict[str, 
     old = {condition["type"]: condition for condition in before.get("conditions") or ()}
     conditions = dict(old)
     fine = not reason
-    _set(conditions, "NamesAccepted", fine, reason or "NoConflicts", message or "no conflicts found", now)
+    _set(conditions, "NamesAccepted", fine, (reason or "NoConflicts", message or "no conflicts found"), now)
     if fine:
         text = "the initial names have been accepted"
         if (old.get("Established") or {}).get("status") != "True":
-            _set(conditions, "Established", True, "InitialNamesAccepted", text, now)
+            _set(conditions, "Established", True, ("InitialNamesAccepted", text), now)
     elif (old.get("Established") or {}).get("status") != "True":
-        _set(conditions, "Established", False, "NotAccepted", "not all names are accepted", now)
+        _set(conditions, "Established", False, ("NotAccepted", "not all names are accepted"), now)
     stored = before.get("storedVersions") or [v["name"] for v in crd["spec"]["versions"] if v.get("storage")]
     return {"conditions": list(conditions.values()), "acceptedNames": accepted, "storedVersions": stored}
 
@@ -87,7 +87,7 @@ def _as_list(value: Any) -> list[str]:
     return [value] if value else []
 
 
-def _set(conditions: dict[str, dict[str, Any]], kind: str, holds: bool, reason: str, message: str, now: str) -> None:
+def _set(conditions: dict[str, dict[str, Any]], kind: str, holds: bool, because: tuple[str, str], now: str) -> None:
     status = "True" if holds else "False"
     old = conditions.get(kind)
     since = old["lastTransitionTime"] if old is not None and old["status"] == status else now
@@ -95,6 +95,6 @@ def _set(conditions: dict[str, dict[str, Any]], kind: str, holds: bool, reason: 
         "type": kind,
         "status": status,
         "lastTransitionTime": since,
-        "reason": reason,
-        "message": message,
+        "reason": because[0],
+        "message": because[1],
     }

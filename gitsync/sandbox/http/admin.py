@@ -48,11 +48,9 @@ class Admin:
         endpoints: Endpoints,
         controllers: Pausable | None,
         definitions: Definitions,
-        requests: RequestLog,
-        faults: Faults,
     ) -> None:
-        self.requests = requests
-        self.faults = faults
+        self.requests = RequestLog()
+        self.faults = Faults()
         self._clock = clock
         self._endpoints = endpoints
         self._controllers = controllers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
@@ -131,24 +131,8 @@ class Application:
     ) -> Reply:
         delay = sum(each.fault.seconds for each in active if each.fault.kind is FaultKind.LATENCY)
         if delay:
-            return self._late(delay, active, request, where, resource, user)
+            return _late(delay, lambda: self._after_delay(active, request, where, resource, user), request)
         return self._after_delay(active, request, where, resource, user)
-
-    async def _late(
-        self,
-        delay: float,
-        active: tuple[ActiveFault, ...],
-        request: Request,
-        where: Route,
-        resource: Resource,
-        user: User,
-    ) -> Answer:
-        await asyncio.sleep(delay)
-        try:
-            reply = self._after_delay(active, request, where, resource, user)
-            return await reply if isinstance(reply, Awaitable) else reply
-        except Exception as error:
-            return _failure(error, request)
 
     def _after_delay(
         self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
@@ -178,6 +162,15 @@ class PageNotFound(ApiError):
 
     def __init__(self) -> None:
         super().__init__(404, "", "404 page not found\n")
+
+
+async def _late(delay: float, answer: Callable[[], Reply], request: Request) -> Answer:
+    await asyncio.sleep(delay)
+    try:
+        reply = answer()
+        return await reply if isinstance(reply, Awaitable) else reply
+    except Exception as error:
+        return _failure(error, request)
 
 
 def _failure(error: Exception, request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from gitsync.merge.schema import DEDUCED
@@ -15,6 +16,7 @@ from gitsync.sandbox.http import listing, responses, watching
 from gitsync.sandbox.http.negotiation import Accepted, accepted
 from gitsync.sandbox.http.options import media_type, warning_header, write_context
 from gitsync.sandbox.http.payloads import applied_body, delete_options, object_body
+from gitsync.sandbox.http.responses import View
 from gitsync.sandbox.http.reviews import UNMANAGED, Review, Reviews
 from gitsync.sandbox.http.route import Route
 from gitsync.sandbox.http.subresources import Subresources
@@ -25,7 +27,7 @@ from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC, patch_function
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.users import Tokens, User
 
@@ -91,26 +93,26 @@ class Endpoints:
     # reading
 
     def _get(self, request: Request, where: Route, resource: Resource) -> Reply:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         wanted = listing.wanted_revision(request)
         if wanted > self.cluster.store.revision:
-            return self._wait(wanted, lambda: self._got(request, where, resource, accept))
-        return self._got(request, where, resource, accept)
+            return self._wait(wanted, lambda: self._got(request, where, resource, view))
+        return self._got(request, where, resource, view)
 
-    def _got(self, request: Request, where: Route, resource: Resource, accept: Accepted) -> Response:
+    def _got(self, request: Request, where: Route, resource: Resource, view: View) -> Response:
         objects = self.cluster.store.collection(resource.storage).objects
         if self.stale_revision is not None:
             objects = self.cluster.store.collection(resource.storage).at_revision(self.stale_revision)
         stored = objects.get(f"{where.namespace}/{where.name}")
         if stored is None:
             raise errors.not_found(resource.plural, resource.group, where.name)
-        if accept == Accepted() and "pretty" not in request.query:
+        if view.accept == Accepted() and "pretty" not in request.query:
             return Response(200, listing.item_json(stored, resource, bare=False))
         obj = convert(stored.obj, resource)
-        return self._object(request, resource, obj, 200, accept)
+        return _object(obj, 200, view)
 
     def _list(self, request: Request, where: Route, resource: Resource) -> Reply:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         listing.check_list_options(request)
         selected = self._select(request, where, resource)
         collection = self.cluster.store.collection(resource.storage)
@@ -121,10 +123,7 @@ class Endpoints:
                 page = listing.stale_page(collection, stale, selected)
             else:
                 page = listing.list_page(self.cluster.store, collection, request, selected)
-            include = request.query.get("includeObject", "Metadata")
-            return responses.list_response(
-                page, resource, accept, lambda: self._printer(resource), include, request.flag("pretty")
-            )
+            return responses.list_response(page, resource, view)
 
         wanted = listing.wanted_revision(request)
         if wanted > self.cluster.store.revision and not request.query.get("continue"):
@@ -145,19 +144,16 @@ class Endpoints:
             return error_response(error)
 
     def _watch(self, request: Request, where: Route, resource: Resource) -> Stream:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         listing.check_watch_options(request)
         selected = self._select(request, where, resource)
         options = watching.read_watch_options(request.query, resource.kind, resource.api_version)
-        include = request.query.get("includeObject", "Metadata")
         watch = Watch(
             self.cluster.store,
             self.cluster.store.collection(resource.storage),
             selected,
             options,
-            lambda stored, first: responses.watch_object(
-                stored, resource, accept, lambda: self._printer(resource), include, first
-            ),
+            lambda stored, first: responses.watch_object(stored, resource, view, first),
         )
 
         def open_watch(sink: Any) -> Callable[[], None]:
@@ -189,66 +185,62 @@ class Endpoints:
     # writing
 
     def _create(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         ctx = write_context(request, user, "CreateOptions")
         body, ctx.duplicates = object_body(request, resource.kind)
         review = self._reviews.find(resource.group, resource.kind)
         if review is not None:
-            return self._reviewed(request, where, resource, body, ctx, review)
+            return _written(self._reviewed(where, resource, body, ctx, review), 201, ctx, view)
         obj = self.cluster.writer.create(resource, where.namespace, body, ctx)
-        return self._written(request, resource, obj, 201, ctx, accept)
+        return _written(obj, 201, ctx, view)
 
-    def _reviewed(
-        self, request: Request, where: Route, resource: Resource, body: Manifest, ctx: Context, review: Review
-    ) -> Response:
+    def _reviewed(self, where: Route, resource: Resource, body: Manifest, ctx: Context, review: Review) -> Manifest:
         value = self.cluster.writer.unstored(resource, body, ctx, managed=resource.kind not in UNMANAGED)
         value["status"] = review(value, ctx.user, where.namespace)
-        return self._written(request, resource, value, 201, ctx, self._accept(request))
+        return value
 
     def _update(
         self, request: Request, where: Route, resource: Resource, user: User, subresource: str = ""
     ) -> Response:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         ctx = write_context(request, user, "UpdateOptions")
         body, ctx.duplicates = object_body(request, resource.kind)
-        obj = self.cluster.writer.update(resource, where.namespace, where.name, body, ctx, subresource)
-        return self._written(request, resource, obj, 200, ctx, accept)
+        obj = self.cluster.writer.update(Address(resource, where.namespace, where.name, subresource), body, ctx)
+        return _written(obj, 200, ctx, view)
 
     def _patch(self, request: Request, where: Route, resource: Resource, user: User, subresource: str = "") -> Response:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         media = media_type(request)
         ctx = write_context(request, user, "PatchOptions", apply=media == APPLY)
         offered = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
         if media not in offered:
             raise errors.unsupported_media(media, offered) if resource.custom else errors.unsupported_patch()
+        address = Address(resource, where.namespace, where.name, subresource)
         if media == APPLY:
             body = applied_body(request, ctx)
             obj, created = self.cluster.writer.apply(
-                resource,
-                where.namespace,
-                where.name,
+                address,
                 body,
                 ctx,
-                subresource,
                 lambda: self.cluster.authorizer.require(
                     user, Attributes("create", where.group, where.resource, "", where.namespace, where.name)
                 ),
             )
-            return self._written(request, resource, obj, 201 if created else 200, ctx, accept)
+            return _written(obj, 201 if created else 200, ctx, view)
         change, shown = patch_function(media, request.body, self.cluster.registry.schema(resource), ctx)
-        obj = self.cluster.writer.patch(resource, where.namespace, where.name, change, ctx, subresource, shown)
-        return self._written(request, resource, obj, 200, ctx, accept)
+        obj = self.cluster.writer.patch(address, change, ctx, shown)
+        return _written(obj, 200, ctx, view)
 
     def _delete(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         options, dry_run = delete_options(request)
         ctx = Context(user, "", dry_run=dry_run)
-        obj, gone = self.cluster.deleter.delete(resource, where.namespace, where.name, options, ctx)
+        obj, gone = self.cluster.deleter.delete(Address(resource, where.namespace, where.name), options, ctx)
         answer = self.cluster.deleter.answer(resource, obj, gone)
-        return self._written(request, resource, answer, 200, ctx, accept)
+        return _written(answer, 200, ctx, view)
 
     def _delete_collection(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
-        accept = self._accept(request)
+        view = self._view(request, resource)
         options, dry_run = delete_options(request)
         ctx = Context(user, "", dry_run=dry_run)
         selected = self._select(request, where, resource)
@@ -256,8 +248,8 @@ class Endpoints:
         page = listing.list_page(store, store.collection(resource.storage), request, selected)
         for stored in page.items:
             meta = stored.obj["metadata"]
-            self.cluster.deleter.delete(resource, meta.get("namespace", ""), meta["name"], options, ctx)
-        return responses.list_response(page, resource, accept, lambda: self._printer(resource), "Metadata", False)
+            self.cluster.deleter.delete(Address(resource, meta.get("namespace", ""), meta["name"]), options, ctx)
+        return responses.list_response(page, resource, replace(view, include="Metadata", pretty=False))
 
     def _subresource(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
         found = resource.subresource(where.subresource)
@@ -291,7 +283,7 @@ class Endpoints:
                 answer = sub.issue_token(body, resource, where)
             case "finalize":
                 answer = self.cluster.finalize(resource, where.name, body, ctx)
-                return self._written(request, resource, answer, 200, ctx, self._accept(request))
+                return _written(answer, 200, ctx, self._view(request, resource))
             case _:
                 raise ApiError(501, "NotImplemented", f"the sandbox does not have {where.resource}/{where.subresource}")
         return responses.object_response(answer, self._accept(request), 201, request.flag("pretty"))
@@ -320,21 +312,24 @@ class Endpoints:
     def _accept(self, request: Request) -> Accepted:
         return accepted(request.headers.get("accept", ""))
 
-    def _written(
-        self, request: Request, resource: Resource, obj: Manifest, status: int, ctx: Context, accept: Accepted
-    ) -> Response:
-        if obj.get("kind") == "Status":
-            response = responses.object_response(obj, accept, status, request.flag("pretty"))
-        else:
-            response = self._object(request, resource, obj, status, accept)
-        if ctx.warnings:
-            response.headers["Warning"] = warning_header(ctx.warnings)
-        return response
-
-    def _object(self, request: Request, resource: Resource, obj: Manifest, status: int, accept: Accepted) -> Response:
+    def _view(self, request: Request, resource: Resource) -> View:
+        """Return the view that the request asks for; 406 when it cannot be given."""
         include = request.query.get("includeObject", "Metadata")
-        value = responses.shaped(obj, accept, lambda: self._printer(resource), include)
-        return responses.object_response(value, accept, status, request.flag("pretty"))
+        return View(self._accept(request), lambda: self._printer(resource), include, request.flag("pretty"))
+
+
+def _written(obj: Manifest, status: int, ctx: Context, view: View) -> Response:
+    if obj.get("kind") == "Status":
+        response = responses.object_response(obj, view.accept, status, view.pretty)
+    else:
+        response = _object(obj, status, view)
+    if ctx.warnings:
+        response.headers["Warning"] = warning_header(ctx.warnings)
+    return response
+
+
+def _object(obj: Manifest, status: int, view: View) -> Response:
+    return responses.object_response(responses.shaped(obj, view), view.accept, status, view.pretty)
 
 
 def inject_watch_fault(fault: Fault, watch: Watch) -> None:

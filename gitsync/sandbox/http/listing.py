@@ -114,6 +114,15 @@ def check_watch_options(request: Request) -> None:
         raise errors.invalid_options("ListOptions", causes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The part of a collection that one page covers: what is selected after the key ``start``."""
+
+    selected: Selection
+    limit: int
+    start: str = ""
+
+
 def list_page(store: Store, collection: Collection, request: Request, selected: Selection) -> Page:
     """Return the page a request asks for, of a revision that has come."""
     query = request.query
@@ -124,13 +133,13 @@ def list_page(store: Store, collection: Collection, request: Request, selected: 
         if wanted not in ("", "0"):
             raise errors.bad_request("specifying resource version is not allowed when using continue")
         revision, start = _read_token(token)
-        return _snapshot(store, collection, selected, revision, limit, start, _TOO_OLD_PAGE)
+        return _snapshot(collection, revision, _Window(selected, limit, start), _TOO_OLD_PAGE)
     if not wanted:
         return _latest(store, collection, selected, limit)
     revision = wanted_revision(request)
     match = query.get("resourceVersionMatch", "")
     if match == "Exact" or (not match and limit and revision):
-        return _snapshot(store, collection, selected, revision, limit, "", _TOO_OLD_LIST)
+        return _snapshot(collection, revision, _Window(selected, limit), _TOO_OLD_LIST)
     return _latest(store, collection, selected, 0 if revision == 0 else limit)
 
 
@@ -162,7 +171,8 @@ def _latest(store: Store, collection: Collection, selected: Selection, limit: in
             items = [found] if found is not None and selected.has(found.obj) else []
             return Page(items, store.revision)
     if limit:
-        return _cut(collection.keys(selected.namespace), collection.objects, store.revision, selected, limit, "")
+        keys = collection.keys(selected.namespace)
+        return _cut(keys, collection.objects, store.revision, _Window(selected, limit))
     objects = collection.objects
     keys = collection.keys(selected.namespace)
     if not selected.filters:
@@ -170,27 +180,19 @@ def _latest(store: Store, collection: Collection, selected: Selection, limit: in
     return Page([objects[key] for key in keys if selected.has(objects[key].obj)], store.revision)
 
 
-def _snapshot(
-    store: Store,
-    collection: Collection,
-    selected: Selection,
-    revision: int,
-    limit: int,
-    start: str,
-    too_old: str,
-) -> Page:
+def _snapshot(collection: Collection, revision: int, window: _Window, too_old: str) -> Page:
     try:
         objects = collection.at_revision(revision)
     except Gone:
         raise errors.expired(too_old) from None
-    prefix = f"{selected.namespace}/" if selected.namespace else ""
+    namespace = window.selected.namespace
+    prefix = f"{namespace}/" if namespace else ""
     keys = sorted(key for key in objects if key.startswith(prefix))
-    return _cut(keys, objects, revision, selected, limit, start)
+    return _cut(keys, objects, revision, window)
 
 
-def _cut(
-    keys: Iterable[str], objects: dict[str, Stored], revision: int, selected: Selection, limit: int, start: str
-) -> Page:
+def _cut(keys: Iterable[str], objects: dict[str, Stored], revision: int, window: _Window) -> Page:
+    selected, limit, start = window.selected, window.limit, window.start
     items: list[Stored] = []
     last = ""
     left = [key for key in keys if key > start] if start else list(keys)

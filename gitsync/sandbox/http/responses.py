@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -20,6 +21,16 @@ from gitsync.sandbox.storage.store import Stored
 META = "meta.k8s.io"
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """The shape and media type that a client asked for; ``include`` is what each row of a Table has of its object."""
+
+    accept: Accepted
+    printer: Callable[[], Printer]
+    include: str = "Metadata"
+    pretty: bool = False
+
+
 def object_response(value: Manifest, accept: Accepted, status: int, pretty: bool = False) -> Response:
     """Return any object in the media type the client accepts."""
     if accept.media == YAML:
@@ -27,19 +38,19 @@ def object_response(value: Manifest, accept: Accepted, status: int, pretty: bool
     return Response(status, _dumps(value, pretty), JSON)
 
 
-def shaped(obj: Manifest, accept: Accepted, printer: Callable[[], Printer], include: str) -> Manifest:
+def shaped(obj: Manifest, view: View) -> Manifest:
     """Return one object in the shape the client asked for."""
+    accept = view.accept
     if not accept.shape:
         return obj
     if accept.shape == "Table":
-        return printer().table([obj], obj["metadata"].get("resourceVersion", ""), accept.version, include)
+        return view.printer().table([obj], obj["metadata"].get("resourceVersion", ""), accept.version, view.include)
     return metadata_only(obj, accept.version)
 
 
-def list_response(
-    page: Page, resource: Resource, accept: Accepted, printer: Callable[[], Printer], include: str, pretty: bool
-) -> Response:
+def list_response(page: Page, resource: Resource, view: View) -> Response:
     """Return a page of a collection in the shape and media type the client asked for."""
+    accept, pretty = view.accept, view.pretty
     meta: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.token:
         meta["continue"] = page.token
@@ -47,7 +58,7 @@ def list_response(
             meta["remainingItemCount"] = page.remaining
     if accept.shape == "Table":
         objects = [convert(stored.obj, resource) for stored in page.items]
-        table = printer().table(objects, meta["resourceVersion"], accept.version, include)
+        table = view.printer().table(objects, meta["resourceVersion"], accept.version, view.include)
         table["metadata"] = meta
         return Response(200, _dumps(table, pretty), JSON)
     if accept.shape:
@@ -78,15 +89,13 @@ def metadata_only(obj: Manifest, version: str) -> Manifest:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"{META}/{version}", "metadata": obj["metadata"]}
 
 
-def watch_object(
-    stored: Stored, resource: Resource, accept: Accepted, printer: Callable[[], Printer], include: str, first: bool
-) -> bytes:
+def watch_object(stored: Stored, resource: Resource, view: View, first: bool) -> bytes:
     """Return the object of a watch event; only the first Table of a watch has its column definitions."""
-    if not accept.shape:
+    if not view.accept.shape:
         return item_json(stored, resource, bare=False)
     obj = convert(stored.obj, resource)
-    value = shaped(obj, accept, printer, include)
-    if accept.shape == "Table" and not first:
+    value = shaped(obj, view)
+    if view.accept.shape == "Table" and not first:
         value.pop("columnDefinitions", None)
         value["columnDefinitions"] = None
     return orjson.dumps(value)

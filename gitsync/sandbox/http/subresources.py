@@ -12,12 +12,13 @@ from gitsync.sandbox.controllers.nodes.logs import log_of, waiting_reason
 from gitsync.sandbox.http.route import Route
 from gitsync.sandbox.http.transport.messages import TEXT, Request, Response
 from gitsync.sandbox.registry.delete import read_options
+from gitsync.sandbox.registry.managed_fields import scale_part
 from gitsync.sandbox.registry.metadata import object_member, wrong_type
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.scale import scale_of, with_replicas
 from gitsync.sandbox.registry.status import ApiError, Cause
-from gitsync.sandbox.users import Tokens
+from gitsync.sandbox.users import ServiceAccount, Tokens
 
 _AUDIENCE = "https://kubernetes.default.svc"
 
@@ -50,11 +51,11 @@ class Subresources:
     def apply_scale(self, resource: Resource, where: Route, body: Manifest, ctx: Context) -> Manifest:
         """Change the Scale of an object by server-side apply, and return the new one; 409 on a conflict of owners."""
         paths = self._cluster.scale_paths(resource)
+        live = self._live(resource, where)
         changed = self._cluster.writer.apply_scale(
             resource,
-            self._live(resource, where),
-            body,
-            paths[0] if paths else "spec.replicas",
+            live,
+            scale_part(live, body, paths[0] if paths else "spec.replicas"),
             ctx,
             lambda merged: _replicas_of(scale_of(merged, paths), where.name),
         )
@@ -108,7 +109,7 @@ class Subresources:
                 )
         options, dry_run = read_options(object_member(body, "deleteOptions"), {})
         ctx.dry_run = ctx.dry_run or dry_run
-        self._cluster.deleter.delete(resource, where.namespace, where.name, options, ctx)
+        self._cluster.deleter.delete(Address(resource, where.namespace, where.name), options, ctx)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
     def bind(self, body: Manifest, resource: Resource, where: Route) -> Manifest:
@@ -141,7 +142,7 @@ class Subresources:
             raise errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
         now = int(self._cluster.clock.now())
         token = self._tokens.issue(
-            where.namespace, where.name, account["metadata"]["uid"], audiences, now + seconds, now
+            ServiceAccount(where.namespace, where.name, account["metadata"]["uid"]), audiences, now + seconds, now
         )
         expires = timestamp(now + seconds)
         return {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
 from gitsync.sandbox.http.listing import Selection
 from gitsync.sandbox.http.transport.messages import Sink
@@ -141,12 +142,12 @@ class Watch:
         if event.revision <= self._seen:
             return
         self._seen = event.revision
-        was = event.old is not None and self._selected.has(event.old.obj)
+        old = event.old if event.old is not None and self._selected.has(event.old.obj) else None
         now = event.new is not None and self._selected.has(event.new.obj)
         if now:
-            self._send_object("MODIFIED" if was else "ADDED", event.last)
-        elif was:
-            self._send_object("DELETED", event.last if event.new is None else _left(event))
+            self._send_object("ADDED" if old is None else "MODIFIED", event.last)
+        elif old is not None:
+            self._send_object("DELETED", event.last if event.new is None else _left(old.obj, event.revision))
 
     def _send_object(self, kind: str, stored: Stored) -> None:
         self._send(kind, self._encode(stored, self._first))
@@ -171,9 +172,7 @@ class Watch:
         self._timers.append(loop.call_later(BOOKMARK_SECONDS, self._bookmark_again))
 
 
-def _left(event: Event) -> Stored:
+def _left(old: Manifest, revision: int) -> Stored:
     """Return the object as it was when it still was in the selection, at the revision it left."""
-    assert event.old is not None
-    old = event.old.obj
-    meta = {**old["metadata"], "resourceVersion": str(event.revision)}
-    return Stored({**old, "metadata": meta}, event.revision)
+    meta = {**old["metadata"], "resourceVersion": str(revision)}
+    return Stored({**old, "metadata": meta}, revision)

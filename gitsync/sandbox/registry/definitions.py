@@ -20,7 +20,7 @@ from gitsync.sandbox.crd.resource_strategy import version_of
 from gitsync.sandbox.printers.table import Column
 from gitsync.sandbox.registry.delete import CRD_CLEANUP, DeleteOptions
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.users import ADMIN
 
 GROUP = "apiextensions.k8s.io"
@@ -145,9 +145,8 @@ class Definitions:
         for stored in list(collection.select()):
             meta = stored.obj["metadata"]
             if resource is not None and not meta.get("deletionTimestamp"):
-                self._cluster.deleter.delete(
-                    resource, meta.get("namespace", ""), meta["name"], DeleteOptions(), Context(ADMIN, MANAGER)
-                )
+                address = Address(resource, meta.get("namespace", ""), meta["name"])
+                self._cluster.deleter.delete(address, DeleteOptions(), Context(ADMIN, MANAGER))
         if not collection.objects:
             self._release(name)
 

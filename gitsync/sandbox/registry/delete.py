@@ -14,7 +14,7 @@ from gitsync.sandbox.controllers.client import Admission
 from gitsync.sandbox.registry.conversion import convert
 from gitsync.sandbox.registry.metadata import wrong_type
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.storage.store import Store
 
@@ -147,14 +147,12 @@ class Deleter:
         self._clock = clock
         self._admission = admission
 
-    def delete(
-        self, resource: Resource, namespace: str, name: str, options: DeleteOptions, ctx: Context
-    ) -> tuple[Manifest, bool]:
+    def delete(self, address: Address, options: DeleteOptions, ctx: Context) -> tuple[Manifest, bool]:
         """Return the object as it is or was last, and whether it is gone."""
-        key = f"{namespace}/{name}"
+        resource, key = address.resource, address.key
         stored = self._store.collection(resource.storage).objects.get(key)
         if stored is None:
-            raise errors.not_found(resource.plural, resource.group, name)
+            raise errors.not_found(resource.plural, resource.group, address.name)
         obj = convert(stored.obj, resource)
         self._check_preconditions(resource, obj, options)
         request = {

@@ -15,22 +15,17 @@ from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.scale import with_replicas
 from gitsync.sandbox.registry.status import ApiError
 
 _STATUS_METADATA = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations")
-_NO_STATUS = FieldSet.of([("f:status",)])
+NO_STATUS = FieldSet.of([("f:status",)])
 
 
 def created(obj: Manifest, schema: Schema, ctx: Context, now: str) -> Manifest:
     """Return a new object with the managedFields of its creator."""
     return update_object(None, obj, schema, Write(ctx.manager, now))
-
-
-def updated(live: Manifest, obj: Manifest, schema: Schema, ctx: Context, now: str, subresource: str) -> Manifest:
-    """Return a changed object with the managedFields after the change."""
-    return update_object(live, obj, schema, Write(ctx.manager, now, subresource))
 
 
 def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manifest:
@@ -43,8 +38,8 @@ def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manif
     return {**written, "metadata": {**written["metadata"], "managedFields": entries}}
 
 
-def scale_applied(live: Manifest, scale: Manifest, schema: Schema, path: str, ctx: Context, now: str) -> Manifest:
-    """Return an object after a server-side apply of its Scale: the replicas are the only field applied."""
+def scale_part(live: Manifest, scale: Manifest, path: str) -> Manifest:
+    """Return what an applied Scale applies to its object: the replicas at a dotted path, and nothing else."""
     try:
         field_set(builtin().for_kind("autoscaling", "v1", "Scale") or DEDUCED, scale)
     except TypedError as error:
@@ -54,6 +49,11 @@ def scale_applied(live: Manifest, scale: Manifest, schema: Schema, path: str, ct
     replicas = (scale.get("spec") or {}).get("replicas")
     if replicas is not None:
         applied = with_replicas(applied, replicas, path)
+    return applied
+
+
+def scale_applied(live: Manifest, applied: Manifest, schema: Schema, ctx: Context, now: str) -> Manifest:
+    """Return an object after a server-side apply of its Scale; 409 on a conflict of owners."""
     result = apply_object(live, applied, schema, Write(ctx.manager, now, "scale"), force=ctx.force)
     if isinstance(result, Conflicts):
         raise _refusal(result, "autoscaling/v1")
@@ -64,25 +64,13 @@ def _is_scale(entry: Manifest, manager: str) -> bool:
     return entry.get("subresource") == "scale" and entry.get("manager") == manager
 
 
-def applied(
-    live: Manifest | None,
-    body: Manifest,
-    schema: Schema,
-    resource: Resource,
-    ctx: Context,
-    now: str,
-    subresource: str,
-    *,
-    has_status: bool,
-) -> Manifest:
+def applied(live: Manifest | None, body: Manifest, schema: Schema, write: Write, *, force: bool) -> Manifest:
     """Return the object with the body laid over it; the very live one when nothing changes."""
-    body = _part(body, resource, subresource)
-    write = Write(ctx.manager, now, subresource, _NO_STATUS if has_status and not subresource else FieldSet({}))
     try:
-        result = apply_object(live, body, schema, write, force=ctx.force)
+        result = apply_object(live, body, schema, write, force=force)
     except TypedError as error:
-        of = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-        raise _typed_error(error, body["metadata"], of) from None
+        group, _, version = body["apiVersion"].rpartition("/")
+        raise _typed_error(error, body["metadata"], f"{group}/{version}, Kind={body['kind']}") from None
     except InvalidInput as error:
         raise errors.bad_request(error.message) from None
     if isinstance(result, Conflicts):
@@ -103,9 +91,10 @@ def conversion_failed(resource: Resource, meta: dict[str, Any], error: ApiError)
     return ApiError(500, "", f"{text}unable to convert unstructured object to {of}: {why or error.message}")
 
 
-def _part(body: Manifest, resource: Resource, subresource: str) -> Manifest:
+def applied_part(body: Manifest, address: Address) -> Manifest:
     """Return what of the body an apply takes through the main resource, or through its status."""
-    if subresource == "status":
+    resource = address.resource
+    if address.subresource == "status":
         kept = set(_STATUS_METADATA)
         if resource.custom:
             kept -= {"labels", "annotations"}

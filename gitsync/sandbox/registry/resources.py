@@ -50,6 +50,21 @@ class Resource:
         return next((sub for sub in self.subresources if sub.name == name), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The object, or the subresource of one, that a request names."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    subresource: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key of the object in its collection."""
+        return f"{self.namespace}/{self.name}"
+
+
 class Registry:
     """Find resources by path and by kind; knows the order of groups and versions for discovery."""
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from gitsync.merge.field_manager import Write, update_object
+from gitsync.merge.fieldset import FieldSet
 from gitsync.merge.schema import Schema
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
@@ -40,7 +43,7 @@ from gitsync.sandbox.registry.preconditions import (
     quoted,
 )
 from gitsync.sandbox.registry.request_context import Context
-from gitsync.sandbox.registry.resources import Resource
+from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.storage.store import Store, Stored
 
@@ -48,26 +51,26 @@ Outcome = tuple[Manifest, bool]
 """The object as it is now, and whether the request created it."""
 
 
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """What decides on a write: the kind's strategy and schema, admission, and the user's grants."""
+
+    strategy: Callable[[Resource], Strategy]
+    schema: Callable[[Resource], Schema]
+    admission: Admission
+    authorizer: Authorizer
+
+
 class WritePipeline:
     """Carry out creates, updates, patches and applies."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        strategy: Callable[[Resource], Strategy],
-        schema: Callable[[Resource], Schema],
-        admission: Admission,
-        authorizer: Authorizer,
-        get: GetObject,
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, rules: WriteRules, get: GetObject, rng: random.Random) -> None:
         self._store = store
         self._clock = clock
-        self._strategy = strategy
-        self._schema = schema
-        self._admission = admission
-        self._authorizer = authorizer
+        self._strategy = rules.strategy
+        self._schema = rules.schema
+        self._admission = rules.admission
+        self._authorizer = rules.authorizer
         self._get = get
         self._rng = rng
         self._allocations = Allocators(store)
@@ -97,10 +100,9 @@ class WritePipeline:
             obj = managed_fields.created(obj, self._schema(resource), ctx, self._clock.timestamp())
         return arranged(resource, obj, obj["metadata"])
 
-    def update(
-        self, resource: Resource, namespace: str, name: str, body: Manifest, ctx: Context, subresource: str = ""
-    ) -> Manifest:
+    def update(self, address: Address, body: Manifest, ctx: Context) -> Manifest:
         """Replace an object, or its status, by the body of a PUT."""
+        resource, namespace, name = address.resource, address.namespace, address.name
         check_kind(resource, body)
         obj = self._decode(resource, dict(body), ctx)
         check_name(name, obj["metadata"])
@@ -120,25 +122,19 @@ class WritePipeline:
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}",
             )
-        return self._update(
-            resource, live, obj, ctx, subresource, unconditional=not self._strategy(resource).needs_resource_version
-        )
+        unconditional = not self._strategy(resource).needs_resource_version
+        check_resource_version(resource, name, obj["metadata"].get("resourceVersion"), live, unconditional)
+        return self._update(address, live, obj, ctx)
 
     def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        change: Callable[[Manifest], Manifest],
-        ctx: Context,
-        subresource: str = "",
-        shown: str = "",
+        self, address: Address, change: Callable[[Manifest], Manifest], ctx: Context, shown: str = ""
     ) -> Manifest:
         """
         Change an object by a function that returns the patched copy.
 
         ``shown`` is how a refusal quotes a patch whose result cannot be decoded, the result itself when empty.
         """
+        resource, namespace, name = address.resource, address.namespace, address.name
         live = self._require(resource, namespace, name)
         patched = change(live)
         if patched is live:
@@ -156,19 +152,14 @@ class WritePipeline:
         check_name(name, obj["metadata"])
         check_namespace(resource, namespace, obj["metadata"])
         obj["metadata"]["creationTimestamp"] = live["metadata"]["creationTimestamp"]
-        return self._update(resource, live, obj, ctx, subresource, unconditional=True)
+        check_resource_version(resource, name, obj["metadata"].get("resourceVersion"), live, True)
+        return self._update(address, live, obj, ctx)
 
     def apply(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: Manifest,
-        ctx: Context,
-        subresource: str = "",
-        may_create: Callable[[], None] = lambda: None,
+        self, address: Address, body: Manifest, ctx: Context, may_create: Callable[[], None] = lambda: None
     ) -> Outcome:
         """Server-side apply; ``may_create`` raises when the user may not create the object that is absent."""
+        resource, namespace, name = address.resource, address.namespace, address.name
         given = (str(body.get("apiVersion") or ""), str(body.get("kind") or ""))
         if given != (resource.api_version, resource.kind):
             group, _, version = given[0].rpartition("/")
@@ -184,21 +175,12 @@ class WritePipeline:
         if meta.get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")
         live = self.current(resource, namespace, name)
-        if live is None and subresource:
+        if live is None and address.subresource:
             raise errors.not_found(resource.plural, resource.group, name)
         self._check_applied_version(resource, name, meta, live)
-        merged = managed_fields.applied(
-            live,
-            {**body, "metadata": meta},
-            self._schema(resource),
-            resource,
-            ctx,
-            self._clock.timestamp(),
-            subresource,
-            has_status=self._strategy(resource).has_status,
-        )
-        if merged is live:
-            assert live is not None
+        part = managed_fields.applied_part({**body, "metadata": meta}, address)
+        merged = managed_fields.applied(live, part, self._schema(resource), self._apply(address, ctx), force=ctx.force)
+        if live is not None and merged is live:
             return live, False
         meta = dict(merged["metadata"])
         uid = meta.get("uid")
@@ -213,7 +195,14 @@ class WritePipeline:
         if live is None:
             return self._create(resource, obj, ctx, applied=True), True
         obj["metadata"] = {**obj["metadata"], "managedFields": merged["metadata"].get("managedFields", [])}
-        return self._update(resource, live, obj, ctx, subresource, unconditional=True, applied=True), False
+        check_resource_version(resource, name, obj["metadata"].get("resourceVersion"), live, True)
+        return self._update(address, live, obj, ctx, applied=True), False
+
+    def _apply(self, address: Address, ctx: Context) -> Write:
+        """Return who applies, when, and which fields an apply through this address does not own."""
+        ignores_status = self._strategy(address.resource).has_status and not address.subresource
+        ignored = managed_fields.NO_STATUS if ignores_status else FieldSet({})
+        return Write(ctx.manager, self._clock.timestamp(), address.subresource, ignored)
 
     def _converted(self, resource: Resource, merged: Manifest) -> Manifest:
         """Return an applied object in canonical form; a value of a wrong type is a 500, as on a real server."""
@@ -247,7 +236,7 @@ class WritePipeline:
             obj.pop("status", None)
         if not applied:
             obj = managed_fields.created(obj, self._schema(resource), ctx, env.now())
-        obj = self._admit("CREATE", resource, obj, None, ctx, "")
+        obj = self._admit(resource, obj, None, ctx, "")
         obj = self._prepare(resource, obj, None, "", env)
         causes = strategy.validate(obj, None, "")
         if causes:
@@ -264,21 +253,13 @@ class WritePipeline:
         return convert(stored.obj, resource)
 
     def _update(
-        self,
-        resource: Resource,
-        live: Manifest,
-        obj: Manifest,
-        ctx: Context,
-        subresource: str,
-        *,
-        unconditional: bool,
-        applied: bool = False,
+        self, address: Address, live: Manifest, obj: Manifest, ctx: Context, *, applied: bool = False
     ) -> Manifest:
+        resource, subresource = address.resource, address.subresource
         strategy = self._strategy(resource)
         old_meta = live["metadata"]
         name = old_meta["name"]
         meta = dict(obj["metadata"])
-        check_resource_version(resource, name, meta.get("resourceVersion"), live, unconditional)
         causes = prepare_update(meta, old_meta)
         if causes:
             raise errors.invalid(resource.kind, resource.group, name, causes)
@@ -296,7 +277,7 @@ class WritePipeline:
             if applied:
                 obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
         if not applied:
-            obj = managed_fields.updated(live, obj, self._schema(resource), ctx, env.now(), subresource)
+            obj = update_object(live, obj, self._schema(resource), Write(ctx.manager, env.now(), subresource))
         return self._finish(resource, live, obj, ctx, subresource)
 
     def _finish(self, resource: Resource, live: Manifest, obj: Manifest, ctx: Context, subresource: str) -> Manifest:
@@ -305,7 +286,7 @@ class WritePipeline:
         env = self.environment()
         old_meta = live["metadata"]
         name, namespace = old_meta["name"], old_meta.get("namespace", "")
-        obj = self._admit("UPDATE", resource, obj, live, ctx, subresource)
+        obj = self._admit(resource, obj, live, ctx, subresource)
         if not subresource:
             obj = self._prepare(resource, obj, live, subresource, env)
         meta = dict(obj["metadata"])
@@ -339,14 +320,13 @@ class WritePipeline:
         self,
         resource: Resource,
         live: Manifest,
-        scale: Manifest,
-        path: str,
+        applied: Manifest,
         ctx: Context,
         check: Callable[[Manifest], int],
     ) -> Manifest:
-        """Store an object whose replicas, at a dotted path, were applied through the subresource ``scale``."""
+        """Store an object whose replicas, the only field of ``applied``, were applied through ``scale``."""
         now = self._clock.timestamp()
-        obj = managed_fields.scale_applied(live, scale, self._schema(resource), path, ctx, now)
+        obj = managed_fields.scale_applied(live, applied, self._schema(resource), ctx, now)
         check(obj)
         return self._finish(resource, live, obj, ctx, "")
 
@@ -381,10 +361,10 @@ class WritePipeline:
         return decoded
 
     def _admit(
-        self, operation: str, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context, subresource: str
+        self, resource: Resource, obj: Manifest, old: Manifest | None, ctx: Context, subresource: str
     ) -> Manifest:
         return self._admission.admit(
-            operation,
+            "CREATE" if old is None else "UPDATE",
             obj,
             old,
             {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox import bootstrap
 from gitsync.sandbox.admission import Plugins
 from gitsync.sandbox.clock import Clock
@@ -59,10 +60,10 @@ class World:
         return self.list("", "Pod")
 
     def patch(self, group: str, kind: str, name: str, patch: Manifest, namespace: str = NAMESPACE) -> Manifest:
-        return self.api.patch(group, kind, namespace, name, patch, manager="test")
+        return self.api.patch(ObjectRef(group, kind, namespace, name), patch, manager="test")
 
     def delete(self, group: str, kind: str, name: str, namespace: str = NAMESPACE, **options: Any) -> None:
-        self.api.delete(group, kind, namespace, name, **options)
+        self.api.delete(ObjectRef(group, kind, namespace, name), **options)
 
     def events(self, kind: str, name: str = "") -> list[tuple[str, str]]:
         """Return reason and message of the events about objects of a kind."""

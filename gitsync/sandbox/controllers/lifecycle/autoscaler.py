@@ -72,7 +72,7 @@ class Autoscalers(Controller):
                 if above
                 else ("Current number of replicas below Spec.MinReplicas")
             )
-            self._scale(autoscaler, target, current, bound, why, None)
+            self._scale(autoscaler, target, bound, why, None)
         else:
             self._follow_metrics(autoscaler, target, current)
 
@@ -93,7 +93,7 @@ class Autoscalers(Controller):
         if desired != current:
             side = "above" if desired > current else "below"
             why = f"{name} resource utilization (percentage of request) {side} target"
-            self._scale(autoscaler, target, current, desired, why, (status, [_valid(name), limited]))
+            self._scale(autoscaler, target, desired, why, (status, [_valid(name), limited]))
         else:
             self._report(autoscaler, status, [_READY_TO_SCALE, _valid(name), limited])
 
@@ -101,7 +101,6 @@ class Autoscalers(Controller):
         self,
         autoscaler: Manifest,
         target: Manifest,
-        current: int,
         desired: int,
         why: str,
         measured: tuple[Manifest, list[Manifest]] | None,
@@ -114,7 +113,7 @@ class Autoscalers(Controller):
         status = {
             **status,
             "lastScaleTime": self.context.now(),
-            "currentReplicas": current,
+            "currentReplicas": at(target, "spec", "replicas", default=1),
             "desiredReplicas": desired,
         }
         message = f"the HPA controller was able to update the target scale to {desired}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from gitsync.objects.manifest import Manifest, group_of, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, kind_of
@@ -144,16 +145,16 @@ class GarbageCollector(Controller):
             policy = "Orphan"
         elif foreground or FOREGROUND in finalizers:
             policy = "Foreground"
-        self.api.delete(*kind_of(obj), *key_of(obj), uid=uid_of(obj), propagation=policy)
+        self.api.delete(ObjectRef(*kind_of(obj), *key_of(obj)), uid=uid_of(obj), propagation=policy)
 
     def _write_owners(self, obj: Manifest, references: list[Manifest]) -> None:
         patch = {"metadata": {"ownerReferences": references or None, "uid": uid_of(obj)}}
-        self.api.patch(*kind_of(obj), *key_of(obj), patch, manager=MANAGER)
+        self.api.patch(ObjectRef(*kind_of(obj), *key_of(obj)), patch, manager=MANAGER)
 
     def _remove_finalizer(self, obj: Manifest, finalizer: str) -> None:
         kept = [each for each in obj["metadata"]["finalizers"] if each != finalizer]
         patch = {"metadata": {"finalizers": kept or None, "uid": uid_of(obj)}}
-        self.api.patch(*kind_of(obj), *key_of(obj), patch, manager=MANAGER)
+        self.api.patch(ObjectRef(*kind_of(obj), *key_of(obj)), patch, manager=MANAGER)
 
 
 def _bonds(obj: Manifest) -> tuple[object, ...]:

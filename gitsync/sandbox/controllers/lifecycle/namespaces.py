@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, kind_of
 
@@ -92,7 +93,7 @@ class NamespaceLifecycle(Controller):
             return
         for obj in list(self.api.everything(key[1])):
             if not is_deleting(obj):
-                self.api.delete(*kind_of(obj), *key_of(obj), uid=uid_of(obj))
+                self.api.delete(ObjectRef(*kind_of(obj), *key_of(obj)), uid=uid_of(obj))
         left = list(self.api.everything(key[1]))
         if left:
             self._report(namespace, left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, is_deleting, key_of, owner_reference, without_empty
@@ -37,7 +38,7 @@ class Endpoints(Controller):
         """Write both objects of one Service, or delete what is left of it."""
         service = self.api.get("", "Service", *key)
         if service is None:
-            self.api.delete("", "Endpoints", *key)
+            self.api.delete(ObjectRef("", "Endpoints", *key))
             return
         if is_deleting(service) or not service["spec"].get("selector") or service["spec"]["type"] == "ExternalName":
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.events import Source
@@ -146,7 +147,7 @@ class Kubelet(Controller):
             return
         if "finalizers" in pod["metadata"]:
             self._report(pod, all_stopped(pod, self.context.now()))
-        self.api.delete("", "Pod", *key, uid=plan.uid, grace_seconds=0)
+        self.api.delete(ObjectRef("", "Pod", *key), uid=plan.uid, grace_seconds=0)
 
     def _move(self, pod: Manifest, plan: _Plan) -> Manifest:
         """Perform the moves that are due, and return the pod as it is then."""

@@ -104,13 +104,13 @@ def _conditions(pod: Manifest, now: str) -> list[Manifest]:
     unready += [each.name for each in init_containers(pod) if is_sidecar(each.spec) and not each.status["ready"]]
     ready = _readiness(unready, finished)
     return [
-        _condition(pod, "PodReadyToStartContainers", bool(status.get("podIP")) and not finished, "", "", now),
+        _condition(pod, "PodReadyToStartContainers", bool(status.get("podIP")) and not finished, now),
         _condition(
-            pod, "Initialized", not init, *_because(init, finished, "ContainersNotInitialized", "incomplete"), now
+            pod, "Initialized", not init, now, _because(init, finished, "ContainersNotInitialized", "incomplete")
         ),
-        _condition(pod, "Ready", not unready, *ready, now),
-        _condition(pod, "ContainersReady", not unready, *ready, now),
-        _condition(pod, "PodScheduled", True, "", "", now),
+        _condition(pod, "Ready", not unready, now, ready),
+        _condition(pod, "ContainersReady", not unready, now, ready),
+        _condition(pod, "PodScheduled", True, now),
     ]
 
 
@@ -124,11 +124,11 @@ def _because(names: Sequence[str], finished: str, reason: str, word: str) -> tup
     return (reason, f"containers with {word} status: [{' '.join(names)}]") if names else ("", "")
 
 
-def _condition(pod: Manifest, kind: str, holds: bool, reason: str, message: str, now: str) -> Manifest:
+def _condition(pod: Manifest, kind: str, holds: bool, now: str, because: tuple[str, str] = ("", "")) -> Manifest:
     value = "True" if holds else "False"
     known = condition_of(pod, kind)
     since = known["lastTransitionTime"] if known.get("status") == value else None
-    details = {"reason": reason, "message": message}
+    details = {"reason": because[0], "message": because[1]}
     return {
         "type": kind,
         "status": value,

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.base import Context, Controller
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.nodes.node_affinity import accepts, untolerated
@@ -103,7 +104,7 @@ class Scheduler(Controller):
         for claim in claims:
             if claim is not None and SELECTED_NODE not in (claim["metadata"].get("annotations") or {}):
                 patch = {"metadata": {"annotations": {SELECTED_NODE: node}}}
-                self.api.patch("", "PersistentVolumeClaim", *key_of(claim), patch, manager=_MANAGER)
+                self.api.patch(ObjectRef("", "PersistentVolumeClaim", *key_of(claim)), patch, manager=_MANAGER)
 
     def _objection(self, pod: Manifest, node: Manifest) -> str:
         """Return why the node cannot take the pod, empty when it can."""

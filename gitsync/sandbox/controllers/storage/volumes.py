@@ -5,6 +5,7 @@ from __future__ import annotations
 from gitsync.kube.quantity import parse
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.events import Source
@@ -80,7 +81,7 @@ class Claims(Controller):
         if _CLAIM_PROTECTION in finalizers and not used:
             kept = [each for each in finalizers if each != _CLAIM_PROTECTION]
             patch = {"metadata": {"finalizers": kept or None}}
-            self.api.patch("", "PersistentVolumeClaim", namespace, name, patch, manager=MANAGER)
+            self.api.patch(ObjectRef("", "PersistentVolumeClaim", namespace, name), patch, manager=MANAGER)
 
     def _with_class(self, claim: Manifest) -> Manifest:
         """Give the default class to a claim that names none."""
@@ -194,12 +195,12 @@ class Volumes(Controller):
             if phase != "Bound" and _VOLUME_PROTECTION in finalizers:
                 kept = [each for each in finalizers if each != _VOLUME_PROTECTION]
                 patch = {"metadata": {"finalizers": kept or None}}
-                self.api.patch("", "PersistentVolume", *key, patch, manager=MANAGER)
+                self.api.patch(ObjectRef("", "PersistentVolume", *key), patch, manager=MANAGER)
             return
         if at(volume, "status", "phase") != phase:
             self.write_status(volume, {**(volume.get("status") or {}), "phase": phase})
         if phase == "Released" and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-            self.api.delete("", "PersistentVolume", *key, uid=uid_of(volume))
+            self.api.delete(ObjectRef("", "PersistentVolume", *key), uid=uid_of(volume))
 
     def _phase(self, volume: Manifest) -> str:
         reference = volume["spec"].get("claimRef")

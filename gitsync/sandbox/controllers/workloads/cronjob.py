@@ -10,6 +10,7 @@ from croniter import croniter
 
 from gitsync.kube.times import seconds_of, timestamp
 from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.object_meta import (
@@ -123,7 +124,7 @@ class CronJobs(Controller):
                 self._delete(cron_job, job)
 
     def _delete(self, cron_job: Manifest, job: Manifest) -> None:
-        self.api.delete("batch", "Job", *key_of(job), uid=uid_of(job), propagation="Background")
+        self.api.delete(ObjectRef("batch", "Job", *key_of(job)), uid=uid_of(job), propagation="Background")
         text = f"Deleted job {job['metadata']['name']}"
         self.context.recorder.normal(cron_job, "SuccessfulDelete", text, _SOURCE)
 

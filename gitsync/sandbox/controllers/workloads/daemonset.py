@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.adoption import adopt
 from gitsync.sandbox.controllers.base import Controller
@@ -193,7 +194,7 @@ class DaemonSets(Controller):
 
     def _delete(self, daemon_set: Manifest, pod: Manifest) -> None:
         meta = pod["metadata"]
-        self.api.delete("", "Pod", meta["namespace"], meta["name"], uid=meta["uid"])
+        self.api.delete(ObjectRef("", "Pod", meta["namespace"], meta["name"]), uid=meta["uid"])
         self.context.recorder.normal(daemon_set, "SuccessfulDelete", f"Deleted pod: {meta['name']}", _SOURCE)
 
 

@@ -8,6 +8,7 @@ import orjson
 
 from gitsync.objects.keys import LAST_APPLIED
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.adoption import adopt
 from gitsync.sandbox.controllers.base import Controller
@@ -293,7 +294,7 @@ class Deployments(Controller):
         surplus = sorted(empty, key=rollout.revision_of)[: max(0, len(empty) - limit)]
         for each in surplus:
             meta = each["metadata"]
-            self.api.delete("apps", "ReplicaSet", meta["namespace"], meta["name"], uid=meta["uid"])
+            self.api.delete(ObjectRef("apps", "ReplicaSet", meta["namespace"], meta["name"]), uid=meta["uid"])
         return [each for each in old if each not in surplus]
 
 

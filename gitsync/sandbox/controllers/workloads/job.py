@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at, uid_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import indexes, pods
 from gitsync.sandbox.controllers.base import Controller
 from gitsync.sandbox.controllers.events import Source
@@ -213,7 +214,7 @@ class Jobs(Controller):
     def _stop(self, job: Manifest, active: Iterable[Manifest]) -> None:
         for pod in active:
             meta = pod["metadata"]
-            self.api.delete("", "Pod", meta["namespace"], meta["name"], uid=meta["uid"])
+            self.api.delete(ObjectRef("", "Pod", meta["namespace"], meta["name"]), uid=meta["uid"])
             self.context.recorder.normal(job, "SuccessfulDelete", f"Deleted pod: {meta['name']}", _SOURCE)
 
     def _write(self, job: Manifest, tally: _Tally, conditions: list[Manifest]) -> None:
@@ -254,7 +255,7 @@ class Jobs(Controller):
         if left > 0:
             self.enqueue_after(key_of(job), left)
         else:
-            self.api.delete("batch", "Job", *key_of(job), uid=uid_of(job), propagation="Background")
+            self.api.delete(ObjectRef("batch", "Job", *key_of(job)), uid=uid_of(job), propagation="Background")
 
 
 class JobTracking(Controller):
@@ -293,7 +294,7 @@ def release(controller: Controller, pod: Manifest) -> None:
     """Take the finalizer off a pod."""
     kept = [each for each in pod["metadata"]["finalizers"] if each != TRACKING]
     patch = {"metadata": {"finalizers": kept or None, "uid": uid_of(pod)}}
-    controller.api.patch("", "Pod", *key_of(pod), patch, manager=MANAGER)
+    controller.api.patch(ObjectRef("", "Pod", *key_of(pod)), patch, manager=MANAGER)
 
 
 def is_finished(job: Manifest) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.adoption import adopt, adopters
 from gitsync.sandbox.controllers.base import Controller
@@ -79,7 +80,7 @@ class ReplicaSets(Controller):
 
     def _delete(self, replica_set: Manifest, pod: Manifest) -> None:
         meta = pod["metadata"]
-        self.api.delete("", "Pod", meta["namespace"], meta["name"], uid=meta["uid"])
+        self.api.delete(ObjectRef("", "Pod", meta["namespace"], meta["name"]), uid=meta["uid"])
         self.context.recorder.normal(replica_set, "SuccessfulDelete", f"Deleted pod: {meta['name']}", _SOURCE)
 
     def _write(self, replica_set: Manifest, owned: list[Manifest], failure: tuple[str, ApiError] | None) -> None:

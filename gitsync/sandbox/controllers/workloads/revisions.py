@@ -7,6 +7,7 @@ from collections.abc import Collection
 import orjson
 
 from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import MANAGER, controlled, owner_reference
 from gitsync.sandbox.controllers.pods import template_hash
@@ -63,4 +64,4 @@ def truncate(api: ControllerClient, owner: Manifest, live: Collection[str]) -> N
     limit = owner["spec"].get("revisionHistoryLimit", 10)
     for each in unused[: max(0, len(unused) - limit)]:
         meta = each["metadata"]
-        api.delete("apps", "ControllerRevision", meta["namespace"], meta["name"], uid=meta["uid"])
+        api.delete(ObjectRef("apps", "ControllerRevision", meta["namespace"], meta["name"]), uid=meta["uid"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest, at, labels_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers import pods
 from gitsync.sandbox.controllers.adoption import adopt
 from gitsync.sandbox.controllers.base import Controller
@@ -142,7 +143,7 @@ class StatefulSets(Controller):
 
     def _delete(self, stateful_set: Manifest, pod: Manifest) -> None:
         meta = pod["metadata"]
-        self.api.delete("", "Pod", meta["namespace"], meta["name"], uid=meta["uid"])
+        self.api.delete(ObjectRef("", "Pod", meta["namespace"], meta["name"]), uid=meta["uid"])
         text = f"delete Pod {meta['name']} in StatefulSet {stateful_set['metadata']['name']} successful"
         self.context.recorder.normal(stateful_set, "SuccessfulDelete", text, _SOURCE)
 

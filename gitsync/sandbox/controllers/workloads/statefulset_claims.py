@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.controllers.client import ControllerClient
 from gitsync.sandbox.controllers.object_meta import MANAGER, owner_reference
 
@@ -55,7 +56,7 @@ def give_claims_to(api: ControllerClient, stateful_set: Manifest, pod: Manifest)
         name = claim_name(stateful_set, template["metadata"]["name"], ordinal)
         if api.get("", "PersistentVolumeClaim", namespace, name) is not None:
             patch = {"metadata": {"ownerReferences": [_plain_owner(pod)]}}
-            api.patch("", "PersistentVolumeClaim", namespace, name, patch, manager=MANAGER)
+            api.patch(ObjectRef("", "PersistentVolumeClaim", namespace, name), patch, manager=MANAGER)
 
 
 def _policy(stateful_set: Manifest, when: str) -> str:

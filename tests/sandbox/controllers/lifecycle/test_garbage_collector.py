@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ObjectRef
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.registry.status import ApiError
 from gitsync.sandbox.server import Sandbox
@@ -152,7 +153,7 @@ def test_dependents_go_with_an_owner_whose_kind_goes_too() -> None:
         owner = eventually(lambda: call(lambda cluster: cluster.create(custom(), manager="test")))
         child = config_map("child", namespace="default", ownerReferences=owned_by(owner))
         call(lambda cluster: cluster.create(child, manager="test"))
-        sandbox.call(lambda cluster: cluster.delete("apiextensions.k8s.io", CRD, "", "things.example.com"))
+        sandbox.call(lambda cluster: cluster.delete(ObjectRef("apiextensions.k8s.io", CRD, "", "things.example.com")))
         eventually(lambda: call(lambda cluster: cluster.get("", "ConfigMap", "default", "child")) is None or None)
 
 
