@@ -78,8 +78,8 @@ class Engine:
     records: SqlRecords
     source: Repositories
     cluster: KubernetesCluster
-    undo: RevertService
-    origins: FieldProvenance
+    reverts: RevertService
+    provenance: FieldProvenance
     clock: SystemClock
 
     def start(self) -> None:
@@ -149,9 +149,9 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         *([members] if settings.replicas else []),
         applications,
     ]
-    undo = RevertService(source, cluster, live)
-    origins = FieldProvenance(source, renderer, partial(credentials_of, cluster=cluster, live=live))
-    return Engine(Manager(parts), state, applications, records, source, cluster, undo, origins, clock)
+    reverts = RevertService(source, cluster, live)
+    provenance = FieldProvenance(source, renderer, partial(credentials_of, cluster=cluster, live=live))
+    return Engine(Manager(parts), state, applications, records, source, cluster, reverts, provenance, clock)
 
 
 def build_engine(

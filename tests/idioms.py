@@ -43,6 +43,7 @@ PRIVATE_NAMES = (
 ALLOWED = {
     "is no such": "the operating system's and the shell's own message",
     "so much as": "a conjunction",
+    "looking for beginning": "Go's own message for malformed JSON",
 }
 """Text that may stand although it contains an idiom → the reason."""
 

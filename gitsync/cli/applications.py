@@ -21,7 +21,7 @@ _ROOT = f"/apis/{API_VERSION}"
 def connect(kubeconfig: str) -> Client:
     """Return a client of the cluster that the kubeconfig names; raise InvalidInput when there is no such file."""
     if kubeconfig and not Path(kubeconfig).is_file():
-        raise InvalidInput(f"there is no file {kubeconfig}", location="--kubeconfig", hint="name a kubeconfig file")
+        raise InvalidInput(f"file {kubeconfig} does not exist", location="--kubeconfig", hint="name a kubeconfig file")
     return Client(Connection(kubeconfig=kubeconfig, pool=4))
 
 
@@ -45,8 +45,8 @@ def one_application(client: Client, namespace: str, name: str) -> Manifest:
         if error.code == 404:
             known = ", ".join(sorted(at(item, "metadata", "name") for item in all_applications(client, namespace)))
             raise InvalidInput(
-                f"there is no Application {name!r} in namespace {namespace!r}",
-                hint=f"there are: {known}" if known else "apply one first, see `gitsync run --help`",
+                f"Application {name!r} not found in namespace {namespace!r}",
+                hint=f"known: {known}" if known else "apply one first, see `gitsync run --help`",
             ) from error
         raise _explained(error) from error
     return found

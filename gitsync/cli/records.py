@@ -23,7 +23,7 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
     if file is not None and not file.is_file():
         raise InvalidInput(
-            f"there is no history database {file}",
+            f"history database {file} does not exist",
             location="--data",
             hint="run this beside the controller with its --data, or set GITSYNC_DATABASE to its URL",
         )

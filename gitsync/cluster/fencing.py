@@ -28,7 +28,7 @@ class FencedCluster(KubernetesCluster):
     def apply(
         self, manifest: Manifest, *, manager: str, force: bool = True, dry_run: bool = False, user: str = ""
     ) -> Manifest:
-        """Apply server-side; a dry run is no write."""
+        """Apply server-side; a dry run does not count as a write."""
         if not dry_run:
             self._check()
         return super().apply(manifest, manager=manager, force=force, dry_run=dry_run, user=user)

@@ -90,7 +90,7 @@ class KubernetesCluster:
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """
-        Delete the object if it still has this uid; one that is gone already is no error.
+        Delete the object if it still has this uid; an object that is already gone is ignored.
 
         Return the object while finalizers or a grace period keep it, None once it is gone. The API server answers
         with a Status then, or, for some kinds such as Service, with the deleted object.

@@ -91,8 +91,8 @@ def crd(live: Manifest) -> HealthStatus:
     if ("NamesAccepted", "False") in found:
         return degraded(f"CRD names have not been accepted: {message(found['NamesAccepted', 'False'])}")
     if ("Established", "True") not in found:
-        pending = found.get(("Established", "False"), {})
-        if pending.get("reason") == "Installing":
+        pending = found.get(("Established", "False"))
+        if pending is None or pending.get("reason") == "Installing":
             return progressing("CRD is being installed")
         return degraded("CRD is not established")
     if ("NonStructuralSchema", "True") in found:

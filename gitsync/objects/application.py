@@ -201,6 +201,11 @@ class PostSync(_Section):
         "Ignore",
         description="What to do with a commit that is not good: `Rollback` to the last good one, `Hold`, `Ignore`.",
     )
+    degraded_for: Duration = Field(
+        30.0,
+        description="How long a commit has to be Degraded without interruption before `onDegraded` applies: new objects"
+        " may be Degraded while they start.",
+    )
     queries: Annotated[tuple[MetricQuery, ...], Field(strict=False, max_length=10)] = Field(
         (),
         description="Queries of the operator's Prometheus whose values a new commit has to keep within limits.",

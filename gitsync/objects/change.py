@@ -72,7 +72,7 @@ class FieldOwner:
 
 
 ABSENT: Mapping[str, Any] = {"absent": True}
-"""Stands for a value that is not there, in a FieldDifference; compare by identity."""
+"""Marks an absent value in a FieldDifference; compare by identity."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class SyncRecord:
     What one sync saw, decided and did; ``id`` is 0 until saved.
 
     ``application`` is ``namespace/name``; ``trigger`` is one of commit, drift, manual, retry, rollback, post-sync,
-    delete. Values of Secrets never stand in it.
+    delete. It never contains values of Secrets.
     """
 
     application: str

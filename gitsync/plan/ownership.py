@@ -129,8 +129,8 @@ def _applied(entry: Mapping[str, Any], live: Manifest, schema: Schema) -> Node:
     """
     Return what the manager of an entry applied, spelled as an applier's set.
 
-    Who creates an object by POST also owns the defaults that the API server filled in. The last-applied annotation
-    tells what was applied itself; defaults are left to nobody, so that they are not shown as removed.
+    A manager that creates an object by POST also owns the defaults that the API server set. The last-applied
+    annotation holds only what was applied; defaults get no owner, so that they are not shown as removed.
     """
     fields: Node = entry.get("fieldsV1") or {}
     if entry.get("operation") == "Update":

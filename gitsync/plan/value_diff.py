@@ -34,7 +34,7 @@ class NestedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """One line of a long text: ``mark`` is ``-`` (in the cluster), ``+`` (in Git), a space, or ``…`` (skipped)."""
 
     mark: str
@@ -64,13 +64,13 @@ def inner_changes(live: Any, desired: Any, schema: Schema = DEDUCED) -> tuple[Ne
     return tuple(sorted(changes, key=lambda change: change.path))[:_LIMIT]
 
 
-def inner_lines(live: Any, desired: Any) -> tuple[Line, ...]:
+def inner_lines(live: Any, desired: Any) -> tuple[TextLine, ...]:
     """Return the lines of a text that differ, with some around them; empty for a text of one line."""
     before, after = (side.splitlines() if isinstance(side, str) else [] for side in (live, desired))
     if max(len(before), len(after)) < 2:
         return ()
     if len(before) + len(after) > _LARGEST:
-        return (Line("-", f"{len(before)} lines"), Line("+", f"{len(after)} lines: too many to compare here"))
+        return (TextLine("-", f"{len(before)} lines"), TextLine("+", f"{len(after)} lines: too many to compare here"))
     return tuple(_lines(before, after))
 
 
@@ -134,20 +134,20 @@ def _path(parts: list[Any]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
-def _lines(before: list[str], after: list[str]) -> Iterator[Line]:
+def _lines(before: list[str], after: list[str]) -> Iterator[TextLine]:
     last = 0
     for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
         yield from _skipped(group[0][1] - last)
         for tag, start, end, from_, to in group:
             if tag == "equal":
-                yield from (Line(" ", text) for text in before[start:end])
+                yield from (TextLine(" ", text) for text in before[start:end])
             else:
-                yield from (Line("-", text) for text in before[start:end])
-                yield from (Line("+", text) for text in after[from_:to])
+                yield from (TextLine("-", text) for text in before[start:end])
+                yield from (TextLine("+", text) for text in after[from_:to])
         last = group[-1][2]
     yield from _skipped(len(before) - last)
 
 
-def _skipped(count: int) -> Iterator[Line]:
+def _skipped(count: int) -> Iterator[TextLine]:
     if count > 0:
-        yield Line("…", f"{count} equal {'line' if count == 1 else 'lines'}")
+        yield TextLine("…", f"{count} equal {'line' if count == 1 else 'lines'}")

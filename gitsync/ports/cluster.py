@@ -72,7 +72,7 @@ class Cluster(Protocol):
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """
-        Ask for the object's deletion if it still has this uid; absent is no error.
+        Request the object's deletion if it still has this uid; an absent object is ignored.
 
         Return what is on its way out, None when the object is gone.
         """

@@ -26,6 +26,10 @@ class Records(Protocol):
         """Keep the record of a sync; return it with its id."""
         ...
 
+    def mark_failed(self, application: str, commit: str, message: str) -> None:
+        """Turn the newest successful sync of a commit into a failed one: the commit did not become good."""
+        ...
+
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
         """Return records, newest first, of one application or of all, with ids below ``before`` when it is given."""
         ...

@@ -22,5 +22,5 @@ class Renderer(Protocol):
         ...
 
     def trace(self, snapshot: Snapshot, path: str, renderer: str, wanted: FieldSelection) -> Traces:
-        """Return the steps that set these fields, in order; the empty field stands for the object."""
+        """Return the steps that set these fields, in order; the empty field means the object."""
         ...

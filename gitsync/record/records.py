@@ -52,6 +52,16 @@ class SqlRecords:
         count(record)
         return replace(record, id=int(key[0]))
 
+    def mark_failed(self, application: str, commit: str, message: str) -> None:
+        """Turn the newest successful sync of a commit into a failed one; see the port."""
+        for record in self.history(application):
+            if record.commit.id == commit and record.outcome is Outcome.SUCCEEDED:
+                failed = replace(record, outcome=Outcome.FAILED, message=message)
+                with self._database.writing() as connection:
+                    found = update(HISTORY).where(HISTORY.c.id == record.id)
+                    connection.execute(found.values(body=history_body(failed)))
+                return
+
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
         """Return records, newest first; see the port."""
         query = select(HISTORY.c.id, HISTORY.c.body).order_by(HISTORY.c.id.desc()).limit(limit)

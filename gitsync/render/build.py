@@ -41,7 +41,7 @@ class Build(NamedTuple):
     What a folder renders to.
 
     ``files_read`` holds every path the result depends on, also those that were absent; one
-    that ends in ``/`` stands for everything below it. A change to none of them cannot change the result.
+    that ends in ``/`` means everything below it. A change to none of them cannot change the result.
     """
 
     manifests: tuple[Manifest, ...]

@@ -16,7 +16,7 @@ class Backoff:
 
     def delay(self, failures: int, random: float) -> float:
         """
-        Return the wait after so many failures in a row (1 or more); ``random`` lies in [0, 1).
+        Return the wait in seconds after ``failures`` failures in a row (1 or more); ``random`` lies in [0, 1).
 
         The jitter only shortens a delay, so ``max`` holds.
         """

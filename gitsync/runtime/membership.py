@@ -8,9 +8,9 @@ set that a member goes by is published in its lease, and it works on a key only 
 - the key is its own by the set that it has published, and by the one that it is about to publish;
 - the key belongs to no other member by the set which that one has published, read after ours was.
 
-So whoever gives a key up says so after its work on it has ended, whoever takes one says so first, and of two that
-take one at once at least one sees the other. The keys of a member that is silent go on only when its lease stayed
-unchanged for longer than it could still think to hold it. Clocks need not agree.
+So a member publishes that it gives up a key after its work on the key has ended, and that it takes one before it
+starts. Of two members that take a key at the same time, at least one sees the other. The keys of a silent member are
+taken over only after its lease stayed unchanged for longer than that member can assume to hold it. Clocks may differ.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MemberStore(Protocol):
         ...
 
     def remove(self, seen: MemberLease) -> None:
-        """Remove a lease that is still the one that was seen; one that is not, or is gone, is no error."""
+        """Remove a lease that is still the one that was seen; a changed or absent lease is ignored."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a fresh cluster holds: namespaces, the RBAC policy everybody relies on, the API's own Service."""
+"""The objects of a new cluster: namespaces, the default RBAC policy, the Service of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox's clock: real time, moved and sped up at will."""
+"""The sandbox's clock: real time with an adjustable offset and speed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Clock:
         self._arm()
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
-        """Run the action after so many sandbox seconds; return a function that calls it off."""
+        """Run the action after ``seconds`` sandbox seconds; return a function that cancels it."""
         due = self.now() + max(0.0, seconds)
         cell = [action]
         heapq.heappush(self._timers, (due, next(self._order), cell))

@@ -145,7 +145,7 @@ class Cluster:
         propagation: str = "Background",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object if it has this uid (any when empty); absent is no error."""
+        """Delete an object if it has this uid (any when empty); an absent object is ignored."""
         options = DeleteOptions(uid=uid, propagation=propagation, grace_seconds=grace_seconds)
         try:
             self.deleter.delete(self._resource(group, kind), namespace, name, options, self._context(""))
@@ -183,7 +183,7 @@ class Cluster:
         return self.writer.update(resource, "", name, body, ctx, "finalize")
 
     def bind(self, pod: Manifest) -> Manifest:
-        """Take ``spec`` and ``status`` of a Pod as the scheduler's bind does: nobody owns what it sets."""
+        """Take ``spec`` and ``status`` of a Pod as the scheduler's bind does, without field ownership."""
         meta = pod["metadata"]
         resource = self._resource("", "Pod")
         live = self._live(resource, meta["namespace"], meta["name"])

@@ -1,4 +1,4 @@
-"""The refusals every kind shares, worded as the API server words them."""
+"""Errors that all kinds share, with the messages of the API server."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def expired(message: str) -> ApiError:
 
 
 def path_forbidden(user: str, verb: str, path: str) -> ApiError:
-    """Return the 403 on a URL that is no resource."""
+    """Return the 403 on a non-resource URL."""
     return ApiError(403, "Forbidden", f'forbidden: User "{user}" cannot {verb} path "{path}"', Empty())
 
 

@@ -1,4 +1,4 @@
-"""Faults: what goes wrong on demand, the same way each time."""
+"""Deterministic fault injection for requests and watches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FaultKind(Enum):
     LATENCY = "latency"
     """The answer takes ``seconds`` longer."""
     CONFLICT = "conflict"
-    """409, as if somebody had written meanwhile."""
+    """409, as if another client had written in between."""
     THROTTLE = "throttle"
     """429 with ``Retry-After: seconds``."""
     ERROR = "error"
@@ -46,9 +46,9 @@ WATCH_KINDS = frozenset({FaultKind.DROP_WATCH, FaultKind.HALF_OPEN_WATCH, FaultK
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    One fault and what it strikes; what is empty strikes all.
+    One fault and the requests it applies to; an empty attribute matches all.
 
-    ``skip`` requests that fit pass before it strikes, ``count`` are struck (0: until it is cleared).
+    ``skip`` requests that fit pass before it applies, ``count`` fail (0: until it is cleared).
     """
 
     kind: FaultKind
@@ -129,7 +129,7 @@ class _Armed:
         self.revision = revision
         self.fitted = 0
 
-    def strikes(self, target: Target) -> bool:
+    def applies_to(self, target: Target) -> bool:
         fault = self.fault
         fits = (
             fault.verb in ("", target.verb)
@@ -150,8 +150,8 @@ class _Armed:
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
-    """A fault that strikes a request, and the revision when it was set."""
+class ActiveFault:
+    """A fault that applies to a request, and the revision when it was set."""
 
     fault: Fault
     revision: int
@@ -175,8 +175,8 @@ class Faults:
         """Return the faults with how many requests fitted."""
         return [{**armed.fault.to_dict(), "fitted": armed.fitted} for armed in self._armed]
 
-    def strike(self, target: Target) -> tuple[Struck, ...]:
-        """Return the faults that strike a request, and count it."""
+    def matching(self, target: Target) -> tuple[ActiveFault, ...]:
+        """Return the faults that apply to a request, and count it."""
         if not self._armed:
             return ()
-        return tuple(Struck(armed.fault, armed.revision) for armed in self._armed if armed.strikes(target))
+        return tuple(ActiveFault(armed.fault, armed.revision) for armed in self._armed if armed.applies_to(target))

@@ -18,7 +18,7 @@ Rule = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is asked for: a verb on a resource, or on a path when there is no resource."""
+    """The attributes of a request to authorize: a verb on a resource, or on a non-resource path."""
 
     verb: str
     group: str = ""

@@ -148,7 +148,7 @@ class Sandbox:
         self.call(lambda cluster: cluster.clock.adjust(advance=seconds))
 
     def set_speed(self, factor: float) -> None:
-        """Let so many of the cluster's seconds pass in a real one."""
+        """Set how many sandbox seconds pass per real second."""
         self.call(lambda cluster: cluster.clock.adjust(speed=factor))
 
     def call(self, action: Callable[[Cluster], T]) -> T:

@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, service account tokens, impersonation, and anonymous."""
+"""Authentication: bearer tokens, service account tokens, impersonation, and anonymous."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 
 
 def service_account_user(namespace: str, name: str, uid: str) -> User:
-    """Return the user a service account's token stands for."""
+    """Return the user that a service account's token authenticates."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
 
@@ -54,7 +54,7 @@ class Tokens:
         self._added: dict[str, User] = {}
 
     def add(self, token: str, user: User) -> None:
-        """Let a token stand for a user, who is also in ``system:authenticated``."""
+        """Register a token of a user, who is also added to ``system:authenticated``."""
         groups = tuple(dict.fromkeys((*user.groups, AUTHENTICATED)))
         self._added[token] = User(user.name, groups, user.uid, user.extra)
 

@@ -56,7 +56,7 @@ def resume(backend: BackendOf, view: ViewOf, user: UserOf, by: Text = "", reason
 def ask_revert(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
     """Show the commit that a revert takes back, and the applications that follow the same branch."""
     app = _readable(view)
-    commits = pages.engine.undo.commits(app)
+    commits = pages.engine.reverts.commits(app)
     applied = str((view.status.get("revision") or {}).get("applied", ""))
     return show_application(
         pages,
@@ -81,12 +81,12 @@ def revert(
 ) -> RedirectResponse:
     """Push a revert of the newest commit, to the tracked branch or to one for review."""
     app = _readable(view)
-    commits = backend.undo.commits(app)
+    commits = backend.reverts.commits(app)
     if [item.id for item in commits] != [commit]:
         raise HTTPException(409, "The branch moved since the page was shown. Open the revert page again.")
     author = reviewer(user, by)
     _audit(backend, view, "revert", author, line(reason), commit=commit)
-    backend.undo.push(app, commits, author=author.name or "dashboard", branch=branch.strip())
+    backend.reverts.push(app, commits, author=author.name or "dashboard", branch=branch.strip())
     if not branch.strip():
         backend.requests.poll_now([view.key])
     return _back(view)

@@ -32,7 +32,7 @@ class ReviewRequest(BaseModel):
 def plan(view: ViewOf) -> dict[str, Any]:
     """Return the plan with what each step changes."""
     if view.plan is None:
-        raise HTTPException(409, "There is no plan yet.")
+        raise HTTPException(409, "The application has no plan yet.")
     return {
         "application": view.key,
         "digest": view.plan.digest,

@@ -66,7 +66,7 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
     def missing(request: Request, error: Exception) -> Response:
         text = str(getattr(error, "detail", ""))
         if text in ("", "Not Found"):
-            text = f"There is no page {visible(request.url.path)}."
+            text = f"Page {visible(request.url.path)} not found."
         return answer(request, 404, text)
 
     @app.exception_handler(405)

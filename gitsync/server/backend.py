@@ -28,12 +28,12 @@ class Backend(Protocol):
         ...
 
     @property
-    def undo(self) -> RevertService:
+    def reverts(self) -> RevertService:
         """Reverts in Git."""
         ...
 
     @property
-    def origins(self) -> FieldProvenance:
+    def provenance(self) -> FieldProvenance:
         """Where fields come from."""
         ...
 

@@ -110,7 +110,7 @@ def _reset(newest: int) -> bytes:
 
 
 class EventStreamResponse(Response):
-    """An answer that goes on until the browser leaves, or takes nothing for too long."""
+    """A response that streams events until the browser disconnects or reads nothing for too long."""
 
     media_type = "text/event-stream"
 

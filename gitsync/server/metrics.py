@@ -44,7 +44,7 @@ class Applications(Collector):
                 sum(map(needs_approval, views)),
             ),
             ("applications_behind_git", "Applications whose newest commit is not applied", sum(map(_is_behind, views))),
-            ("oldest_look_seconds", "Since the application longest unseen was looked at", max(looks, default=0.0)),
+            ("oldest_look_seconds", "Seconds since the oldest observation", max(looks, default=0.0)),
         ):
             yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
 

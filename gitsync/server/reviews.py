@@ -30,11 +30,11 @@ class PendingPlan:
     """
     A plan that waits, and what the user who views it may do.
 
-    ``is_asked``: a review would help; ``may_review``: by this user, else by ``approvers``; ``rejected``: by whom.
+    ``needs_review``: a review would help; ``may_review``: by this user, else by ``approvers``; ``rejected``: by whom.
     """
 
     view: ApplicationView
-    is_asked: bool
+    needs_review: bool
     may_review: bool
     approvers: str
     rejected: Review | None
@@ -59,7 +59,7 @@ class ReviewHandler:
                     self._shown_plans.popitem(last=False)
         return PendingPlan(
             view,
-            is_asked=app is not None and (needs_approval(view) or rejected is not None),
+            needs_review=app is not None and (needs_approval(view) or rejected is not None),
             may_review=app is not None and may_review(app, person),
             approvers=approvers(app) if app is not None else "",
             rejected=rejected,
@@ -98,7 +98,7 @@ class ReviewHandler:
 
 
 def _syncs_by_itself(app: Application, plan: Plan, view: ApplicationView) -> bool:
-    """Whether the controller syncs an approved plan without a request: automation is on, and the plan is no drift."""
+    """Whether the controller syncs an approved plan without a request: automation is on, and the plan is not drift."""
     is_drift = plan.revision == at(view.status, "revision", "applied", default="")
     return app.sync.automated and (app.sync.self_heal or not is_drift)
 

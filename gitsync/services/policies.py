@@ -18,7 +18,7 @@ def read_policies(folder: Path | None) -> tuple[tuple[Policy, ...], tuple[Manife
     Raise InvalidInput when the folder does not exist: without policies nearly everything is allowed.
     """
     if folder is not None and not folder.is_dir():
-        raise InvalidInput(f"there is no folder {folder}", location="policies")
+        raise InvalidInput(f"folder {folder} does not exist", location="policies")
     files = sorted(folder.glob("*.yaml")) if folder is not None else []
     documents = [(document, file.name) for file in files for document in read_all(file.read_bytes(), file.name)]
     policies = (parse_policy(document, name) for document, name in documents)

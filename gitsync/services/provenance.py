@@ -22,7 +22,7 @@ _KEPT = 20
 _TRACE_TIMEOUT = 2.0
 """Seconds that a request waits while another commit is traced."""
 
-Known = dict[tuple[ObjectRef, str], tuple[FieldSetter, ...]]
+FieldTraces = dict[tuple[ObjectRef, str], tuple[FieldSetter, ...]]
 
 
 class FieldProvenance:
@@ -40,7 +40,7 @@ class FieldProvenance:
         self._credentials_of = credentials_of
         self._busy = threading.Lock()
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[GitSource, str], Known] = OrderedDict()
+        self._known: OrderedDict[tuple[GitSource, str], FieldTraces] = OrderedDict()
 
     def trace(self, app: Application, commit: str, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields, as far as they are known in time: a request does not wait long."""
@@ -56,7 +56,7 @@ class FieldProvenance:
             for ref, fields in asked.items()
         }
 
-    def _trace(self, app: Application, commit: str, missing: FieldSelection) -> Known:
+    def _trace(self, app: Application, commit: str, missing: FieldSelection) -> FieldTraces:
         """Return a trace for each field, an empty one where there is none, so that it is not traced again."""
         found: Traces = {}
         try:
@@ -67,7 +67,7 @@ class FieldProvenance:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)
         return {(ref, field): found.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}
 
-    def _cached(self, key: tuple[GitSource, str]) -> Known:
+    def _cached(self, key: tuple[GitSource, str]) -> FieldTraces:
         with self._lock:
             known = self._known.setdefault(key, {})
             self._known.move_to_end(key)
@@ -76,6 +76,6 @@ class FieldProvenance:
             return known
 
 
-def _missing(asked: FieldSelection, known: Known) -> FieldSelection:
+def _missing(asked: FieldSelection, known: FieldTraces) -> FieldSelection:
     left = {ref: [field for field in fields if (ref, field) not in known] for ref, fields in asked.items()}
     return {ref: fields for ref, fields in left.items() if fields}

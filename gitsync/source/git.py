@@ -47,7 +47,7 @@ class GitFailed(Exception):
 
 
 def require_git() -> None:
-    """Raise InvalidInput when there is no git to run."""
+    """Raise InvalidInput when the git executable is not found."""
     if shutil.which("git") is None:
         raise InvalidInput("git is not installed, or not on PATH", hint="install Git, or add its folder to PATH")
 

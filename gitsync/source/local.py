@@ -93,5 +93,5 @@ def _commit(git_dir: Path, revision: str) -> str:
             env=environment(()),
         )  # fmt: skip
     except GitFailed as error:
-        raise InvalidInput(f"there is no revision {revision!r}", location="--rev") from error
+        raise InvalidInput(f"revision {revision!r} not found", location="--rev") from error
     return found.decode().strip()

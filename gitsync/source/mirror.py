@@ -88,7 +88,7 @@ class Mirror:
         """Return whether a fetched commit has an earlier one among its ancestors."""
         try:
             run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
-        except GitFailed:  # also when the earlier one is not here: then it is no ancestor, for histories are whole
+        except GitFailed:  # also when the earlier commit is absent: histories are complete, so it is not an ancestor
             return False
         return True
 

@@ -33,7 +33,7 @@ def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES) -> None:
         raise InvalidInput("the repository URL is empty", location=where, hint=allowed)
     if url.startswith("-"):
         raise InvalidInput(
-            "the repository URL starts with '-', so it is no URL with a scheme", location=where, hint=allowed
+            "the repository URL starts with '-', so it is not a URL with a scheme", location=where, hint=allowed
         )
     if "::" in url.partition("//")[0]:  # a transport helper, which is a program
         _check_scheme(url.partition("::")[0], (), allowed)

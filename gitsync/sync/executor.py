@@ -26,7 +26,7 @@ from gitsync.sync.observe import created_namespace, health_of
 from gitsync.sync.operation import operation_from_status, operation_to_status
 from gitsync.sync.planner import Planned
 from gitsync.sync.retry import next_retry
-from gitsync.sync.state_store import StateStore
+from gitsync.sync.state_store import StateStore, branch_of
 
 StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]], None]
 """Add entries to the inventory, and the running operation, to the status; return once both are stored."""
@@ -37,8 +37,8 @@ _HOOK_DELETE_RETRY, _HOOK_DELETE_REFUSED_RETRY = 5.0, 600.0
 """Retry delay in seconds for a failed hook deletion: transient error, and permanent refusal."""
 _HOOKS_OF_DELETION = {phase.value: phase for phase in HookPhase if phase.is_of_deletion}
 """The triggers of operations that only run hooks, because the Application is being deleted."""
-_PEER_TIMEOUT, _PEER_POLL = 10.0, 0.2
-"""How long a prune waits for other Applications of the repository, and the polling interval, in seconds."""
+_PEER_POLL = 0.2
+"""Seconds between two checks of the Applications that a prune waits for, at first; later the resync period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +254,23 @@ class SyncExecutor:
         done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
         if not peers:
             return done
-        waiting = f"{peers[0]} to fetch commit {commit[:12]}, since it may declare what would be pruned"
+        more = f" and {len(peers) - 1} more" if len(peers) > 1 else ""
+        waiting = (
+            f"{peers[0]}{more} to declare objects at commit {commit[:12]}, since they may take over what is pruned"
+        )
         return replace(done, waiting=done.waiting or waiting, peers=peers)
 
     def _peers_behind(self, run: _Run) -> tuple[str, ...]:
         """
         Return the Applications that a prune waits for, since they may have taken over an object that left this one.
 
-        They poll Git at once; after a timeout the prune waits no longer.
+        They poll Git at once. The prune waits for as long as it takes: a moved object must never be deleted.
         """
-        app, commit = run.planned.app, run.planned.target.commit.id
+        app, branch = run.planned.app, branch_of(run.planned.app)
         is_pruning = any(change.action is Action.PRUNE for change in run.planned.plan.writes)
-        is_late = self._clock.monotonic() - run.operation.began > _PEER_TIMEOUT
-        if app.is_deleted or not is_pruning or is_late:
+        if app.is_deleted or not is_pruning or branch is None:
             return ()
-        return self._state.applications_behind(app.key, app.source.repo_url, commit)
+        return self._state.applications_behind(app.key, branch)
 
     def _is_late(self, run: _Run) -> bool:
         return self._clock.monotonic() - run.operation.began >= run.planned.app.sync.health_timeout
@@ -284,7 +286,8 @@ class SyncExecutor:
                 cache.self_heals.append(now)
         if done.waiting and not failed and not self._is_late(run):
             operation.waiting = done.waiting
-            delay = _PEER_POLL if done.peers else _RESYNC_PERIOD
+            is_new = now - operation.began < _RESYNC_PERIOD
+            delay = _PEER_POLL if done.peers and is_new else _RESYNC_PERIOD
             return Applied(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
         message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
         if done.waiting and not failed:

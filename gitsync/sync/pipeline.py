@@ -31,7 +31,7 @@ from gitsync.sync.desired import DesiredState, Rendered
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.reconciler import Reconciler
-from gitsync.sync.state_store import StateStore
+from gitsync.sync.state_store import StateStore, branch_of
 from gitsync.sync.status.build import build_status
 from gitsync.sync.status.outcome import PhaseOutcome
 from gitsync.sync.status.refusal_audit import refusal_record
@@ -89,13 +89,17 @@ class Pipeline:
         try:
             report.given = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             if metadata_of(manifest).get("deletionTimestamp"):
+                self._state.leave_branch(report.app.key, report.state.inventory)
                 is_deleted = self._delete(report, cache)
             elif report.app.suspend:
                 report.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
+                self._state.leave_branch(report.app.key, report.state.inventory)
             else:
                 self._set_finalizers(report, _finalizers(manifest))
                 self._follow(report, cache)
         except GitsyncError as error:
+            if branch_of(report.app) is None:
+                self._state.leave_branch(report.app.key, report.state.inventory)
             report.fail(error)
         return self._record(report, is_deleted=is_deleted)
 
@@ -132,6 +136,8 @@ class Pipeline:
                 report.state = replace(report.state, rollback=None)
                 self._converge(report, cache, commit)
                 self._analyse(report)
+            if branch := branch_of(report.app):
+                self._state.record_declared(report.app.key, branch, commit.id)
         except TerminalError as error:
             stage = report.stage
             if stage not in _GIT or report.state.applied in ("", report.commit.id if report.commit else ""):
@@ -147,7 +153,8 @@ class Pipeline:
         report.source_error = polled.error
         report.requeue_in(polled.requeue_after)
         report.commit = commit = self._fetcher.checkout(report.given, cache.git)
-        self._state.record_revision(report.app.key, report.app.source.repo_url, commit.id)
+        if branch := branch_of(report.app):
+            self._state.record_fetched(branch, commit.id)
         return commit
 
     def _keep_rollback(self, report: Report, cache: ReconcileCache, commit: Commit, rollback: Rollback) -> None:

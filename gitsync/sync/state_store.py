@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from gitsync.errors import Refused
+from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
@@ -17,7 +19,18 @@ from gitsync.plan.mask import mask
 from gitsync.ports import ApplicationView, Cluster, LiveCache, ResourceView, StateEvent
 from gitsync.sync.input import ReconcileInput
 
+Branch = tuple[str, str]
+"""A repository's URL and the revision that an Application follows there."""
+
+_UNKNOWN: Final[tuple[Branch, str]] = (("", ""), "")
+"""The branch of an Application that was not reconciled yet."""
 _KEPT_EVENTS = 2000
+
+
+def branch_of(app: Application) -> Branch | None:
+    """Return the branch that an Application follows, None where its spec is invalid."""
+    source = app.source
+    return (source.repo_url, source.revision.removeprefix("refs/heads/")) if source.repo_url else None
 
 
 class StateStore:
@@ -36,7 +49,8 @@ class StateStore:
         self._last = 0
         self._interest: dict[ObjectRef, frozenset[str]] = {}
         self._refs: dict[str, frozenset[ObjectRef]] = {}
-        self._follows: dict[str, tuple[str, str]] = {}
+        self._newest: dict[Branch, str] = {}
+        self._declared_at: dict[str, tuple[Branch, str] | None] = {}
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
 
@@ -60,7 +74,12 @@ class StateStore:
         Its objects are not shown, since they are not observed here.
         """
         key, app = given.app.key, given.app
-        self.record_revision(key, app.source.repo_url, given.state.fetched)
+        branch = branch_of(app)
+        if branch is None or app.suspend or app.is_deleted:
+            self.leave_branch(key)
+        else:
+            self.record_fetched(branch, given.state.fetched)
+            self.record_declared(key, branch, given.state.applied)
         self.set_declared(key, frozenset(given.state.inventory.entries))
         self.track(key, frozenset())
         with self._changed:
@@ -87,7 +106,7 @@ class StateStore:
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
         with self._changed:
-            self._follows.pop(key, None)
+            self._declared_at.pop(key, None)
             if self._applications.pop(key, None) is not None:
                 self._emit(now, key, "removed", "is gone", "")
         self.track(key, frozenset())
@@ -109,25 +128,45 @@ class StateStore:
         """Register all Applications before the first reconcile."""
         with self._changed:
             for key in keys:
-                self._follows.setdefault(key, ("", ""))
+                self._declared_at.setdefault(key, _UNKNOWN)
 
-    def record_revision(self, key: str, repository: str, commit: str) -> None:
-        """Store which commit of which repository an Application follows."""
+    def record_fetched(self, branch: Branch, commit: str) -> None:
+        """Store the commit that a branch has in Git."""
         with self._changed:
-            self._follows[key] = (repository, commit)
+            self._newest[branch] = commit
 
-    def applications_behind(self, key: str, repository: str, commit: str) -> tuple[str, ...]:
+    def record_declared(self, key: str, branch: Branch, commit: str) -> None:
+        """Store that an Application has declared its objects at a commit of its branch."""
+        with self._changed:
+            self._declared_at[key] = (branch, commit)
+
+    def leave_branch(self, key: str, declared: Iterable[ObjectRef] = ()) -> None:
         """
-        Return the other Applications of a repository that have not fetched this commit yet.
+        Store that an Application does not follow Git now, because it is suspended, deleted or invalid.
 
-        Until they have, one of them may declare an object that left this Application. Applications that were never
-        reconciled count, since their repository is not known.
+        It delays no prune. Its last declaration counts, or ``declared`` where none is known.
         """
         with self._changed:
+            self._declared_at[key] = None
+            is_known = key in self._declares
+        if not is_known:
+            self.set_declared(key, frozenset(declared))
+
+    def applications_behind(self, key: str, branch: Branch) -> tuple[str, ...]:
+        """
+        Return the other Applications of a branch that have not declared their objects at its newest commit.
+
+        Until they have, one of them may take over an object that left this Application. Applications that were never
+        reconciled count, since their branch is not known.
+        """
+        with self._changed:
+            newest = self._newest.get(branch, "")
             return tuple(
                 other
-                for other, (followed, seen) in sorted(self._follows.items())
-                if other != key and followed in ("", repository) and seen != commit
+                for other, declared in sorted(self._declared_at.items())
+                if other != key
+                and declared is not None
+                and (declared is _UNKNOWN or (declared[0] == branch and declared[1] != newest))
             )
 
     def track(self, key: str, refs: frozenset[ObjectRef]) -> None:

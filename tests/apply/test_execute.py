@@ -168,7 +168,7 @@ def test_nothing_is_pruned_after_an_apply_failed(bench: Bench) -> None:
 def test_a_prune_names_the_uid_that_was_seen(bench: Bench) -> None:
     old = bench.cluster.apply(config_map("old", x="1"), manager="gitsync")
     bench.cluster.delete(ref_of(old), "v1", uid=old["metadata"]["uid"])
-    bench.cluster.apply(config_map("old", x="2"), manager="somebody")
+    bench.cluster.apply(config_map("old", x="2"), manager="another")
     done = bench.applier.execute(bench.job(Change(ref_of(old), Action.PRUNE, stage=11, live=old)))
     assert done.results[0].outcome is Outcome.FAILED
     assert bench.cluster.read(ref_of(old), "v1") is not None

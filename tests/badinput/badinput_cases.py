@@ -213,7 +213,7 @@ class Trial:
         return entries
 
     def _first_state(self, case: Mapping[str, Any], name: str, repo: BareRepo) -> None:
-        """Bring about what is there before: objects of somebody else, or a good revision that was synced."""
+        """Create the state before the case: objects of another manager, or a good revision that was synced."""
         for item in case.get("live") or ():
             if isinstance(item, dict):
                 self._world.apply(item, "kubectl")
@@ -322,7 +322,7 @@ class Trial:
         return bool(self._world.controller.records.audit_records(f"{NAMESPACE}/{name}", limit=5))
 
     def _leaks(self, name: str, message: str) -> Iterator[str]:
-        """Look for secret text, executed input, and stack traces, wherever somebody could see them."""
+        """Search all outputs for secret text, executed input and stack traces."""
         if (self._folder / "marker").exists():
             yield "input was executed: the marker exists"
         for place, text in self._outputs(name, message):
@@ -360,7 +360,7 @@ class Trial:
         found = self._world.get("Application", name, NAMESPACE, "gitsync.dev/v1alpha1")
         if found is None:
             return
-        # without pruning nothing has to be approved; a spec that cannot be read is no hindrance
+        # without pruning nothing has to be approved; a spec that cannot be parsed does not block deletion
         path = f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/{name}"
         self._world.client.send("PUT", path, {**found, "spec": {**found["spec"], "sync": {"prune": False}}})
         self._world.client.send("DELETE", path, {})
@@ -426,7 +426,7 @@ def _header(text: str, body: bytes) -> str:
 
 
 class _Trap:
-    """A listener that counts connections; nobody should come."""
+    """A listener that counts connections; none is expected."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -446,7 +446,7 @@ def _domain(key: str) -> str:
 
 
 def _message(status: Mapping[str, Any]) -> str:
-    """Return what a person is told: the message of what failed."""
+    """Return the message that users see: the one of the failed condition."""
     conditions: Sequence[Mapping[str, Any]] = status.get("conditions") or ()
     ready = next((item for item in conditions if item["type"] == "Ready"), {})
     problems = [f"{item['object']}: {item['message']}" for item in status.get("problems") or ()]

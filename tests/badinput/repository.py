@@ -24,7 +24,7 @@ GOOD = {
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What the placeholders of a case stand for."""
+    """The values of the placeholders of a case."""
 
     repo: str
     outside: Path

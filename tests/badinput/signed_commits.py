@@ -9,7 +9,7 @@ from tests.git_repository import ENV, git
 
 
 class Signers:
-    """A trusted key, one that nobody knows and one that is expired, in a folder of their own."""
+    """A trusted key, an unknown key and an expired key, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

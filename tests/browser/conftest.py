@@ -30,7 +30,7 @@ CHROMIUM = shutil.which("chromium")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder, and skip them where there is no browser."""
+    """Mark the tests of this folder, and skip them without a browser."""
     for item in items:
         if "browser" in Path(str(item.fspath)).parts:
             item.add_marker(pytest.mark.browser)

@@ -1,4 +1,4 @@
-"""Every page in a real browser: complete without JavaScript, live with it, silent, and for everybody."""
+"""Every page in a real browser: complete without JavaScript, live with it, without console errors, accessible."""
 
 from __future__ import annotations
 

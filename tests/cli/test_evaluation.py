@@ -39,7 +39,7 @@ def test_a_plan_names_the_rule_that_the_controller_will_refuse_it_for(shop: Shop
     assert "refused: ConfigMap shop/prompt: speak softly (rule data/calm)" in asked.out
     assert "note: suspended: nothing is written until" in asked.out
     lost = shop("plan", "shop", "--policies", tmp_path / "gone")
-    assert (lost.code, "there is no folder" in lost.err) == (2, True)
+    assert (lost.code, "gone does not exist" in lost.err) == (2, True)
 
 
 def test_an_object_of_another_application_is_refused_and_one_that_moves_is_not_deleted(shop: Shop) -> None:
@@ -154,14 +154,14 @@ def test_a_rewritten_branch_is_compared_with_a_note(shop: Shop) -> None:
 def test_automation_that_is_off_and_a_dependency_are_noted(shop: Shop) -> None:
     shop.world.repo.commit("late", {"late/a.yaml": config_map("late")})
     shop.world.application(
-        "late", destination={"namespace": "shop"}, sync={"automated": False}, dependsOn=[{"name": "nobody"}]
+        "late", destination={"namespace": "shop"}, sync={"automated": False}, dependsOn=[{"name": "absent"}]
     )
 
     notes = shop("plan", "late", "-o", "json").json["notes"]
 
     assert notes == [
         "automated sync is off: nothing is written until: gitsync sync late",
-        "depends on Application gitsync/nobody, which does not exist",
+        "depends on Application gitsync/absent, which does not exist",
     ]
 
 

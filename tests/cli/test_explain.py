@@ -66,9 +66,9 @@ def test_a_revision_can_be_explained(gitsync: Gitsync, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [
-        (["Deployment/gone"], "there is no Deployment/gone; write KIND/NAME: Deployment/web\n"),
-        (["Pod/gone"], "there is no Pod/gone; write KIND/NAME: Deployment/web, Secret/key\n"),
-        (["Deployment/web", "spec.gone"], "there is no field spec.gone"),
+        (["Deployment/gone"], "Deployment/gone not found; write KIND/NAME: Deployment/web\n"),
+        (["Pod/gone"], "Pod/gone not found; write KIND/NAME: Deployment/web, Secret/key\n"),
+        (["Deployment/web", "spec.gone"], "field spec.gone not found"),
         (["Deployment/web", "spec[["], "is not a valid field path"),
     ],
 )

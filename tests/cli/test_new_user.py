@@ -6,13 +6,15 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.flow.world import Repository, config_map, until
 
 from gitsync.cli.serve import listen
 from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
 from gitsync.settings import Settings
 from tests.cli.conftest import Gitsync, line, process, running
+from tests.flow.environment import Repository
+from tests.flow.factories import config_map
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_the_kubeconfig_of_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv("GITSYNC_KUBECONFIG", str(tmp_path / "gone"))
 
-    assert f"there is no file {tmp_path / 'gone'}" in gitsync("status").err
+    assert f"file {tmp_path / 'gone'} does not exist" in gitsync("status").err
 
 
 @pytest.mark.parametrize("arguments", [("demo", "--port", "0"), ("diff", "shop"), ("run", "--port", "0")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,7 @@ def test_the_audit_is_listed_exported_and_checked(shop: Shop) -> None:
     assert {record["resource"] for record in listed} == {"/ConfigMap/shop/prompt", "apps/Deployment/shop/web"}
     assert len(lines) == len(listed)
     assert len(shop("audit", "--limit", "1", "-o", "json").json) == 1
-    assert shop("audit", "nobody").out == "no records yet\n"
+    assert shop("audit", "absent").out == "no records yet\n"
     assert shop("audit", "verify").out == "the audit chain is intact\n"
 
 
@@ -123,14 +124,14 @@ def test_an_unknown_application_names_the_known(shop: Shop, command: str) -> Non
     done = shop(command, "shoop")
 
     assert done.code == 2
-    assert done.err == "gitsync: there is no Application 'shoop' in namespace 'gitsync'; there are: shop\n"
+    assert done.err == "gitsync: Application 'shoop' not found in namespace 'gitsync'; known: shop\n"
 
 
 def test_an_audit_without_a_database_names_the_missing_file(gitsync: Gitsync, tmp_path: Path) -> None:
     done = gitsync("audit", "--data", tmp_path)
 
     assert done.code == 2
-    assert "there is no history database" in done.err
+    assert re.search(r"history database .* does not exist", done.err)
     assert not list(tmp_path.iterdir())
 
 
@@ -157,7 +158,7 @@ def test_an_application_that_fails_does_not_hide_the_drift_of_others(shop: Shop)
 def test_a_kubeconfig_that_is_not_there_is_named(gitsync: Gitsync, tmp_path: Path) -> None:
     done = gitsync("status", "--kubeconfig", tmp_path / "gone")
 
-    assert (done.code, f"there is no file {tmp_path / 'gone'}" in done.err) == (2, True)
+    assert (done.code, f"file {tmp_path / 'gone'} does not exist" in done.err) == (2, True)
 
 
 def test_a_user_of_one_namespace_gets_the_hint_to_name_it(shop: Shop, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_an_absent_object_is_none(cluster: KubernetesCluster) -> None:
 
 
 def test_without_force_another_managers_field_is_a_conflict(cluster: KubernetesCluster) -> None:
-    cluster.apply(config_map(x="1"), manager="somebody")
+    cluster.apply(config_map(x="1"), manager="another")
     with pytest.raises(Conflict, match=r"\.data\.x"):
         cluster.apply(config_map(x="2"), manager="gitsync", force=False)
     assert cluster.apply(config_map(x="2"), manager="gitsync")["data"] == {"x": "2"}
@@ -99,7 +99,7 @@ def test_schemas_are_read_once(cluster: KubernetesCluster, client: Client) -> No
 
 def test_writes_can_be_made_as_a_service_account_which_has_its_own_rights(cluster: KubernetesCluster) -> None:
     with pytest.raises(Rejected, match="give the service account that right") as refusal:
-        cluster.apply(config_map(x="1"), manager="gitsync", user="system:serviceaccount:default:nobody")
+        cluster.apply(config_map(x="1"), manager="gitsync", user="system:serviceaccount:default:powerless")
     assert refusal.value.code == 403
 
 

@@ -42,7 +42,7 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 
 
 def _require_label(kubeconfig: Path) -> None:
-    """Refuse a cluster that nobody set aside for tests: they create and delete cluster-scoped objects."""
+    """Reject a cluster without the label for tests: they create and delete cluster-scoped objects."""
     client = Client(Connection(str(kubeconfig)))
     try:
         labels = client.get("/api/v1/namespaces/default")["metadata"].get("labels") or {}

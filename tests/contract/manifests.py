@@ -1,4 +1,4 @@
-"""Manifests of every built-in kind that people keep in Git, and one edit of each that somebody could make by hand."""
+"""Manifests of every built-in kind that users keep in Git, and one manual edit of each."""
 
 from __future__ import annotations
 

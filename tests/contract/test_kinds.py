@@ -1,4 +1,4 @@
-"""Every built-in kind: applied, planned again, edited by somebody else, healed, and pruned."""
+"""Every built-in kind: applied, planned again, edited by another manager, corrected, and pruned."""
 
 from __future__ import annotations
 

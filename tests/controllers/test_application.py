@@ -1,4 +1,4 @@
-"""Which applications are looked at, and when."""
+"""Which applications are reconciled, and when."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ SCENARIOS = (
             "one/web.yaml": deployment("web", image="web:crash"),
         },
         objects={"one": frozenset({"a", "web"})},
-        spec={"sync": {"postSync": {"onDegraded": "Rollback"}}},
+        spec={"sync": {"postSync": {"onDegraded": "Rollback", "degradedFor": "0s"}}},
         deleted=frozenset({"added"}),
         is_rolled_back=True,
         least=140,

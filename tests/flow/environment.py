@@ -67,7 +67,7 @@ class Repository:
 
 
 class World:
-    """Git on one side, a cluster on the other; ``client`` is somebody else's hands on the cluster."""
+    """A Git repository and a cluster; ``client`` is another user of the cluster."""
 
     def __init__(self, folder: Path, sandbox: Sandbox, **settings: Any) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ class World:
     def namespace(self, name: str) -> None:
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
-    def apply(self, manifest: Manifest, manager: str = "somebody") -> Manifest:
+    def apply(self, manifest: Manifest, manager: str = "another") -> Manifest:
         return self.cluster.apply(manifest, manager=manager)
 
     def application(self, name: str = "shop", **spec: Any) -> None:
@@ -132,7 +132,7 @@ class World:
         return self.cluster.read(ObjectRef(group, kind, namespace, name), version)
 
     def status(self, name: str = "shop") -> dict[str, Any]:
-        """Return the status as it stands in the cluster."""
+        """Return the status that the cluster stores."""
         found = self.get("Application", name, NAMESPACE, "gitsync.dev/v1alpha1")
         return (found or {}).get("status") or {}
 

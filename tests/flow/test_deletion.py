@@ -77,7 +77,7 @@ def test_hooks_run_before_and_after_everything_is_deleted(world: World) -> None:
         ("hook", "left"),
         ("prune", "after"),
     ]
-    assert completed(world, "left"), "nobody is left to delete it, and no policy asked for it"
+    assert completed(world, "left"), "no controller is left to delete it, and no policy requires it"
     triggers = [record.trigger for record in world.controller.records.history(f"{NAMESPACE}/shop")]
     assert triggers == ["PostDelete", "delete", "PreDelete", "commit"]
 

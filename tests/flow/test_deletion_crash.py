@@ -1,4 +1,4 @@
-"""A deletion that is interrupted at any call goes on: each hook runs once, in its place, and nothing is left."""
+"""A deletion that is interrupted at any call resumes: each hook runs once, in order, and nothing is left."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLS = 1000 if os.environ.get("GITSYNC_FAULTS") == "all" else 60
 
 WRITER = '''
-"""Write audit records for ever, and print the number of each one that was acknowledged; killed by whoever reads."""
+"""Write audit records until the reader kills this process; print the number of each acknowledged one."""
 import itertools, os, signal, sys
 from datetime import UTC, datetime
 from gitsync.objects.record import AuditRecord, Outcome

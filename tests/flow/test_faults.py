@@ -1,4 +1,4 @@
-"""The world fails for a while: nothing is guessed, nothing is lost, and it goes on by itself."""
+"""Git or the cluster fails for a while: nothing is guessed or lost, and syncs resume automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Secret that an Application names is looked at again as soon as it changes, whatever the interval."""
+"""A Secret that an Application references is read again as soon as it changes, whatever the interval."""
 
 from __future__ import annotations
 

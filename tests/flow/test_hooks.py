@@ -48,7 +48,7 @@ def test_hooks_run_in_their_places_and_once(world: World) -> None:
     after = world.get("Job", "before", api="batch/v1")
     assert before is not None
     assert after is not None
-    assert before["metadata"]["uid"] != after["metadata"]["uid"], "a hook runs anew with each sync"
+    assert before["metadata"]["uid"] != after["metadata"]["uid"], "a hook runs again with each sync"
 
 
 def test_a_hook_that_fails_before_the_sync_stops_it_and_runs_the_hooks_for_failures(world: World) -> None:

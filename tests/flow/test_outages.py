@@ -1,4 +1,4 @@
-"""The API server is away, slow, behind, or says no: requests are few, nothing is guessed, and it goes on by itself."""
+"""The API server is down, slow, stale or rejects: requests are few, nothing is guessed, syncs resume automatically."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gitsync.objects.record import Outcome
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import deployment
 from tests.waiting import until
@@ -20,7 +21,7 @@ def healthy(world: World, commit: str) -> None:
 
 def test_a_degraded_commit_is_rolled_back_until_git_has_a_newer_one(world: World) -> None:
     good = world.repo.commit("good", {"shop/web.yaml": deployment("web", image="web:1")})
-    world.application(sync={"postSync": {"onDegraded": "Rollback"}})
+    world.application(sync={"postSync": {"onDegraded": "Rollback", "degradedFor": "0s"}})
     world.start()
     healthy(world, good)
     bad = world.repo.commit("bad", {"shop/web.yaml": deployment("web", image="web:crash")})
@@ -32,6 +33,9 @@ def test_a_degraded_commit_is_rolled_back_until_git_has_a_newer_one(world: World
     assert world.status()["sync"] == "OutOfSync"
     record = until(lambda: world.controller.records.history(f"{NAMESPACE}/shop"))[0]
     assert (record.trigger, record.commit.id) == ("rollback", good)
+    failed = world.controller.records.history(f"{NAMESPACE}/shop")[1]
+    assert (failed.commit.id, failed.outcome) == (bad, Outcome.FAILED)
+    assert "CrashLoopBackOff" in failed.message
     better = world.repo.commit("better", {"shop/web.yaml": deployment("web", image="web:3")})
     healthy(world, better)
     assert image(world) == "web:3"
@@ -40,7 +44,7 @@ def test_a_degraded_commit_is_rolled_back_until_git_has_a_newer_one(world: World
 
 def test_a_degraded_commit_is_held_for_a_person_to_look_at(world: World) -> None:
     good = world.repo.commit("good", {"shop/web.yaml": deployment("web", image="web:1")})
-    world.application(sync={"postSync": {"onDegraded": "Hold"}})
+    world.application(sync={"postSync": {"onDegraded": "Hold", "degradedFor": "0s"}})
     world.start()
     healthy(world, good)
     world.repo.commit("bad", {"shop/web.yaml": deployment("web", image="web:crash")})

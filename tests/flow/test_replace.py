@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.flow.world import NAMESPACE, World, until
-from tests.reviews import approval, keep
 
 from gitsync.objects.manifest import uid_of
+from tests.flow.environment import NAMESPACE, World
+from tests.review_factories import approval, keep
+from tests.waiting import until
 
 KEY = f"{NAMESPACE}/shop"
 TEMPLATE = {

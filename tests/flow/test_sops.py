@@ -1,4 +1,4 @@
-"""Secrets that SOPS encrypted in Git reach the cluster in the clear, and nobody else."""
+"""Secrets that SOPS encrypted in Git reach only the cluster in the clear."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_over_a_long_life_memory_descriptors_and_threads_stay_flat(world: World,
 
     def live(looks: int) -> None:
         for number in range(looks):
-            if number % (looks // 8) == 0:  # now and then somebody commits, and a watch breaks
+            if number % (looks // 8) == 0:  # now and then a user commits, and a watch breaks
                 world.sandbox.inject(Fault(FaultKind.DROP_WATCH, verb="watch", resource="configmaps", count=1))
                 x = str(time.monotonic_ns())
                 world.repo.commit(x, {"shop/a.yaml": config_map("a", x=x)})

@@ -169,7 +169,7 @@ def test_an_unchanged_application_asks_and_writes_nothing_for_twenty_intervals(w
 
 
 def requests(world: World) -> int:
-    """Return how many requests that are no watch the controller has made."""
+    """Return how many requests other than watches the controller has made."""
     counts = world.client.get("/sandbox/requests")
     return sum(row["count"] for row in counts["requests"] if row["verb"] != "watch" and row["userAgent"] == "gitsync")
 

@@ -1,4 +1,4 @@
-"""Health of objects on their way out, and of kinds that nobody wrote a rule for."""
+"""Health of objects that are being deleted, and of kinds without a rule."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_several_failing_pods_are_counted():
         [SET, pod(owner="another", containerStatuses=[waiting("CrashLoopBackOff")])],
         [pod(containerStatuses=[waiting("CrashLoopBackOff")])],
     ],
-    ids=["no pods", "a pod that starts", "somebody else's pod", "nobody's pod"],
+    ids=["no pods", "a pod that starts", "another owner's pod", "a pod without owner"],
 )
 def test_pods_that_say_nothing_change_nothing(related):
     assert assess(OWNER, related=related).health is Health.PROGRESSING

@@ -244,11 +244,11 @@ def test_ownership_is_what_a_real_api_server_answered(
     assert got["metadata"].get("managedFields") == answer["metadata"].get("managedFields")
 
 
-def test_kubectls_annotation_tells_what_was_applied_without_itself() -> None:
+def test_last_applied_annotation_does_not_contain_itself() -> None:
     body = config({"a": "1"}, annotations={"team": "x", LAST_APPLIED: "old"})
     live = stored(applied(None, body, "kubectl"))
-    told = orjson.loads(live["metadata"]["annotations"][LAST_APPLIED])
-    assert told["metadata"]["annotations"] == {"team": "x"}
+    recorded = orjson.loads(live["metadata"]["annotations"][LAST_APPLIED])
+    assert recorded["metadata"]["annotations"] == {"team": "x"}
 
 
 def test_kubectl_applying_again_returns_the_very_object() -> None:

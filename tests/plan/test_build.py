@@ -77,7 +77,7 @@ def test_a_change_of_git_is_confirmed_by_a_dry_run():
 
 
 def test_a_dry_run_that_changes_nothing_settles_it():
-    """The API server may store another spelling of what was applied: then there is no drift."""
+    """The API server may store another spelling of what was applied; this does not count as drift."""
     live = live_of(APP, config(key="stored"))
     key = ref(config())
     plan = plan_of(APP, [config(key="spelled")], live, dry_runs={key: copy.deepcopy(live[key])})

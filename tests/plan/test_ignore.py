@@ -46,7 +46,7 @@ def test_a_matching_rule_takes_the_live_value_over(rule):
         IgnoreRule(kind="Deployment", group="extensions", json_pointers=("/spec",)),
         IgnoreRule(kind="Deployment", name="other", json_pointers=("/spec",)),
         IgnoreRule(kind="Deployment", json_pointers=("/spec/replica",)),
-        IgnoreRule(kind="Deployment", managers=("somebody-else",)),
+        IgnoreRule(kind="Deployment", managers=("another",)),
         IgnoreRule(kind="Deployment"),
         None,
     ],

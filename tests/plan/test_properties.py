@@ -74,7 +74,7 @@ def carry_out(plan, live):
 
 
 def confirmed_plan(manifests, live, inventory):
-    """Return the plan after dry runs told what the first one could not be sure of."""
+    """Return the plan after dry runs resolved what was uncertain in the first one."""
     plan = plan_of(APP, manifests, live, inventory=inventory)
     desired = desired_of(APP, *manifests)
     answers = {ref: applied(desired[ref], live[ref]) for ref in uncertain(plan)}

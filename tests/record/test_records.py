@@ -216,7 +216,7 @@ def test_answers_of_a_reasoner_are_kept_as_long_as_they_are_among_the_newest(
 
 
 def aged(days: int, **more: Any) -> AuditRecord:
-    """Return a link that is so many days old."""
+    """Return an audit record that is ``days`` days old."""
     return replace(audit_record(outcome=Outcome.SUCCEEDED), timestamp=NOW - timedelta(days=days), **more)
 
 

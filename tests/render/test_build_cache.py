@@ -243,7 +243,7 @@ def test_a_step_that_is_told_something_else_is_taken_anew(one: str, other: str) 
 
 
 def test_what_is_not_touched_stays_the_very_same_object() -> None:
-    """So nobody need compare, write or send it again."""
+    """So it need not be compared, written or sent again."""
     warm = Warm()
     before = warm.build(FILES).manifests
     after = warm.build({**FILES, "a.yaml": config_map("a", k="2")}).manifests

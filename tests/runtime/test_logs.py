@@ -1,4 +1,4 @@
-"""Logs are JSON lines with fields where no person looks on, and hostile text cannot forge a line."""
+"""Logs are JSON lines without a terminal, and hostile text cannot forge a line."""
 
 from __future__ import annotations
 

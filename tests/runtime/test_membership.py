@@ -204,15 +204,15 @@ def test_why_nothing_is_renewed_is_logged_once(world: World, caplog: pytest.LogC
     ]
 
 
-def test_changes_are_told(world: World) -> None:
-    told: list[int] = []
+def test_changes_of_the_share_are_reported(world: World) -> None:
+    reported: list[int] = []
     member = world.join("a")
-    member.on_change = lambda: told.append(world.shares()["a"])
+    member.on_change = lambda: reported.append(world.shares()["a"])
     world.settle()
-    assert told[-1] == len(KEYS)
-    count = len(told)
+    assert reported[-1] == len(KEYS)
+    count = len(reported)
     world.settle()
-    assert len(told) == count
+    assert len(reported) == count
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -26,7 +26,7 @@ _PATTERNS = {
 }
 _SCHEDULED = 'k:{"type":"PodScheduled"}'
 _DESCRIBED = re.compile(r"(\d+) times (.)")
-"""How a long value of one letter stands in an answer."""
+"""The notation of a long value of one repeated letter in an answer."""
 _AGO = re.compile(r"\([0-9smhdy]+ ago\)")
 """How long ago a container restarted, in a cell."""
 _BRACKETS = re.compile(r"\[(.*)\]", re.DOTALL)
@@ -34,7 +34,7 @@ _BRACKETS = re.compile(r"\[(.*)\]", re.DOTALL)
 
 @dataclass
 class Bindings:
-    """What the numbered markers of a scenario stand for."""
+    """The values of the numbered markers of a scenario."""
 
     namespace: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Bindings:
         return str(self.values.get(marker, found.group(0)))
 
     def bind(self, marker: str, value: Any) -> bool:
-        """Tell whether a value may stand for a numbered marker: one value per marker and the other way round."""
+        """Bind a value to a numbered marker; return False when either is bound to another."""
         if marker in self.values:
             return bool(self.values[marker] == value)
         kind = marker.partition(":")[0] + ":"

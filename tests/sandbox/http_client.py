@@ -61,7 +61,7 @@ class Client:
         return self.ask("PATCH", path, body, Content_Type=MERGE)
 
     def namespace(self) -> str:
-        """Create a namespace nobody else uses and return its collection of ConfigMaps."""
+        """Create a namespace of its own and return its collection of ConfigMaps."""
         name = f"n{next(_numbers)}"
         answer = self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         assert answer.status == 201, answer.body

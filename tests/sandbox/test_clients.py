@@ -114,21 +114,21 @@ def test_an_informer_keeps_its_cache_equal_to_the_cluster(client: Any) -> None:
     core = CoreV1Api(client)
     core.create_namespace({"metadata": {"name": "informed"}})
     core.create_namespaced_config_map("informed", {"metadata": {"name": "before"}})
-    told: queue.Queue[tuple[str, str]] = queue.Queue()
+    events: queue.Queue[tuple[str, str]] = queue.Queue()
     informer = SharedInformer(core.list_namespaced_config_map, namespace="informed")
     for kind in ("ADDED", "MODIFIED", "DELETED"):
-        informer.add_event_handler(kind, lambda obj, kind=kind: told.put((kind, obj.metadata.name)))
+        informer.add_event_handler(kind, lambda obj, kind=kind: events.put((kind, obj.metadata.name)))
     informer.start()
     try:
         names = set()
         while "before" not in names:  # the listed state comes first; the root certificate may be part of it
-            names.add(told.get(timeout=10)[1])
+            names.add(events.get(timeout=10)[1])
         core.create_namespaced_config_map("informed", {"metadata": {"name": "after"}})
         core.patch_namespaced_config_map("after", "informed", {"data": {"a": "1"}})
         core.delete_namespaced_config_map("before", "informed")
         seen: list[tuple[str, str]] = []
         while len(seen) < 3:
-            event = told.get(timeout=10)
+            event = events.get(timeout=10)
             seen += [event] if event[1] in ("before", "after") else []
         assert seen == [("ADDED", "after"), ("MODIFIED", "after"), ("DELETED", "before")]
         cached = {obj.metadata.name: obj.data for obj in informer.cache.list()}

@@ -114,7 +114,7 @@ class Played:
         return resource.storage
 
 
-def told(answer: dict[str, Any], *, absent: bool) -> dict[str, Any]:
+def comparable(answer: dict[str, Any], *, absent: bool) -> dict[str, Any]:
     """Leave out what no two clusters agree on: revisions, times, and the identity of a new object."""
     found = copy.deepcopy(answer)
     metadata = found["metadata"]
@@ -138,7 +138,7 @@ def test_a_forced_dry_run_answers_as_recorded(client: Client, name: str) -> None
     else:
         absent = case["live"] is None
         assert answer.status in (200, 201), answer.body
-        assert told(answer.json, absent=absent) == told(case["options"]["dry_run"], absent=absent)
+        assert comparable(answer.json, absent=absent) == comparable(case["options"]["dry_run"], absent=absent)
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if "rejected" not in case["expect"]])

@@ -165,4 +165,4 @@ def test_garbage_stays_while_its_collector_is_paused() -> None:
         begin = time.monotonic()
         while client.get(f"{MAPS}/child").status != 404:
             assert time.monotonic() - begin < 10
-        assert client.ask("POST", "/sandbox/controllers", {"pause": ["nobody"]}).status == 400
+        assert client.ask("POST", "/sandbox/controllers", {"pause": ["unknown"]}).status == 400

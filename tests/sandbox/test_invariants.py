@@ -106,7 +106,7 @@ def test_managed_fields_own_only_what_is_there(
     for item in client.get(path).json["items"]:
         entries = item["metadata"].get("managedFields", [])
         if not entries:
-            continue  # an object that began with nothing to own is not tracked until somebody applies
+            continue  # an object created without fields to own is not tracked until the first apply
         fields = [entry["fieldsV1"] for entry in entries]
         assert named(each.get("f:data") for each in fields) == set(item.get("data", {}))
         labels = named(each.get("f:metadata", {}).get("f:labels") for each in fields)

@@ -1,4 +1,4 @@
-"""What SOPS encrypted is opened exactly as it was written, or not at all, and nothing of it is said in errors."""
+"""SOPS files are decrypted exactly or rejected, and errors contain none of their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dashboard over an engine that stands still."""
+"""A dashboard over a static fake engine."""
 
 from __future__ import annotations
 

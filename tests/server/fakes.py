@@ -1,4 +1,4 @@
-"""An engine that stands still: views that are given, real records, and what was asked of it."""
+"""A static fake engine: given views, real records, and recorded requests."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class StillView:
 
 
 @dataclass(slots=True)
-class Asked:
-    """What people asked for."""
+class RecordedRequests:
+    """The requests of users, in order."""
 
     done: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -120,17 +120,17 @@ class StoppedClock:
 @dataclass(slots=True)
 class StillEngine:
     view: StillView
-    requests: Asked
+    requests: RecordedRequests
     records: SqlRecords
-    undo: Any
-    origins: Any
+    reverts: Any
+    provenance: Any
     clock: StoppedClock
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
     records = SqlRecords(Database(f"sqlite:///{folder}/records.db"))
     return StillEngine(
-        StillView({view.key: view for view in views}), Asked(), records, None, StillOrigins(), StoppedClock()
+        StillView({view.key: view for view in views}), RecordedRequests(), records, None, StillOrigins(), StoppedClock()
     )
 
 

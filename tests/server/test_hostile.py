@@ -28,7 +28,7 @@ PAGES = ("", "?view=tree", "/plan", "/diff", "/diff?mode=unified", "/history", "
 
 
 def check(open_site: Open, text: str) -> None:
-    """Put the text wherever Git, the cluster or a person may, and look at every page."""
+    """Put the text into every field that Git, the cluster or a user controls, and check every page."""
     differences = (changed(text, text, text),)
     trouble = {"health": Health.DEGRADED, "message": text, "problem": text}
     bad = resource(text, sync="OutOfSync", differences=differences, **trouble)

@@ -10,10 +10,11 @@ import pytest
 
 from gitsync.objects.change import Action, HoldReason, Risk
 from gitsync.objects.health import Health
+from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
 from gitsync.ports import ApplicationView
 from gitsync.server.rows.applications import HEALTH_STATES, SYNC_STATES
-from gitsync.server.rows.verdict import BUSY, verdict_of
+from gitsync.server.rows.verdict import verdict_of
 from gitsync.server.rows.words import WORDS, words
 from tests.server.conftest import Open
 from tests.server.fakes import application, resource
@@ -79,7 +80,7 @@ def test_a_deletion_that_is_stuck_says_what_keeps_it_and_the_way_out(site: Open)
 
 
 def test_every_state_has_words_and_pages_show_no_enum() -> None:
-    states = {*SYNC_STATES, *HEALTH_STATES, *BUSY, *(item.value for item in (*Outcome, *Risk, *HoldReason))}
+    states = {*SYNC_STATES, *HEALTH_STATES, *(item.value for item in (*Phase, *Outcome, *Risk, *HoldReason))}
     states |= {"Pending", "Failed", "Drifted", "Suspended", "ToPrune", "Missing"}
     assert states <= WORDS.keys()
     assert [text for text in WORDS.values() if re.search(r"[a-z][A-Z]", text)] == []

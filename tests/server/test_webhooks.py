@@ -1,4 +1,4 @@
-"""Push events: only with a signature, and only ever a hint to look at Git."""
+"""Push events: accepted only with a signature, and only as a hint to fetch from Git."""
 
 from __future__ import annotations
 

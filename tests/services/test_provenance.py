@@ -1,4 +1,4 @@
-"""Where fields come from: traced when somebody looks, once, and never in the way."""
+"""Provenance of fields: traced on demand, once, without blocking syncs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class InProcess:
         return trace(build(snapshot.tree, path, renderer=renderer, provenance=True), wanted)
 
 
-class Asked(Repositories):
-    """A source that is asked in the name of the application alone."""
+class CredentialChecking(Repositories):
+    """A source that requires the application's own credentials."""
 
     def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
         assert credentials.username == "shop"
@@ -55,7 +55,7 @@ def world(tmp_path: Path) -> tuple[InProcess, FieldProvenance, Any, str]:
             "spec": {"source": {"repoURL": repo.url, "path": "shop"}},
         }
     )
-    source = Asked(tmp_path / "mirrors", schemes=("file",))
+    source = CredentialChecking(tmp_path / "mirrors", schemes=("file",))
     renderer = InProcess()
     return renderer, FieldProvenance(source, renderer, lambda app: Credentials(username=app.name)), app, commit
 

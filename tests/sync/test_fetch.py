@@ -26,7 +26,7 @@ from tests.waiting import until
 
 
 class Still:
-    """A clock that stands still: no poll becomes due by itself."""
+    """A stopped clock: no poll becomes due."""
 
     def now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What was meant to be written but never seen is looked for before it is taken for absent."""
+"""An object with an unconfirmed write is read before it counts as absent."""
 
 from __future__ import annotations
 

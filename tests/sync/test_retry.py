@@ -18,7 +18,7 @@ POLICY = SyncPolicy(interval="60s", retry=Retry(limit=3, backoff=Backoff(initial
 
 
 def after(failures: int, error: GitsyncError, commit: str = "c1", now: float = 0.0) -> list[float]:
-    """Return the delays after so many failures in a row."""
+    """Return the delays in seconds after ``failures`` failures in a row."""
     state, delays = RetryState(), []
     for _ in range(failures):
         state = next_retry(state, (commit, 1, ""), POLICY, [failed(error)], now)

@@ -12,6 +12,7 @@ from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import MASK
@@ -21,6 +22,7 @@ from gitsync.sync.observe import Observation
 from gitsync.sync.planner import Planned
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.build import build_status
+from gitsync.sync.status.outcome import PhaseOutcome
 from gitsync.sync.status.report import Report
 from gitsync.sync.status.view import view_of
 
@@ -32,7 +34,7 @@ SECRET = ObjectRef("", "Secret", "shop", "s")
 
 @pytest.fixture
 def state() -> StateStore:
-    # neither is asked for anything but live objects, which these tests do not look at
+    # both only provide live objects, which these tests do not read
     return StateStore(cast("Cluster", None), cast("LiveCache", None))
 
 
@@ -52,7 +54,7 @@ def run(*changes: Change, name: str = "shop", now: datetime = NOW) -> Report:
 
 
 def publish(state: StateStore, made: Report) -> None:
-    state.publish(view_of(made, build_status(made)))
+    state.publish(view_of(made, build_status(made), state.application(made.app.key)))
 
 
 def test_a_view_shows_what_a_turn_found(state: StateStore) -> None:
@@ -134,15 +136,29 @@ def test_claims_are_those_of_others(state: StateStore) -> None:
     assert state.declared_elsewhere("gitsync/one", [A, B]) == {}
 
 
-def test_an_application_lags_until_it_has_looked_at_the_commit(state: StateStore) -> None:
+def test_applications_that_have_not_declared_the_newest_commit_are_behind(state: StateStore) -> None:
+    main, other = ("repo", "main"), ("another", "main")
     state.register(["gitsync/new"])
-    state.record_revision("gitsync/one", "repo", "c2")
-    state.record_revision("gitsync/two", "repo", "c1")
-    state.record_revision("gitsync/other", "another", "c9")
-    assert state.applications_behind("gitsync/one", "repo", "c2") == ("gitsync/new", "gitsync/two")
-    state.record_revision("gitsync/two", "repo", "c2")
+    state.record_fetched(main, "c2")
+    state.record_fetched(other, "c9")
+    state.record_declared("gitsync/one", main, "c2")
+    state.record_declared("gitsync/two", main, "c1")
+    state.record_declared("gitsync/other", other, "c8")
+    assert state.applications_behind("gitsync/one", main) == ("gitsync/new", "gitsync/two")
+    state.record_declared("gitsync/two", main, "c2")
     state.remove("gitsync/new", NOW)
-    assert state.applications_behind("gitsync/one", "repo", "c2") == ()
+    assert state.applications_behind("gitsync/one", main) == ()
+
+
+def test_an_application_that_left_its_branch_counts_with_its_last_declaration(state: StateStore) -> None:
+    main = ("repo", "main")
+    state.record_fetched(main, "c2")
+    state.record_declared("gitsync/two", main, "c1")
+    state.set_declared("gitsync/two", frozenset({A}))
+    state.leave_branch("gitsync/two", ())
+    state.leave_branch("gitsync/three", (B,))
+    assert state.applications_behind("gitsync/one", main) == ()
+    assert state.declared_elsewhere("gitsync/one", [A, B]) == {A: "gitsync/two", B: "gitsync/three"}
 
 
 def test_an_application_that_is_gone_is_an_event(state: StateStore) -> None:
@@ -169,15 +185,15 @@ def test_a_view_has_the_fields_that_others_added(state: StateStore) -> None:
     assert foreign("1") == []
     before = state.bounds[1]
     assert foreign("2", "kubectl-label") == [(".metadata.labels", "kubectl-label")]
-    assert state.bounds[1] > before  # open pages are told
+    assert state.bounds[1] > before  # open pages are notified
     assert foreign("2") == [(".metadata.labels", "kubectl-label")]  # the same version is not compared twice
 
 
 def test_phase_and_health_have_their_own_age() -> None:
     first = run(Change(A, Action.NOTHING))
-    first.phase = "Synced"
+    first.outcome = PhaseOutcome(Phase.SYNCED)
     status = build_status(first)
     again = run(Change(A, Action.NOTHING), now=NOW + timedelta(seconds=60))
-    again.phase, again.manifest["status"] = "AwaitingApproval", status
+    again.outcome, again.manifest["status"] = PhaseOutcome(Phase.AWAITING_APPROVAL), status
     later = build_status(again)
     assert (later["phaseSince"], later["healthSince"]) == ("2026-11-20T10:01:00Z", "2026-11-20T10:00:00Z")

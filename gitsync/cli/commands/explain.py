@@ -47,7 +47,7 @@ def explain(
     fields = history.below(parse_path(field))
     if not fields:
         raise InvalidInput(
-            f"there is no field {field}",
+            f"field {field} not found",
             object=str(ref_of(manifest)),
             hint=f"list them: gitsync explain {path} {object}",
         )
@@ -85,7 +85,7 @@ def _find(build: Build, wanted: str) -> tuple[Manifest, History]:
         raise InvalidInput(f"{wanted} is ambiguous", hint=f"name one of {names}")
     alike = [ref for ref, *_ in known if ref.kind.lower() == kind.lower()] or [ref for ref, *_ in known]
     names = ", ".join(sorted(f"{ref.kind}/{ref.name}" for ref in alike))
-    raise InvalidInput(f"there is no {wanted}", hint=f"write KIND/NAME: {names}")
+    raise InvalidInput(f"{wanted} not found", hint=f"write KIND/NAME: {names}")
 
 
 def _object_row(manifest: Manifest, history: History) -> dict[str, Any]:

@@ -42,9 +42,7 @@ def remove(name: UserName, file: UsersFile = None) -> Exit:
     path = _named(file)
     if not users_file.remove(path, name):
         known = ", ".join(str(entry.get("name")) for entry in users_file.read(path))
-        raise InvalidInput(
-            f"there is no user {name!r}", location=str(path), hint=f"there are: {known}" if known else ""
-        )
+        raise InvalidInput(f"user {name!r} not found", location=str(path), hint=f"known: {known}" if known else "")
     say(f"{name} may not sign in any more")
     return Exit.OK
 

@@ -92,7 +92,7 @@ class Loader:
         return self.own(*self.entry(path, where), path, where)
 
     def own(self, real: str, entry: Entry, path: str, where: str) -> str:
-        """Return a real path; refuse what is no file, or a file that this kustomization may not read."""
+        """Return a real path; reject a path that does not name a file, or one this kustomization may not read."""
         if entry is not Entry.FILE:
             raise InvalidInput(f"{path} is a folder, but a file is needed", location=where, hint="name a file in it")
         if self._is_restricted and not is_below(real, self.folder):

@@ -195,7 +195,7 @@ def _add_value(config: Mapping[str, Any], context: PluginContext) -> None:
             shape = Struct({"targets": ListOf(_TARGET)}, is_open=True)
             targets += conform(document, shape).get("targets") or ()
     if not targets:
-        raise InvalidInput("there is no target", hint="add targets")
+        raise InvalidInput("targets is empty", hint="add targets")
     for target in targets:
         selector, path = target.get("selector"), target.get("fieldPath")
         if not path:
@@ -334,7 +334,7 @@ _NAMED: Final = Struct({"name": TEXT, "namespace": TEXT, "projectId": TEXT}, is_
 
 
 def _iam_policy(manifest: Manifest) -> Manifest:
-    """Return the ServiceAccount that stands for an account of Google Cloud."""
+    """Return the ServiceAccount that represents a Google Cloud account."""
     config = conform(
         manifest, Struct({"cloud": TEXT, "kubernetesService": _NAMED, "serviceAccount": _NAMED}, is_open=True)
     )

@@ -18,8 +18,8 @@ Path: TypeAlias = tuple[str | int, ...]
 class Mismatch(InvalidInput):
     """A value does not have the declared shape; ``path`` leads to it."""
 
-    def __init__(self, what: str, path: Path, cure: str = "") -> None:
-        super().__init__(what, hint=cure)
+    def __init__(self, what: str, path: Path, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
         self.path = path
 
 
@@ -92,8 +92,8 @@ def conform(value: Any, shape: Shape, path: Path = (), *, is_open: bool = False)
 def _scalar(value: Any, shape: Scalar, path: Path) -> Any:
     is_right = isinstance(value, shape.kind) and (shape.kind is not int or not isinstance(value, bool))
     if not is_right:
-        cure = "write it in quotes" if shape.kind is str and not isinstance(value, dict | list) else ""
-        raise _wrong(value, shape.name, path, cure)
+        hint = "write it in quotes" if shape.kind is str and not isinstance(value, dict | list) else ""
+        raise _wrong(value, shape.name, path, hint)
     return value
 
 
@@ -118,15 +118,15 @@ def _unknown(key: str, members: Mapping[str, Shape], path: Path) -> Mismatch:
     import difflib  # late: few files have mistakes
 
     near = difflib.get_close_matches(key, members, n=1)
-    cure = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(members))}"
-    return Mismatch(f"unknown field {key!r}", path, cure)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(members))}"
+    return Mismatch(f"unknown field {key!r}", path, hint)
 
 
-def _wrong(value: Any, wanted: str, path: Path, cure: str = "") -> Mismatch:
+def _wrong(value: Any, wanted: str, path: Path, hint: str = "") -> Mismatch:
     names = {dict: "a mapping", list: "a list", str: "a text", bool: "a flag", type(None): "null", object: "a number"}
     place = ".".join(str(part) for part in path) or "the file"
     return Mismatch(
         f"{place} must be {wanted}, not {next(name for kind, name in names.items() if isinstance(value, kind))}",
         path,
-        cure,
+        hint,
     )

@@ -36,7 +36,7 @@ def trace(made: Rendered, wanted: FieldSelection) -> Traces:
     """
     Return the steps that set fields, in order; the last one decided it. The build was made with provenance.
 
-    Fields are spelled as the API server does; the empty one stands for the object and what began it. What no file
+    Fields are spelled as the API server does; the empty one means the object and the step that created it. What no file
     sets, such as a label of gitsync, is left out.
     """
     known = {

@@ -17,7 +17,7 @@ _STYLED: Final = Limits(styles=True)
 
 def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     """
-    Return the objects of a text with the index of the document each stands in; lists are taken apart.
+    Return the objects of a text with the index of its document; lists are split into their items.
 
     Raise InvalidInput with ``file:line`` for objects without a kind or a name.
     """
@@ -30,9 +30,9 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     for index, path, document in waiting:  # the items of a List join the end
         fault = _fault(document)
         if fault:
-            what, cure, inside = fault
+            what, hint, inside = fault
             source = text if isinstance(text, bytes) else text.encode()
-            faults.append(InvalidInput(what, location=place(file, source, (*path, *inside), index), hint=cure))
+            faults.append(InvalidInput(what, location=place(file, source, (*path, *inside), index), hint=hint))
             continue
         if not _is_list(document):
             found.append((index, document))

@@ -31,7 +31,7 @@ from gitsync.render.yaml.scalar_types import BlankKey, Quoted, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
-"""Stands for the key ``<<`` until its mapping ends."""
+"""Placeholder of the key ``<<`` until its mapping ends."""
 _MERGE_TAG: Final = CORE + "merge"
 _NEEDS_RESOLVING: Final = UNSURE | {""}
 _COLLECTION_TAGS: Final = {MappingStartEvent: CORE + "map", SequenceStartEvent: CORE + "seq"}
@@ -43,7 +43,7 @@ _resolve_short: Final = lru_cache(maxsize=8192)(resolve)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Open:
-    """Stands for the value of an anchor until the value ends."""
+    """Placeholder of an anchor's value until the value ends."""
 
     anchor: str
 
@@ -76,7 +76,7 @@ class _Composer:
             self._expect_end(parser)
         except yaml.YAMLError as error:
             fault = explain(error, self._text)
-            raise self._refusal(fault.what, fault.line, fault.cure) from None
+            raise self._refusal(fault.what, fault.line, fault.hint) from None
         return value
 
     def _value(self, parser: Any) -> Any:
@@ -236,9 +236,9 @@ class _Composer:
                 raise self._refusal("another document begins without '---'", line, "put '---' on a line before it")
             event = parser.get_event()
 
-    def _unusable(self, event: Any, error: ValueError, cure: str) -> InvalidInput:
+    def _unusable(self, event: Any, error: ValueError, hint: str) -> InvalidInput:
         field = field_at(self._text, event.start_mark.index)
-        return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, cure)
+        return self._refusal(f"{field}: {error}" if field else str(error), event.start_mark.line, hint)
 
     def _unknown_tag(self, event: Any) -> InvalidInput:
         """Return what refuses a tag, by name unless it may be a password without quotes."""
@@ -248,5 +248,5 @@ class _Composer:
             return self._refusal(what, line, "quote it if it is a text")
         return self._refusal(f"the tag {event.tag.replace(CORE, '!!')} cannot be used here", line, "remove it")
 
-    def _refusal(self, what: str, line: int, cure: str) -> InvalidInput:
-        return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=cure)
+    def _refusal(self, what: str, line: int, hint: str) -> InvalidInput:
+        return InvalidInput(what, location=f"{self._name}:{line + self._first_line}", hint=hint)

@@ -17,7 +17,7 @@ class Fault:
 
     what: str
     line: int
-    cure: str
+    hint: str
 
 
 _INDENT: Final = "line its parts up with the lines around"
@@ -58,9 +58,9 @@ def explain(error: yaml.YAMLError, text: str) -> Fault:
         return _bad_start(text[error.problem_mark.index : error.problem_mark.index + 1], line)
     if "quoted scalar" in (error.context or "") and error.context_mark is not None:
         line = error.context_mark.line
-    for part, what, cure in _WORDS:
+    for part, what, hint in _WORDS:
         if part in problem:
-            return Fault(what, line, cure)
+            return Fault(what, line, hint)
     return Fault(" ".join(filter(None, (error.context, problem))), line, "correct the YAML")
 
 

@@ -19,7 +19,7 @@ Mark: TypeAlias = tuple[Any, str | int, int]
 """A collection, a key or an index in it, and its line, counted from 0."""
 
 UNREAD: Final = object()
-"""Stands for the value of a document that only the full parser can read."""
+"""Placeholder of the value of a document that only the full parser can read."""
 
 
 def read_block(text: str, limits: Limits = LIMITS, marks: list[Mark] | None = None) -> Any:

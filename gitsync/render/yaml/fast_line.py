@@ -81,7 +81,7 @@ def read_line(line: str, styles: bool) -> Line | None:
 
 
 def _split(content: str, is_item: bool) -> tuple[str | None, str]:
-    """Return the key and the text of its value; an item can do without a key."""
+    """Return the key and the text of its value; an item may have no key."""
     first = content[:1]
     if first == '"' or first == "'":
         end = content.find(first, 1)
@@ -154,7 +154,7 @@ def _brackets(text: str, styles: bool) -> list[Any] | dict[str, Any]:
 
 
 def _list(tokens: list[str], depth: int, styles: bool) -> list[Any]:
-    """Return the list whose bracket was the last token; the next one stands at the end."""
+    """Return the list whose opening bracket was popped last; ``tokens`` is in reverse order."""
     items: list[Any] = []
     separator = tokens.pop() if tokens[-1] == "]" else ","
     while separator == ",":
@@ -166,7 +166,7 @@ def _list(tokens: list[str], depth: int, styles: bool) -> list[Any]:
 
 
 def _mapping(tokens: list[str], depth: int, styles: bool) -> dict[str, Any]:
-    """Return the mapping whose bracket was the last token; the next one stands at the end."""
+    """Return the mapping whose opening brace was popped last; ``tokens`` is in reverse order."""
     members: dict[str, Any] = {}
     separator = tokens.pop() if tokens[-1] == "}" else ","
     while separator == ",":

@@ -45,7 +45,7 @@ def locations(text: bytes | str, document: int) -> dict[Path, int]:
     Return the line, from 1, of each value of a document that ``read_all`` returned, by its path.
 
     A member of a mapping stands where its key does. What an alias or a merge key brings in has no line.
-    The result is shared: nobody may change it.
+    The result is shared: callers must not change it.
     """
     first_line, piece = _kept(text)[document]
     lines = block_lines(piece)

@@ -25,7 +25,7 @@ OLD_FLAGS: Final = frozenset(
 )
 """Strings for us, true or false for readers of YAML 1.1."""
 
-# Patterns are compiled when a scalar first needs them, for most manifests do without, and all together take longer than
+# Patterns are compiled when a scalar first needs them: most manifests need none, and compiling all takes longer than
 # a hundred objects take to render.
 _NOT_JSON: Final = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 _STARTS_NUMBER: Final = frozenset("+-.0123456789")

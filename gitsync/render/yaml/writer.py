@@ -17,7 +17,7 @@ _FIRST: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 _SAFE: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_.:-"
 """Characters that mean nothing to YAML behind one of the first, but for a colon at the end."""
 
-# Patterns are compiled when a text first needs them: most texts do without, and compiling takes long.
+# Patterns are compiled when a text first needs them: most texts need none, and compiling is slow.
 _BASE_60: Final = r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?"
 _PRINTABLE: Final = r"\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd"
 """What go-yaml takes for printable: no control character, tab, byte-order mark or anything past U+FFFF."""

@@ -1,4 +1,4 @@
-"""Admission: what stands between a valid request and the store. ``Plugins`` is the entry."""
+"""Admission plugins that change or reject a request before it is stored. ``Plugins`` is the entry."""
 
 from gitsync.sandbox.admission.plugins import Plugins
 

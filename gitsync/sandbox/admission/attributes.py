@@ -1,4 +1,4 @@
-"""Attributes: what admission knows of a request."""
+"""The attributes of a request that admission plugins evaluate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: the default storage class for those that name none, and growth only where the class allows it."""
+"""Admission of PersistentVolumeClaims: set the default storage class, allow expansion only by the class."""
 
 from __future__ import annotations
 

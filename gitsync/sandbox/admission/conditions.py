@@ -1,4 +1,4 @@
-"""Match conditions: CEL expressions that decide whether a webhook or a policy is asked at all."""
+"""Match conditions: CEL expressions that decide whether a webhook or a policy evaluates a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing new in a namespace that goes, and some namespaces stay."""
+"""NamespaceLifecycle: reject new objects in terminating namespaces and the deletion of system namespaces."""
 
 from __future__ import annotations
 

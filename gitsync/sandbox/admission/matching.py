@@ -1,4 +1,4 @@
-"""Which requests a webhook or a policy is about."""
+"""Match requests against the rules and selectors of webhooks and policies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def selected(api: ControllerClient, hook: Mapping[str, Any], attributes: Attribu
 
 
 def namespace_labels(api: ControllerClient, attributes: Attributes) -> dict[str, str] | None:
-    """Return the labels of the request's namespace, None where there is no namespace."""
+    """Return the labels of the request's namespace, None for a request without one."""
     if attributes.is_of("", "Namespace"):
         return attributes.labels
     namespace = namespace_of(api, attributes)

@@ -1,4 +1,4 @@
-"""The chain of admission plugins: those that change, then those that refuse, in the order of the API server."""
+"""The chain of admission plugins: mutating, then validating, in the order of the API server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Plugins:
         self._api = api
         self._strategy_of = strategy_of
         self._call = call
-        self._chance = random.Random()
+        self._rng = random.Random()
 
     def admit(self, operation: str, obj: Manifest | None, old: Manifest | None, request: Mapping[str, Any]) -> Manifest:
         """Return the object, perhaps changed; raise ApiError to refuse."""
@@ -38,7 +38,7 @@ class Plugins:
         check_namespace(self._api, attributes)
         if attributes.is_new("", "Pod") and attributes.obj is not None:
             changed = limit_ranger.with_defaults(self._api, attributes.obj, attributes)
-            changed = pods.with_service_account(self._api, changed, attributes, self._chance)
+            changed = pods.with_service_account(self._api, changed, attributes, self._rng)
             changed = pods.with_priority(self._api, changed, attributes)
             changed = pods.with_tolerations(changed)
             attributes = attributes.changed(with_runtime_class(self._api, changed, attributes))

@@ -1,4 +1,4 @@
-"""Pod Security: the baseline and restricted standards, asked for by labels of the namespace."""
+"""Pod Security: the baseline and restricted standards, enforced by labels of the namespace."""
 
 from __future__ import annotations
 

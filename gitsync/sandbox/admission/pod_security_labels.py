@@ -1,4 +1,4 @@
-"""Pod Security labels of a namespace: they must be valid, and warn of pods that are there already."""
+"""Pod Security labels of a namespace: validate them, and warn about existing pods that violate them."""
 
 from __future__ import annotations
 

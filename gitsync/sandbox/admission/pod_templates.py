@@ -1,4 +1,4 @@
-"""Where the pod spec stands in the kinds that have one."""
+"""The path of the pod spec in each kind that has one."""
 
 from __future__ import annotations
 

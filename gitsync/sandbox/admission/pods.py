@@ -1,4 +1,4 @@
-"""What every new pod gets: a service account with its token, a priority, tolerations."""
+"""Mutate new pods: set the service account and its token, the priority and tolerations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def _with_spec(pod: Manifest, **members: Any) -> Manifest:
     return {**pod, "spec": {**pod["spec"], **members}}
 
 
-def with_service_account(
-    api: ControllerClient, pod: Manifest, attributes: Attributes, chance: random.Random
-) -> Manifest:
+def with_service_account(api: ControllerClient, pod: Manifest, attributes: Attributes, rng: random.Random) -> Manifest:
     """Return the pod with its service account's name, pull secrets and token volume; the account must exist."""
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         return pod
@@ -35,14 +33,14 @@ def with_service_account(
     if not pod["spec"].get("imagePullSecrets") and account.get("imagePullSecrets"):
         pod = _with_spec(pod, imagePullSecrets=[dict(secret) for secret in account["imagePullSecrets"]])
     mounts = pod["spec"].get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
-    return _with_token(pod, chance) if mounts else pod
+    return _with_token(pod, rng) if mounts else pod
 
 
-def _with_token(pod: Manifest, chance: random.Random) -> Manifest:
+def _with_token(pod: Manifest, rng: random.Random) -> Manifest:
     """Mount the token in every container that has nothing at its path yet."""
     spec = pod["spec"]
     volume = next((v["name"] for v in spec.get("volumes", ()) if v["name"].startswith("kube-api-access-")), "")
-    name = volume or f"kube-api-access-{''.join(chance.choices(_LETTERS, k=5))}"
+    name = volume or f"kube-api-access-{''.join(rng.choices(_LETTERS, k=5))}"
     mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}
     members: dict[str, Any] = {}
     mounted = False

@@ -1,4 +1,4 @@
-"""ResourceQuota: refuse what would exceed a quota, and charge what would not."""
+"""ResourceQuota: reject requests that exceed a quota, and charge the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod gets from its RuntimeClass: the overhead, and where it may run."""
+"""Set the overhead and the scheduling constraints of a pod from its RuntimeClass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings about what is allowed and probably not meant."""
+"""Warnings about valid but probably unintended fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks, called for real over HTTPS: reviews go out, verdicts and patches come back."""
+"""Admission webhooks, called over HTTPS: send reviews, apply verdicts and patches."""
 
 from __future__ import annotations
 

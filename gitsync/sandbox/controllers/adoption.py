@@ -1,4 +1,4 @@
-"""Adoption: a controller takes what it selects and nobody controls, and lets go what it no longer selects."""
+"""Adoption: a controller adopts orphans that it selects, and releases objects that it no longer selects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADOPTABLE = frozenset({("", "Pod"), ("apps", "ReplicaSet"), ("apps", "Controller
 
 
 class OrphanIndex:
-    """Know the adoptable objects that nobody controls, so that looking for some costs nothing when there are none."""
+    """Index of adoptable objects without a controller, so that a search costs nothing while there are none."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], dict[str, None]] = {}

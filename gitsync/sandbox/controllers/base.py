@@ -1,4 +1,4 @@
-"""What every controller of the sandbox is made of: a context, and one reconcile per key."""
+"""The base class of the sandbox's controllers: a context, and one reconcile per key."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class SimulationSettings:
     job_back_off: float = 1.0
     """From the first failure of a Job's pod until the next pod; each failure doubles it."""
     autoscale_period: float = 1.0
-    """From one look of an autoscaler at its target until the next."""
+    """From one evaluation of an autoscaler's target until the next."""
     metrics: bool = True
-    """Autoscalers have metrics: each stands at its target where nobody set it."""
+    """Autoscalers have metrics: a metric that is not set equals its target."""
     storage_class: bool = True
     """Create the default StorageClass ``standard``."""
     ca_certificate: str = ""

@@ -1,4 +1,4 @@
-"""The seams inside the sandbox: what its controllers may ask of the server, and what a kind contributes."""
+"""Protocols inside the sandbox: the API that controllers use, and the strategy that a kind contributes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ControllerClient(Protocol):
         Replace an object, or one subresource; a resourceVersion in it is a precondition.
 
         ``status``, ``scale``; ``finalize`` takes ``spec.finalizers`` of a Namespace; ``binding`` takes ``spec`` and
-        ``status`` of a Pod as the scheduler's bind does, so nobody owns what it sets.
+        ``status`` of a Pod as the scheduler's bind does, without field ownership.
         """
         ...
 
@@ -73,7 +73,7 @@ class ControllerClient(Protocol):
         propagation: str = "Background",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object if it has this uid (any when empty); absent is no error."""
+        """Delete an object if it has this uid (any when empty); an absent object is ignored."""
         ...
 
     def apply(self, manifest: Manifest, *, manager: str) -> Manifest:
@@ -101,7 +101,7 @@ class Timers(Protocol):
         ...
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
-        """Run the action on the server's thread after so many sandbox seconds; return a function that cancels it."""
+        """Run the action on the server's thread after ``seconds`` sandbox seconds; return a cancel function."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Controllers: all controllers of the sandbox, joined to its API."""
+"""The manager of all controllers of the sandbox, connected to its API."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Controllers:
     """
     Run the controllers of a cluster, and its nodes, on the server's thread.
 
-    Without ``workloads`` only what every cluster does goes on: garbage collection and the life of namespaces.
+    Without ``workloads`` only garbage collection and the lifecycle of namespaces run.
     ``behaviour`` may be changed at any time.
     """
 

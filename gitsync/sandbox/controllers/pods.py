@@ -1,4 +1,4 @@
-"""What controllers need to know about pods: made from a template, active, ready, available, chosen to go."""
+"""Pod helpers of controllers: create from a template, active, ready, available, order of deletion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def from_template(template: Manifest, owner: Manifest, **metadata: object) -> Ma
 
 
 def hash_name(digest: bytes) -> str:
-    """Return a hash as ten characters that may stand in names."""
+    """Return a hash as ten characters that are valid in names."""
     number = int.from_bytes(digest[:8], "big")
     return "".join(_ALPHABET[number // len(_ALPHABET) ** place % len(_ALPHABET)] for place in range(10))
 

@@ -1,4 +1,4 @@
-"""Queue: keys to be reconciled, each once, in turns on the server's thread."""
+"""Workqueue: keys to reconcile, each queued once, processed in batches on the server's thread."""
 
 from __future__ import annotations
 
@@ -40,38 +40,38 @@ class Queue:
         self.paused: set[str] = set()
         self._timers = timers
         self._dirty: OrderedDict[tuple[Reconciler, Key], None] = OrderedDict()
-        self._appointments: dict[tuple[Reconciler, Key], tuple[float, Callable[[], None]]] = {}
+        self._delayed: dict[tuple[Reconciler, Key], tuple[float, Callable[[], None]]] = {}
         self._failures: dict[tuple[Reconciler, Key], int] = {}
         self._scheduled = False
 
     def add(self, reconciler: Reconciler, key: Key) -> None:
-        """Mark a key; marking it again before it is reconciled changes nothing."""
+        """Enqueue a key; a key that is already queued is queued once."""
         self._dirty[reconciler, key] = None
         self.wake()
 
     def add_after(self, reconciler: Reconciler, key: Key, seconds: float) -> None:
-        """Mark a key after a while, unless it will be marked earlier."""
+        """Enqueue a key after a delay, unless it is scheduled earlier."""
         due = self._timers.now() + seconds
-        planned = self._appointments.get((reconciler, key))
+        planned = self._delayed.get((reconciler, key))
         if planned is not None:
             if planned[0] <= due:
                 return
             planned[1]()
-        cancel = self._timers.call_later(seconds, lambda: self._keep_appointment(reconciler, key))
-        self._appointments[reconciler, key] = (due, cancel)
+        cancel = self._timers.call_later(seconds, lambda: self._enqueue_delayed(reconciler, key))
+        self._delayed[reconciler, key] = (due, cancel)
 
-    def _keep_appointment(self, reconciler: Reconciler, key: Key) -> None:
-        self._appointments.pop((reconciler, key), None)
+    def _enqueue_delayed(self, reconciler: Reconciler, key: Key) -> None:
+        self._delayed.pop((reconciler, key), None)
         self.add(reconciler, key)
 
     def wake(self) -> None:
-        """Arrange for the next turn."""
+        """Schedule the next batch."""
         if not self._scheduled:
             self._scheduled = True
-            self._timers.call_later(0, self._turn)
+            self._timers.call_later(0, self._run_batch)
 
-    def _turn(self) -> None:
-        """Reconcile some keys, then let the server answer requests before the next turn."""
+    def _run_batch(self) -> None:
+        """Reconcile some keys, then let the server answer requests before the next batch."""
         self._scheduled = False
         try:
             for item in list(islice(self._ready(), _BATCH)):

@@ -1,5 +1,5 @@
 """
-Custom resources: the definition itself, and what it makes of its objects.
+Custom resources: validation of definitions, and the strategy of their objects.
 
 ``strategy`` gives the strategy of one version of a definition, ``columns`` its printer columns, ``status_of``
 the status that says whether its names were accepted. The definition as an object is a built-in kind.

@@ -1,4 +1,4 @@
-"""Members that a rule names and its schema does not have: the API server's CEL is typed, and tells at once."""
+"""Find fields that a CEL rule uses and its schema does not declare, as the API server's typed CEL does."""
 
 from __future__ import annotations
 

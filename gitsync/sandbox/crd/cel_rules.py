@@ -1,4 +1,4 @@
-"""The CEL rules of a schema (``x-kubernetes-validations``), run on a value and on what it was before."""
+"""The CEL rules of a schema (``x-kubernetes-validations``), evaluated on a value and its old value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a CustomResourceDefinition."""
+"""Validation of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _names(names: Mapping[str, Any]) -> list[Cause]:
 
 
 def _schemas(spec: Mapping[str, Any]) -> list[Cause]:
-    """Check the schemas, columns and subresources; what all versions share is told of the spec itself."""
+    """Check the schemas, columns and subresources; a fault that all versions share is reported at the spec."""
     versions = spec.get("versions") or []
     shared = all(version.get("schema") == versions[0].get("schema") for version in versions)
     causes = []

@@ -1,4 +1,4 @@
-"""Whether the names of a definition are free, and the status that tells it."""
+"""Check whether the names of a definition are free, and report it in the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the schema in a definition: the rules of structural schemas, defaults, CEL rules."""
+"""Validation of the schema in a definition: structural rules, defaults, CEL rules."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _keywords(schema: Schema, field: str, causes: list[Cause]) -> None:
 
 
 def _misspelled(pattern: str) -> str:
-    """Return why a pattern is no regular expression, in Go's words; empty where it is one."""
+    """Return Go's error message for an invalid regular expression, empty for a valid one."""
     options = re2.Options()
     options.log_errors = False
     try:

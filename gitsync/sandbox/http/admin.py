@@ -18,7 +18,7 @@ PREFIX = "/sandbox/"
 
 
 class Pausable(Protocol):
-    """Controllers that can be told to rest."""
+    """Controllers that can be paused."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,8 +97,8 @@ class Admin:
         if fault.kind is FaultKind.SLOW_ESTABLISHING:
             self._definitions.establish_seconds = fault.seconds
         if fault.kind in WATCH_KINDS and not fault.seconds:
-            struck = self._endpoints.strike_open_watches(fault)
-            if fault.count and struck >= fault.count:
+            failed = self._endpoints.fail_open_watches(fault)
+            if fault.count and failed >= fault.count:
                 return
         self.faults.add(fault, self._endpoints.cluster.store.revision)
 

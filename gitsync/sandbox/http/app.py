@@ -1,4 +1,4 @@
-"""The application: who asks, what for, what may go wrong, and who answers."""
+"""The HTTP application: authenticate, route, authorize, inject faults, dispatch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Awaitable
 from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.errors import qualified
-from gitsync.sandbox.faults import WATCH_KINDS, FaultKind, Faults, Struck, Target
+from gitsync.sandbox.faults import WATCH_KINDS, ActiveFault, FaultKind, Faults, Target
 from gitsync.sandbox.http.admin import PREFIX, Admin
 from gitsync.sandbox.http.documents import Documents
 from gitsync.sandbox.http.endpoints import Endpoints, inject_watch_fault
 from gitsync.sandbox.http.options import warning_text
-from gitsync.sandbox.http.request_log import Asked, RequestLog
+from gitsync.sandbox.http.request_log import RequestKey, RequestLog
 from gitsync.sandbox.http.route import Route, route
 from gitsync.sandbox.http.transport.messages import (
     Answer,
@@ -78,9 +78,9 @@ class Application:
             raise errors.too_large(MAX_BODY)
         agent = request.headers.get("user-agent", "")
         target = Target(where.verb, named, where.namespace, where.name, user.name, agent)
-        struck = self.faults.strike(target)
-        if struck:
-            return self._struck(struck, request, where, resource, user)
+        active = self.faults.matching(target)
+        if active:
+            return self._with_faults(active, request, where, resource, user)
         return self._answer(request, where, resource, user)
 
     def _answer(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
@@ -117,7 +117,7 @@ class Application:
         )
 
     def _record(self, verb: str, resource: str, user: User, request: Request) -> None:
-        self.requests.record(Asked(verb, resource, user.name, request.headers.get("user-agent", "")))
+        self.requests.record(RequestKey(verb, resource, user.name, request.headers.get("user-agent", "")))
 
     def _unknown(self, where: Route) -> ApiError:
         if where.version in self._cluster.registry.group_versions().get(where.group, ()):
@@ -126,18 +126,18 @@ class Application:
 
     # what goes wrong on demand
 
-    def _struck(
-        self, struck: tuple[Struck, ...], request: Request, where: Route, resource: Resource, user: User
+    def _with_faults(
+        self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
     ) -> Reply:
-        delay = sum(each.fault.seconds for each in struck if each.fault.kind is FaultKind.LATENCY)
+        delay = sum(each.fault.seconds for each in active if each.fault.kind is FaultKind.LATENCY)
         if delay:
-            return self._late(delay, struck, request, where, resource, user)
-        return self._after_delay(struck, request, where, resource, user)
+            return self._late(delay, active, request, where, resource, user)
+        return self._after_delay(active, request, where, resource, user)
 
     async def _late(
         self,
         delay: float,
-        struck: tuple[Struck, ...],
+        active: tuple[ActiveFault, ...],
         request: Request,
         where: Route,
         resource: Resource,
@@ -145,25 +145,25 @@ class Application:
     ) -> Answer:
         await asyncio.sleep(delay)
         try:
-            reply = self._after_delay(struck, request, where, resource, user)
+            reply = self._after_delay(active, request, where, resource, user)
             return await reply if isinstance(reply, Awaitable) else reply
         except Exception as error:
             return _failure(error, request)
 
     def _after_delay(
-        self, struck: tuple[Struck, ...], request: Request, where: Route, resource: Resource, user: User
+        self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
     ) -> Reply:
-        for each in struck:
+        for each in active:
             refusal = each.fault.refusal(resource.plural, resource.group, where.name)
             if refusal is not None:
                 raise refusal
-        stale = [each.revision for each in struck if each.fault.kind is FaultKind.STALE_READ]
+        stale = [each.revision for each in active if each.fault.kind is FaultKind.STALE_READ]
         self._endpoints.stale_revision = stale[0] if stale else None
         try:
             reply = self._answer(request, where, resource, user)
         finally:
             self._endpoints.stale_revision = None
-        for each in struck:
+        for each in active:
             if each.fault.kind is FaultKind.LOST_REPLY:
                 return Hangup()
             if each.fault.kind is FaultKind.ERROR_AFTER:

@@ -120,7 +120,7 @@ def _go_json_error(body: bytes) -> str:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of an object as they stand in the text."""
+    """The members of a JSON object in the order of the text, with duplicates."""
 
 
 def _json_duplicates(body: bytes) -> list[str]:

@@ -74,7 +74,7 @@ def _aggregated_resource(resource: Resource) -> Document:
 
 
 def _own_kind(resource: Resource) -> Document:
-    """Return a resource's kind; built-in ones leave group and version to the place they stand in."""
+    """Return a resource's kind; built-in ones take group and version from the enclosing list."""
     if resource.custom:
         return _kind(resource.group, resource.version, resource.kind)
     return _kind("", "", resource.kind)

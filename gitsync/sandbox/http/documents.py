@@ -1,4 +1,4 @@
-"""Documents: what the paths that are no resources answer, discovery and OpenAPI above all."""
+"""Answers of the non-resource paths, such as discovery and OpenAPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints: what each verb does to a resource, between the wire and the cluster."""
+"""Handlers of each verb on a resource, between HTTP and the cluster."""
 
 from __future__ import annotations
 
@@ -172,16 +172,16 @@ class Endpoints:
 
         return Stream(open_watch, source=watch)
 
-    def strike_open_watches(self, fault: Fault) -> int:
-        """Let a fault befall the open watches of its resource; return how many."""
-        struck = [
+    def fail_open_watches(self, fault: Fault) -> int:
+        """Apply a fault to the open watches of its resource; return how many."""
+        failed = [
             watch
             for watch, resource in self.watches.items()
             if fault.resource in ("", errors.qualified(resource.plural, resource.group))
         ]
-        for watch in struck:
+        for watch in failed:
             inject_watch_fault(fault, watch)
-        return len(struck)
+        return len(failed)
 
     def _select(self, request: Request, where: Route, resource: Resource) -> listing.Selection:
         return listing.selection(request, resource, where.namespace, self._selectable(resource), where.watched_name)

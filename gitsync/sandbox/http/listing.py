@@ -1,4 +1,4 @@
-"""Reading collections: the options of list and watch, selection, pages, and what a resourceVersion asks for."""
+"""Listing of collections: options of list and watch, selectors, pages, resourceVersion semantics."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Page:
 
 
 def check_numbers(query: Mapping[str, str]) -> None:
-    """Raise the 400 for ``limit`` or ``timeoutSeconds`` that is no integer."""
+    """Raise the 400 for ``limit`` or ``timeoutSeconds`` that is not an integer."""
     for name in ("limit", "timeoutSeconds"):
         value = query.get(name, "")
         if value and not value.lstrip("+-").isdecimal():
@@ -135,7 +135,7 @@ def list_page(store: Store, collection: Collection, request: Request, selected: 
 
 
 def wanted_revision(request: Request) -> int:
-    """Return the resourceVersion a read asks for, 0 for any; 400 when it is no number."""
+    """Return the resourceVersion a read asks for, 0 for any; 400 when it is not a number."""
     wanted = request.query.get("resourceVersion", "")
     if wanted and not wanted.isdecimal():
         raise errors.bad_request(

@@ -60,7 +60,7 @@ def warning_header(texts: Iterable[str]) -> str:
 
 
 def warning_text(text: str) -> str:
-    """Return a text as it stands in a Warning header; nothing in it can end the header."""
+    """Return a text quoted for a Warning header, so that it cannot end the header."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     printable = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in quoted)
     return f'299 - "{printable}"'

@@ -1,4 +1,4 @@
-"""Payloads: what the body of a request holds, by its media type."""
+"""Decoding of request bodies by media type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def object_body(request: Request, kind: str) -> tuple[Manifest, list[str]]:
 
 
 def applied_body(request: Request, ctx: Context) -> Manifest:
-    """Return the object of an apply; duplicate keys are told or refused by the level of validation."""
+    """Return the object of an apply; duplicate keys cause a warning or an error by the field validation."""
     try:
         body, ctx.duplicates = parse_yaml(request.body)
     except Malformed as error:

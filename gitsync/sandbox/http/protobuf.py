@@ -1,5 +1,5 @@
 """
-Bodies in protobuf, which some kubectl commands insist on; they are read here and never written.
+Decoding of protobuf bodies, which some kubectl commands send; responses are never protobuf.
 
 Only the kinds that kubectl creates imperatively are known. The numbers are those of Kubernetes' published
 message definitions.
@@ -20,7 +20,7 @@ MAX_DEPTH = 40
 
 
 class Undecodable(ValueError):
-    """Bytes that are no message of a kind known here."""
+    """Bytes that are not a valid message of a known kind."""
 
 
 _MESSAGES = {

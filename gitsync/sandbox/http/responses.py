@@ -1,4 +1,4 @@
-"""Views: one object or a list as JSON, YAML, metadata only, or a Table."""
+"""Responses: one object or a list as JSON, YAML, metadata only, or a Table."""
 
 from __future__ import annotations
 

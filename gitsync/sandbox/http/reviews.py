@@ -1,4 +1,4 @@
-"""Reviews: questions to the API server about who may do what, and who one is."""
+"""Review APIs: access reviews, token reviews and self subject reviews."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reviews:
         }
 
     def find(self, group: str, kind: str) -> Review | None:
-        """Return how to answer a kind of review, None for a kind that is no review."""
+        """Return the handler of a kind of review, None for any other kind."""
         return self._kinds.get((group, kind))
 
     def _self_access(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:

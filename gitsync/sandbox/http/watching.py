@@ -1,4 +1,4 @@
-"""Watches: the past since a resourceVersion, then what happens, until the time is up or the client leaves."""
+"""Watches: events since a resourceVersion, then live events, until the timeout or the client disconnects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WatchOptions:
 
 
 def read_watch_options(query: dict[str, str], kind: str, api_version: str) -> WatchOptions:
-    """Return the options of a watch request; a resourceVersion that is no number is a 500, as upstream."""
+    """Return the options of a watch request; a resourceVersion that is not a number is a 500, as upstream."""
     version = query.get("resourceVersion", "")
     if version and not version.isdecimal():
         raise errors.internal(

@@ -1,5 +1,5 @@
 """
-What each built-in kind contributes to a write: canonical form, defaults, what is prepared, what is refused.
+The rules of built-in kinds for writes: canonical form, defaults, preparation, validation.
 
 ``strategy_for`` is the entry. A module holds the kinds of one area; ``decode`` reads any of them by its schema.
 """

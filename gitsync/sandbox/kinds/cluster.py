@@ -1,4 +1,4 @@
-"""What is wrong with namespaces, quotas, limits, classes, leases and events."""
+"""Validation of namespaces, quotas, limits, classes, leases and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a ConfigMap or a Secret."""
+"""Validation of ConfigMaps and Secrets."""
 
 from __future__ import annotations
 

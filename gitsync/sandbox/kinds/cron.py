@@ -1,4 +1,4 @@
-"""The schedule of a CronJob, and what its parser says of a bad one."""
+"""Parser of CronJob schedules, with the error messages of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a Job or a CronJob."""
+"""Validation of Jobs and CronJobs."""
 
 from __future__ import annotations
 

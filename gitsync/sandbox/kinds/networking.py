@@ -1,4 +1,4 @@
-"""What is wrong with an Ingress, an IngressClass or a NetworkPolicy."""
+"""Validation of Ingresses, IngressClasses and NetworkPolicies."""
 
 from __future__ import annotations
 

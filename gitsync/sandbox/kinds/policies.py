@@ -1,4 +1,4 @@
-"""What is wrong with a ValidatingAdmissionPolicy or its binding."""
+"""Validation of ValidatingAdmissionPolicies and their bindings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is set on a write whatever the client says: labels of Jobs, finalizers of volumes, first statuses."""
+"""Fields the server sets on each write: labels of Jobs, finalizers of volumes, initial statuses."""
 
 from __future__ import annotations
 
@@ -134,6 +134,6 @@ def first_namespace_status(obj: Manifest) -> dict[str, Any]:
 
 
 def first_definition_status(obj: Manifest) -> dict[str, Any]:
-    """Return the status of a new CustomResourceDefinition, before its names are looked at."""
+    """Return the status of a new CustomResourceDefinition, before its names are checked."""
     stored = [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
     return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}

@@ -1,4 +1,4 @@
-"""What is wrong with roles and their bindings."""
+"""Validation of roles and their bindings."""
 
 from __future__ import annotations
 

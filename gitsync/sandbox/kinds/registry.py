@@ -1,4 +1,4 @@
-"""Which rules and which schema belong to a kind."""
+"""Lookup of the rules and the schema of a kind."""
 
 from __future__ import annotations
 

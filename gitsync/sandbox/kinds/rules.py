@@ -22,11 +22,11 @@ def _noop_keep(obj: Manifest) -> None:
     """Default nothing."""
 
 
-def _as_it_is(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+def _unchanged(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     return new
 
 
-def _fine(new: Manifest, old: Manifest | None) -> list[Cause]:
+def _no_causes(new: Manifest, old: Manifest | None) -> list[Cause]:
     return []
 
 
@@ -44,9 +44,9 @@ class KindRules:
     """
 
     default: Default = _noop_keep
-    prepare: Prepare = _as_it_is
-    validate: Validate = _fine
-    validate_status: Validate = _fine
+    prepare: Prepare = _unchanged
+    validate: Validate = _no_causes
+    validate_status: Validate = _no_causes
     first_status: FirstStatus | None = None
     status_keeps: tuple[str, ...] = ()
     name: Check = dns_subdomain

@@ -1,4 +1,4 @@
-"""What is wrong with a HorizontalPodAutoscaler or a PodDisruptionBudget."""
+"""Validation of HorizontalPodAutoscalers and PodDisruptionBudgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a Service, Endpoints or an EndpointSlice."""
+"""Validation of Services, Endpoints and EndpointSlices."""
 
 from __future__ import annotations
 

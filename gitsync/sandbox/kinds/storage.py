@@ -1,4 +1,4 @@
-"""What is wrong with claims, volumes and storage classes."""
+"""Validation of claims, volumes and storage classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times in the server's spelling, and Go's complaint about those it cannot read."""
+"""Timestamps in the server's format, with Go's errors for malformed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the kinds that run pods for good: Deployment, ReplicaSet, StatefulSet, DaemonSet and so on."""
+"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets and other long-running workloads."""
 
 from __future__ import annotations
 

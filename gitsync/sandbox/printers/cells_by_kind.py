@@ -1,4 +1,4 @@
-"""What is said in one line of Services, Ingresses, Jobs, autoscalers, events, nodes, storage and RBAC."""
+"""Table cells of Services, Ingresses, Jobs, autoscalers, events, nodes, storage and RBAC."""
 
 from __future__ import annotations
 

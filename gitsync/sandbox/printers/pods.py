@@ -1,4 +1,4 @@
-"""What is said of a pod in one line."""
+"""Table cells of pods."""
 
 from __future__ import annotations
 

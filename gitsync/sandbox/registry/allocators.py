@@ -74,10 +74,10 @@ def _ports(service: Manifest) -> list[int]:
 class RequestEnvironment:
     """The Environment of one write: what it chose is not chosen twice."""
 
-    def __init__(self, clock: Clock, allocations: Allocators, chance: random.Random, get: GetObject) -> None:
+    def __init__(self, clock: Clock, allocations: Allocators, rng: random.Random, get: GetObject) -> None:
         self._clock = clock
         self._allocations = allocations
-        self._chance = chance
+        self._rng = rng
         self._chosen: set[object] = set()
         self.get = get
 
@@ -105,7 +105,7 @@ class RequestEnvironment:
             return wanted
         first = int(SERVICE_NETWORK.network_address)
         while True:
-            ip = str(ipaddress.ip_address(first + self._chance.randrange(256, SERVICE_NETWORK.num_addresses - 1)))
+            ip = str(ipaddress.ip_address(first + self._rng.randrange(256, SERVICE_NETWORK.num_addresses - 1)))
             if not self._allocations.holder_of_ip(ip) and ip not in self._chosen:
                 self._chosen.add(ip)
                 return ip
@@ -125,14 +125,14 @@ class RequestEnvironment:
             self._chosen.add(wanted)
             return wanted
         while True:
-            port = self._chance.choice(NODE_PORTS)
+            port = self._rng.choice(NODE_PORTS)
             if not self._allocations.holder_of_port(port) and port not in self._chosen:
                 self._chosen.add(port)
                 return port
 
     def random_suffix(self, length: int = 5) -> str:
         """Return random characters as Kubernetes uses them in generated names."""
-        return "".join(self._chance.choices(_SUFFIX, k=length))
+        return "".join(self._rng.choices(_SUFFIX, k=length))
 
     def new_uid(self) -> str:
         """Return a fresh uid."""

@@ -1,4 +1,4 @@
-"""Between the version an object is stored at and the one a request speaks."""
+"""Conversion between the stored version of an object and the version of a request."""
 
 from __future__ import annotations
 

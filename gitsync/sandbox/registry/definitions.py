@@ -1,5 +1,5 @@
 """
-Custom resource definitions at work: accept the names, serve the resource, and clean up when one goes.
+CustomResourceDefinitions: accept names, serve the resource, and delete its objects with the definition.
 
 The API server does this itself, with or without a controller manager.
 """

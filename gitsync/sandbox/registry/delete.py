@@ -1,4 +1,4 @@
-"""Deletion: preconditions, propagation, finalizers, grace, and the kinds that go in their own way."""
+"""Deletion: preconditions, propagation, finalizers, grace periods, and kinds with special rules."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class Deleter:
         }
 
     def _ordinary(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> Manifest | None:
-        """Return the object as it goes on (itself when nothing changes), None when it goes at once."""
+        """Return the object that remains (the same one when nothing changes), None when it is removed at once."""
         meta = obj["metadata"]
         finalizers = _finalizers(resource, meta.get("finalizers") or [], options)
         grace = _grace_seconds(obj, options) if (resource.group, resource.kind) == ("", "Pod") else 0

@@ -1,4 +1,4 @@
-"""Ownership: what the merge core says of a write, and its refusals as the API server words them."""
+"""managedFields of a write by the merge core, with conflicts in the API server's messages."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def updated(live: Manifest, obj: Manifest, schema: Schema, ctx: Context, now: st
 
 
 def scaled(live: Manifest, obj: Manifest, schema: Schema, ctx: Context) -> Manifest:
-    """Return an object scaled through its subresource: whoever scales owns the replicas, without a time."""
+    """Return an object scaled through its subresource; the manager owns the replicas, without a time."""
     written = update_object(live, obj, schema, Write(ctx.manager, None, "scale"))
     if (obj.get("spec") or {}).get("replicas"):
         return written
-    # a Scale of zero does not carry the replicas, so nobody owns them then
+    # a Scale of zero does not carry the replicas, so no manager owns them then
     entries = [entry for entry in written["metadata"].get("managedFields", []) if not _is_scale(entry, ctx.manager)]
     return {**written, "metadata": {**written["metadata"], "managedFields": entries}}
 

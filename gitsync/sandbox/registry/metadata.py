@@ -1,4 +1,4 @@
-"""What the server itself decides about an object's metadata, on create and on update."""
+"""Server-set metadata of an object, on create and on update."""
 
 from __future__ import annotations
 

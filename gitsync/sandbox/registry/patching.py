@@ -26,7 +26,7 @@ def patch_function(media: str, body: bytes, schema: Schema, ctx: Context) -> tup
     """
     Return what a patch does to an object, and how a refusal quotes it (empty: by its result).
 
-    Refuse a body that is no patch of this type.
+    Reject a body that is not a valid patch of this type.
     """
     try:
         patch, ctx.duplicates = parse_json(body)

@@ -1,4 +1,4 @@
-"""The rules of a write that every kind shares and that need nothing but the objects."""
+"""Checks of a write that all kinds share and that need only the objects."""
 
 from __future__ import annotations
 

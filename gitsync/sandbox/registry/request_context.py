@@ -1,4 +1,4 @@
-"""What a request brings along to the write pipeline besides its object."""
+"""The context of a request for the write pipeline: everything besides its object."""
 
 from __future__ import annotations
 

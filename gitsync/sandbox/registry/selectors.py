@@ -28,7 +28,7 @@ _VALUE_RULE = (
 
 
 def label_predicate(text: str) -> LabelTest | None:
-    """Return the test that a label selector stands for, None when it selects everything; 400 when malformed."""
+    """Return the predicate of a label selector, None when it selects everything; 400 when malformed."""
     parser = _Labels(text)
     tests = parser.requirements()
     if not tests:
@@ -204,7 +204,7 @@ _ZERO_WHEN_ABSENT = frozenset({"status.replicas", "status.successful"})
 
 def field_predicate(text: str, group: str, kind: str, selectable: tuple[str, ...] = ()) -> tuple[Predicate | None, str]:
     """
-    Return the test that a field selector stands for, and the name it asks for when it asks for one.
+    Return the predicate of a field selector, and the name that it selects, if any.
 
     ``selectable`` are the ``selectableFields`` of a custom resource. 400 for anything else.
     """

@@ -15,7 +15,7 @@ class Cause:
     field: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """Return the cause as it stands in a Status."""
+        """Return the cause as the dict of ``details.causes`` in a Status."""
         members = {"reason": self.reason, "message": self.message, "field": self.field}
         return {key: value for key, value in members.items() if value}
 

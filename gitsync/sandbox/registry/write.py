@@ -60,7 +60,7 @@ class WritePipeline:
         admission: Admission,
         authorizer: Authorizer,
         get: GetObject,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -69,12 +69,12 @@ class WritePipeline:
         self._admission = admission
         self._authorizer = authorizer
         self._get = get
-        self._chance = chance
+        self._rng = rng
         self._allocations = Allocators(store)
 
     def environment(self) -> RequestEnvironment:
         """Return a fresh environment for one write."""
-        return RequestEnvironment(self._clock, self._allocations, self._chance, self._get)
+        return RequestEnvironment(self._clock, self._allocations, self._rng, self._get)
 
     def current(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
         """Return the stored object at the resource's version, or None."""
@@ -366,7 +366,7 @@ class WritePipeline:
             raise errors.not_found("namespaces", "", namespace)
 
     def _decode(self, resource: Resource, obj: Manifest, ctx: Context) -> Manifest:
-        """Return the canonical object with defaults; unknown and duplicate members are told or refused."""
+        """Return the canonical object with defaults; unknown and duplicate fields cause a warning or an error."""
         strategy = self._strategy(resource)
         obj.setdefault("kind", resource.kind)
         obj.setdefault("apiVersion", resource.api_version)

@@ -1,5 +1,5 @@
 """
-What OpenAPI does not tell of the server's Go types: pointers, members written as null, and type names.
+Facts about the server's Go types that OpenAPI lacks: pointers, members written as null, type names.
 
 A member that is a pointer keeps its zero value (``replicas: 0``); any other drops it (``hostPort: 0``).
 """
@@ -12,7 +12,7 @@ def _pairs(table: dict[str, str]) -> frozenset[str]:
 
 
 ZERO_QUANTITY = frozenset({"ResourceFieldSelector.divisor"})
-"""Quantities that are no pointers in Go, so that an absent one is written as 0."""
+"""Quantities that are not pointers in Go, so that an absent one is written as 0."""
 
 KEEPS_EMPTY = frozenset({"ObjectMeta.managedFields"})
 """Lists whose empty value is kept: an empty managedFields clears the ownership of all fields."""

@@ -1,4 +1,4 @@
-"""The strategy of a built-in kind whose schema is not known here: it is taken as it comes."""
+"""The strategy of a built-in kind whose schema is not known here: its objects are stored unchanged."""
 
 from __future__ import annotations
 

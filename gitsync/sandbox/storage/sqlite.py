@@ -1,4 +1,4 @@
-"""The journal: the store's objects in SQLite, so that a sandbox goes on after a restart, or a kill -9."""
+"""The journal: the store's objects in SQLite, so that a sandbox survives a restart or a kill -9."""
 
 from __future__ import annotations
 

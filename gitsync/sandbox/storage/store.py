@@ -17,14 +17,14 @@ import orjson
 from gitsync.objects.manifest import Manifest, at
 
 HISTORY = 4_000
-"""How many events a collection keeps; a watch or page that needs older ones is told 410."""
+"""How many events a collection keeps; a watch or page that needs older ones gets 410."""
 
 FIRST_REVISION = 1_000
 """Where a fresh store starts counting, so that low resourceVersions are as expired as in a used cluster."""
 
 
 class Stored:
-    """One version of an object: the dict and, once somebody read it, its JSON."""
+    """One version of an object: the dict and, after the first read, its JSON."""
 
     __slots__ = ("_json", "obj", "revision")
 
@@ -119,7 +119,7 @@ class Collection:
         return newer
 
     def forget(self, revision: int) -> None:
-        """Drop the history, as a compaction does: whoever goes on from before ``revision`` is told 410."""
+        """Drop the history, as a compaction does: a watch that continues from before ``revision`` gets 410."""
         self.history.clear()
         self.floor = revision
 
@@ -232,11 +232,11 @@ class Store:
             self._owned.setdefault(uid, set()).add((resource, key))
 
 
-_NOBODY: frozenset[str] = frozenset()
+_NO_OWNERS: frozenset[str] = frozenset()
 
 
 def _owners(stored: Stored | None) -> frozenset[str]:
     references = at(stored.obj, "metadata", "ownerReferences") if stored is not None else None
     if not references:
-        return _NOBODY
+        return _NO_OWNERS
     return frozenset(str(reference.get("uid", "")) for reference in references)

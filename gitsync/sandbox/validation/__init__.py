@@ -1,1 +1,1 @@
-"""The vocabulary of refusals that kinds, custom resources and admission share."""
+"""Validation helpers that kinds, custom resources and admission share."""

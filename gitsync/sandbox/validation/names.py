@@ -78,7 +78,7 @@ def _named(pattern: re.Pattern[str], text: str, limit: int, unit: str = "charact
 
 @lru_cache(maxsize=4096)
 def dns_label(value: str) -> list[str]:
-    """Check a DNS-1123 label; a name that is only wrong by its dots is told so."""
+    """Check a DNS-1123 label; report a name that is only invalid because of dots as such."""
     problems = [longer_than(63)] if len(value) > 63 else []
     if not _label.fullmatch(value):
         problems.append("must not contain dots" if _subdomain.fullmatch(value) else _LABEL_TEXT)

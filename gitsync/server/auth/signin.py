@@ -13,7 +13,7 @@ from gitsync.server.auth.users import session_of
 from gitsync.server.pages.templates import Pages
 
 _TRIES, _PERIOD = 20, 60.0
-"""So many wrong tokens in so many seconds, by whomever, and the next are not looked at."""
+"""The number of wrong tokens within a period in seconds, of all clients, after which sign-in is refused unchecked."""
 
 
 def router(pages: Pages, access: Access) -> APIRouter:

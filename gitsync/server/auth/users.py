@@ -24,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 
 def session_of(token: str) -> str:
-    """Return what a browser holds instead of a token; the token cannot be told from it."""
+    """Return the session id that a browser holds; the token cannot be derived from it."""
     return hmac.new(token.encode(), b"gitsync session", hashlib.sha256).hexdigest()
 
 
 def hash_of(session: str) -> str:
-    """Return what stands in the file; neither token nor session can be told from it."""
+    """Return the hash stored in the users file; neither token nor session can be derived from it."""
     return hashlib.sha256(session.encode()).hexdigest()
 
 

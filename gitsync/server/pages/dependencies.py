@@ -42,7 +42,7 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
     """Return the application of a path, or answer 404."""
     view = backend.view.application(f"{namespace}/{name}")
     if view is None:
-        raise HTTPException(404, f"There is no application {visible(namespace)}/{visible(name)}.")
+        raise HTTPException(404, f"Application {visible(namespace)}/{visible(name)} not found.")
     return view
 
 

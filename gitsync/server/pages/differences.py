@@ -44,7 +44,7 @@ class ObjectDifferences:
     """
     What one object has otherwise than Git declares.
 
-    ``foreign`` are fields that others added; ``quiet`` counts the differences that are no drift; ``drift`` is the
+    ``foreign`` are fields that others added; ``quiet`` counts the differences that are not drift; ``drift`` is the
     class of what was changed in the cluster.
     """
 
@@ -124,7 +124,7 @@ def object_differences(
         if item.sync != "Synced" and item.change.desired is not None
     }
     app, commit = view.application, view.plan.revision if view.plan is not None else ""
-    traces = backend.origins.trace(app, commit, wanted) if app is not None and wanted and commit else {}
+    traces = backend.provenance.trace(app, commit, wanted) if app is not None and wanted and commit else {}
 
     def places_of(ref: ObjectRef, field: str) -> tuple[Place, ...]:
         return places(traces.get(ref, {}).get(field, ()), app.source, commit) if app is not None else ()

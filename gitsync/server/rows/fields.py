@@ -9,7 +9,7 @@ from typing import Any
 from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.value_diff import Line, NestedChange, changes_in, inner_changes, inner_lines
+from gitsync.plan.value_diff import NestedChange, TextLine, changes_in, inner_changes, inner_lines
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from gitsync.server.formatting import value, visible
 from gitsync.server.git_links import file_url
@@ -55,7 +55,7 @@ class FieldRow:
     operation: str
     time: str
     is_drift: bool
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TextLine, ...] = ()
     inside: tuple[NestedDiff, ...] = ()
     origin: Place | None = None
     steps: tuple[Place, ...] = ()
@@ -114,7 +114,7 @@ def _sides(live: Any, desired: Any) -> dict[str, Any]:
     return {
         "live": _short(live),
         "desired": _short(desired),
-        "lines": tuple(Line(line.mark, visible(line.text)) for line in inner_lines(live, desired)),
+        "lines": tuple(TextLine(line.mark, visible(line.text)) for line in inner_lines(live, desired)),
     }
 
 

@@ -45,10 +45,10 @@ class PostSyncAnalysis:
         """
         Mark a healthy commit as good; apply the ``onDegraded`` policy to an unhealthy one.
 
-        A commit has ``postSync.healthTimeout`` to become healthy, and has to keep within the limits of
+        A commit has ``postSync.healthTimeout`` to become healthy, and must keep within the limits of
         ``postSync.queries`` for all of it. ``Rollback`` applies the last good commit until Git has a newer one or a
         user requests a sync; ``Hold`` leaves the cluster unchanged until then; ``Ignore`` only reports. A good commit
-        stays good, and an unknown metric is no failure. ``previous`` is the condition of the metrics in
+        stays good, and an unknown metric does not fail. ``previous`` is the condition of the metrics in
         the status.
         """
         given, commit = planned.given, planned.target.commit.id
@@ -61,8 +61,13 @@ class PostSyncAnalysis:
             return AnalysisResult(replace(state, analysis=run), Condition(CONDITION, "False", "OverLimit", run.failure))
         until = run.since + timedelta(seconds=planned.app.sync.health_timeout)
         findings = self._measure(planned, run)
-        run = replace(run, exceeded_since={f.limit.name: f.over for f in findings if f.over is not None})
-        failure = _unhealthy(planned, until) or "; ".join(finding.verdict for finding in findings if finding.verdict)
+        is_degraded = planned.observation.overall_health is Health.DEGRADED
+        run = replace(
+            run,
+            exceeded_since={f.limit.name: f.over for f in findings if f.over is not None},
+            degraded_since=(run.degraded_since or given.now) if is_degraded else None,
+        )
+        failure = _unhealthy(planned, run, until) or "; ".join(f.verdict for f in findings if f.verdict)
         condition = to_condition(findings, until, {} if run.since == given.now else previous) if findings else None
         if failure:
             return self._apply_policy(planned, run, failure, condition)
@@ -72,7 +77,7 @@ class PostSyncAnalysis:
         if not findings and planned.app.sync.on_degraded == "Ignore":
             return AnalysisResult(state)
         return AnalysisResult(
-            replace(state, analysis=run), condition, requeue_after=_next_reading(planned, findings, until)
+            replace(state, analysis=run), condition, requeue_after=_next_reading(planned, run, findings, until)
         )
 
     def _measure(self, planned: Planned, run: AnalysisRun) -> tuple[Measurement, ...]:
@@ -100,6 +105,7 @@ class PostSyncAnalysis:
         message = f"{reason}: left as it is" if policy == "Ignore" else rollback.message
         outcome = Outcome.FAILED if policy == "Ignore" or rollback.to_commit else Outcome.HELD
         self._records.audit([_audit_record(planned, outcome, message)])
+        self._records.mark_failed(planned.app.key, run.commit, message)
         # a rollback to an older commit has a history record of its own
         record = None if rollback.to_commit else self._records.save(_history_record(planned, outcome, message))
         if policy == "Ignore":
@@ -107,15 +113,19 @@ class PostSyncAnalysis:
         return AnalysisResult(replace(state, analysis=None, rollback=rollback), condition, record, requeue_after=0.0)
 
 
-def _unhealthy(planned: Planned, until: datetime) -> str:
+def _unhealthy(planned: Planned, run: AnalysisRun, until: datetime) -> str:
     """Return why the commit failed by its health, empty while it may still become healthy."""
     sync, observed = planned.app.sync, planned.observation
     if sync.on_degraded == "Ignore" or _is_healthy(planned):
         return ""
-    if observed.overall_health is Health.DEGRADED:
+    if run.degraded_since is not None and planned.given.now >= run.degraded_since + _degraded_for(planned):
         return observed.least_healthy
     is_late = planned.given.now >= until
     return f"not healthy after {sync.health_timeout:.0f} s: {observed.least_healthy}" if is_late else ""
+
+
+def _degraded_for(planned: Planned) -> timedelta:
+    return timedelta(seconds=planned.app.sync.post_sync.degraded_for)
 
 
 def _is_healthy(planned: Planned) -> bool:
@@ -132,10 +142,12 @@ def _interval(planned: Planned) -> float:
     return min(max(planned.app.sync.health_timeout / _READINGS, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
 
 
-def _next_reading(planned: Planned, findings: tuple[Measurement, ...], until: datetime) -> float | None:
-    """Return the seconds until the analysis has to go on."""
-    left = (until - planned.given.now).total_seconds()
-    delays = [left] if left > 0 else []
+def _next_reading(
+    planned: Planned, run: AnalysisRun, findings: tuple[Measurement, ...], until: datetime
+) -> float | None:
+    """Return the seconds until the analysis has to continue."""
+    deadlines = [until] if run.degraded_since is None else [until, run.degraded_since + _degraded_for(planned)]
+    delays = [left for deadline in deadlines if (left := (deadline - planned.given.now).total_seconds()) > 0]
     if findings:
         is_pending = any(finding.is_pending for finding in findings)
         delays.append(_PENDING_INTERVAL if is_pending else _interval(planned))

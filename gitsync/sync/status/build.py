@@ -145,7 +145,7 @@ def _history(report: Report) -> list[dict[str, Any]]:
 
 
 def _kept(report: Report) -> list[dict[str, Any]]:
-    """Return the conditions to keep until they are set; without metric limits there is no condition for them."""
+    """Return the conditions to keep until they are set; without metric limits the condition for them is dropped."""
     conditions = report.previous_status.get("conditions") or ()
     return [item for item in conditions if report.app.sync.limits or item.get("type") != CONDITION]
 

@@ -51,7 +51,7 @@ def test_an_answer_is_shared_until_it_is_too_old() -> None:
         assert len(server.queries) == 1
         server.default = scalar("7")
         time.sleep(0.06)
-        assert client.read("up", 0.05) is None, "an old answer is asked for anew"
+        assert client.read("up", 0.05) is None, "an old answer is queried again"
         assert heard(client) == MetricResult((Sample(7.0),))
         assert len(server.queries) == 2
         client.close()

@@ -20,7 +20,7 @@ from tests.integrations.prometheus.fake_server import Answer, failure, scalar, s
         pytest.param(
             vector(({"__name__": "up", "pod": "b", "job": "x"}, "1"), ({"pod": "c"}, "NaN"), ({"pod": "a"}, "+Inf")),
             (Sample(1.0, '{job="x", pod="b"}'), Sample(math.inf, '{pod="a"}')),
-            id="several series, those that are no number left out",
+            id="several series, without those that are not numbers",
         ),
     ],
 )
@@ -33,7 +33,7 @@ def test_numbers_are_read_with_their_labels(answer: Answer, samples: tuple[Sampl
     [
         pytest.param(vector(), "no data", id="no series"),
         pytest.param(vector(({}, "NaN")), "NaN", id="no number"),
-        pytest.param(scalar("NaN"), "NaN", id="a scalar that is no number"),
+        pytest.param(scalar("NaN"), "NaN", id="a scalar that is not a number"),
         pytest.param(success("scalar", None), "NaN", id="a scalar without a value"),
         pytest.param(success("vector", [{"metric": {}, "histogram": [1.0, {}]}]), "NaN", id="a histogram"),
         pytest.param(success("matrix", []), "gives a matrix", id="numbers of many moments"),

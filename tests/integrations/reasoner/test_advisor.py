@@ -1,4 +1,4 @@
-"""The advisor asks once, within its budget, believes nothing that is not of the form, and lets nobody wait."""
+"""The advisor asks once, within its budget, rejects malformed answers, and blocks no sync."""
 
 from __future__ import annotations
 

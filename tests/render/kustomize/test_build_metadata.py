@@ -9,8 +9,8 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {volumes: [{name: v
 HEAD = "apiVersion: v1, kind: ConfigMap"
 
 
-def told(change: str) -> tuple[dict, list[str]]:
-    """Return what the annotations say of an object's origin, and the kinds of its transformers."""
+def origin_annotations(change: str) -> tuple[dict, list[str]]:
+    """Return the origin annotation of an object and the kinds of its transformers."""
     manifest = patched(config_map("a"), f"buildMetadata: [originAnnotations, transformerAnnotations]\n{change}")
     annotations = {
         name.rpartition("/")[2]: yaml.safe_load(text) for name, text in manifest["metadata"]["annotations"].items()
@@ -27,8 +27,8 @@ def told(change: str) -> tuple[dict, list[str]]:
         ("commonLabels: {c: d}\nnamePrefix: p-\n", ["PrefixTransformer", "LabelTransformer"]),
     ],
 )
-def test_labels_count_as_kustomize_goes_over_them(change, kinds):
-    assert told(change) == ({"path": "r.yaml"}, kinds)
+def test_label_transformers_are_listed_as_kustomize_does(change, kinds):
+    assert origin_annotations(change) == ({"path": "r.yaml"}, kinds)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,9 @@ def test_labels_count_as_kustomize_goes_over_them(change, kinds):
     ["{op: add, path: /metadata/annotations, value: {}}", "{op: replace, path: /metadata, value: {name: a}}"],
 )
 def test_a_json_patch_that_replaces_the_annotations_becomes_the_origin(operation):
-    origin, kinds = told(f"namePrefix: p-\npatches:\n- target: {{kind: ConfigMap}}\n  patch: '- {operation}'\n")
+    origin, kinds = origin_annotations(
+        f"namePrefix: p-\npatches:\n- target: {{kind: ConfigMap}}\n  patch: '- {operation}'\n"
+    )
 
     assert origin["configuredBy"]["kind"] == "PatchTransformer"
     assert kinds == ["PrefixTransformer"]

@@ -205,7 +205,7 @@ def test_replacements_may_stand_in_a_file():
 
 
 def test_an_object_that_a_replacement_renames_is_found_by_its_new_name() -> None:
-    """The next one looks for it by name."""
+    """The next replacement selects it by name."""
     made = rendered(
         {
             "r.yaml": config_map("a", called="c", value="one") + "---\n" + config_map("b"),

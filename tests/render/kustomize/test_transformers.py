@@ -175,7 +175,7 @@ def configured(spec: str, path: str, *, create: bool = False, change: str = "nam
         pytest.param("{}", "spec/a/b", True, {"a": {"b": "p-"}}, id="a missing name is created"),
         pytest.param("{}", "spec/a/b", False, {}, id="or not"),
         pytest.param("{l: null}", "spec/l[]/b", False, {"l": []}, id="a list that is null is empty"),
-        pytest.param("[]", "spec/0/b", False, [], id="a part that is no name is not reached"),
+        pytest.param("[]", "spec/0/b", False, [], id="a part that is not a name is not reached"),
     ],
 )
 def test_a_path_leads_where_kustomize_says(spec, path, create, made):

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from tests.render.trees import patched
 
 from gitsync.errors import InvalidInput
 from gitsync.render.patch.merge_keys import BUILT_IN, OpenApiSchema
 from gitsync.render.patch.strategic_merge import merge
+from tests.render.factories import patched
 
 HEAD = {"apiVersion": "apps/v1", "kind": "Deployment"}
 

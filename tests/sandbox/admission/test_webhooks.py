@@ -20,7 +20,7 @@ CONFIG = manifest("v1", "ConfigMap", "c", data={"a": "1"})
 
 
 class Answers:
-    """Stands in for the network: records what was asked, answers what it was told."""
+    """A fake network: records requests, returns the configured response."""
 
     def __init__(self, **response: Any) -> None:
         self.response = response

@@ -19,7 +19,7 @@ NAMESPACE = "shop"
 
 
 class World:
-    """An API server, controllers and a clock that stands still until a test moves it."""
+    """An API server, controllers and a clock that only a test advances."""
 
     def __init__(self, *, start: bool = True, workloads: bool = True) -> None:
         self.loop = VirtualLoop()

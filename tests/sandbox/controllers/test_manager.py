@@ -97,7 +97,7 @@ def test_the_same_actions_give_the_same_history() -> None:
 
 def test_an_unknown_controller_cannot_be_paused(world: World) -> None:
     with pytest.raises(KeyError):
-        world.controllers.pause("nobody")
+        world.controllers.pause("unknown")
     world.controllers.pause("kubelet")
     assert world.controllers.paused == {"kubelet"}
 

@@ -72,7 +72,7 @@ class Comparison:
             side.send(Request("setup", method, path, body))
 
     def run(self, seeds: list[Seed], requests: int) -> Iterator[Difference]:
-        """Send scenarios until so many requests were compared; a scenario ends at its first difference."""
+        """Send scenarios until ``requests`` requests were compared; a scenario ends at its first difference."""
         number = 0
         while self.requests < requests:
             scenario = Scenario(seeds[number % len(seeds)], self.namespace, number, self._rng)

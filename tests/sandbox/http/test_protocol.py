@@ -17,10 +17,10 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def test_health_and_version_answer_without_credentials(api: Client) -> None:
-    nobody = Client(api.sandbox, token="")
-    assert nobody.get("/healthz").body == b"ok"
-    assert nobody.get("/readyz?verbose").body.startswith(b"[+]")
-    assert nobody.get("/version").json["minor"] == "36"
+    anonymous = Client(api.sandbox, token="")
+    assert anonymous.get("/healthz").body == b"ok"
+    assert anonymous.get("/readyz?verbose").body.startswith(b"[+]")
+    assert anonymous.get("/version").json["minor"] == "36"
 
 
 def test_wrong_tokens_are_unauthorized_and_none_is_anonymous(api: Client) -> None:

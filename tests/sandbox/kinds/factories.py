@@ -29,7 +29,7 @@ def job(**members: Any) -> Manifest:
     return of("batch/v1", "Job", spec={"template": {"spec": {**pod_spec(), "restartPolicy": "Never"}}, **members})
 
 
-def told(causes: list[Cause]) -> list[tuple[str, str]]:
+def field_messages(causes: list[Cause]) -> list[tuple[str, str]]:
     """Return field and message of the causes."""
     return [(cause.field, cause.message) for cause in causes]
 
@@ -43,7 +43,7 @@ def refused(manifest: Manifest) -> list[tuple[str, str]]:
     """Return what is wrong with a new object."""
     group, _, version = manifest["apiVersion"].rpartition("/")
     strategy = strategy_for(group, version, manifest["kind"])
-    return told(strategy.validate(create(strategy, manifest), None, ""))
+    return field_messages(strategy.validate(create(strategy, manifest), None, ""))
 
 
 def refused_change(manifest: Manifest, *path: str | int, value: Any) -> list[tuple[str, str]]:
@@ -60,4 +60,4 @@ def refused_change(manifest: Manifest, *path: str | int, value: Any) -> list[tup
     else:
         target[path[-1]] = value
     prepared = strategy.prepare(strategy.default(new), old, "", Allocator())
-    return told(strategy.validate(prepared, old, ""))
+    return field_messages(strategy.validate(prepared, old, ""))

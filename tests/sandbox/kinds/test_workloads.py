@@ -6,7 +6,7 @@ import pytest
 
 from gitsync.sandbox.kinds import strategy_for
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
-from tests.sandbox.kinds.factories import created, job, of, pod_spec, refused, told, workload
+from tests.sandbox.kinds.factories import created, field_messages, job, of, pod_spec, refused, workload
 from tests.sandbox.kinds.recordings import Allocator
 
 MISMATCH = "`selector` does not match template `labels`"
@@ -102,7 +102,7 @@ def test_counts_in_a_status_must_fit() -> None:
     strategy = strategy_for("apps", "v1", "Deployment")
     old = created(workload("Deployment"))
     new = {**old, "status": {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3}}
-    assert told(strategy.validate(new, old, "status")) == [
+    assert field_messages(strategy.validate(new, old, "status")) == [
         ("status.readyReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
         ("status.availableReplicas", "Invalid value: 3: cannot be greater than status.replicas"),
         ("status.availableReplicas", "Invalid value: 3: cannot be greater than readyReplicas"),

@@ -105,7 +105,7 @@ def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path
     page = opened.get(f"{SHOP}/plan", **headers).text
     assert "As ada" in page
     assert 'name="by"' not in page
-    assert approve(opened, headers, by="somebody else", reason="looked").status == 303
+    assert approve(opened, headers, by="another user", reason="looked").status == 303
     review = opened.engine.records.review(KEY, DIGEST, NOW)
     assert review is not None
     assert review.by == User("ada", ("platform",), is_authenticated=True)
@@ -125,7 +125,7 @@ def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path)
     for decision in ("approve", "reject"):
         fields = {"decision": decision, "digest": DIGEST, "by": "eve", "reason": "x"}
         answer = opened.post(f"{SHOP}/review", fields, **headers)
-        assert (answer.status, "mallory is not of platform, eve" in answer.text) == (403, True)
+        assert (answer.status, "mallory is not one of platform, eve" in answer.text) == (403, True)
     assert opened.engine.records.audit_records() == ()
 
 
@@ -173,7 +173,7 @@ def test_a_proxy_is_believed_only_where_it_is_named_and_switched_on(site: Open) 
     ):
         opened = site([HELD], proxy=proxy)
         assert approve(opened, ada).status == status
-    opened = site([HELD], proxy=Proxy.parse("127.0.0.1", False))  # nobody has to sign in, and nobody is known
+    opened = site([HELD], proxy=Proxy.parse("127.0.0.1", False))  # no sign-in is required, so no user is known
     assert approve(opened, ada, by="ada").status == 403
     opened = site([HELD], proxy=Proxy.parse("10.0.0.7", True))  # who speaks for the proxy is not the proxy
     assert approve(opened, {**ada, "X-Forwarded-For": "10.0.0.7"}).status == 401

@@ -27,7 +27,7 @@ def drifted(*differences: object) -> ResourceView:
 
 def opened(site: Open, item: ResourceView, repository: str = "https://github.com/acme/shop.git") -> Site:
     found = site([application("shop", [item], spec={"source": {"repoURL": repository}})])
-    found.engine.origins.known = {REF: {"": STEPS[:1], ".data.mode": STEPS}}
+    found.engine.provenance.known = {REF: {"": STEPS[:1], ".data.mode": STEPS}}
     return found
 
 
@@ -54,16 +54,16 @@ def test_only_what_git_declares_and_differs_is_traced(site: Open) -> None:
     page = opened(site, drifted(changed(), more))
     page.get("/apps/gitsync/shop/diff")
 
-    assert page.engine.origins.asked == [("gitsync/shop", "c" * 40, {REF: ["", ".data.mode"]})]
+    assert page.engine.provenance.asked == [("gitsync/shop", "c" * 40, {REF: ["", ".data.mode"]})]
 
     calm = opened(site, resource("menu"))
     calm.get("/apps/gitsync/shop/diff")
-    assert calm.engine.origins.asked == []
+    assert calm.engine.provenance.asked == []
 
 
 def test_a_name_of_a_file_is_only_text(site: Open) -> None:
     page = opened(site, drifted(changed()))
-    page.engine.origins.known = {REF: {".data.mode": (FieldSetter("resource", '"><img src=x>\u202e\udcff.yaml:1'),)}}
+    page.engine.provenance.known = {REF: {".data.mode": (FieldSetter("resource", '"><img src=x>\u202e\udcff.yaml:1'),)}}
 
     text = page.get("/apps/gitsync/shop/diff").text
 

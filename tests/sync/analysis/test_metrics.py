@@ -1,4 +1,4 @@
-"""What readings say of a limit, look after look."""
+"""Evaluation of a limit over successive readings."""
 
 from __future__ import annotations
 

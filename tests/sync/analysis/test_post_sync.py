@@ -17,12 +17,13 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.analysis.run import AnalysisRun
+from gitsync.sync.input import SyncState
 from gitsync.sync.planner import Planned
 from tests.sync.factories import NOW, A, run
 
 
-class Asked:
-    """A monitoring system that answers the same and remembers how old an answer might be."""
+class FakeMetrics:
+    """A monitoring system with one fixed answer; records the accepted age of each query."""
 
     def __init__(self, reading: MetricResult | None) -> None:
         self.reading = reading
@@ -35,7 +36,9 @@ class Asked:
 
 def post_sync(timeout: float, lasting: str) -> PostSync:
     query = MetricQuery(name="rate", query="up", max="1", for_seconds=lasting)
-    return PostSync(on_degraded="Rollback", health_timeout=duration(timeout), queries=(query,))
+    return PostSync(
+        on_degraded="Rollback", health_timeout=duration(timeout), degraded_for=duration(0.0), queries=(query,)
+    )
 
 
 def limited(
@@ -72,7 +75,7 @@ def records(tmp_path: Path) -> Iterator[SqlRecords]:
 def test_a_reading_is_of_the_commit_that_is_judged(
     records: SqlRecords, watched: float, timeout: float, age: float
 ) -> None:
-    asked = Asked(None)
+    asked = FakeMetrics(None)
     now = NOW + timedelta(seconds=watched)
     PostSyncAnalysis(records, asked).evaluate(limited(now, timeout, AnalysisRun("c" * 40, NOW)), {})
     assert asked.ages == [age]
@@ -80,13 +83,13 @@ def test_a_reading_is_of_the_commit_that_is_judged(
 
 def test_a_watch_of_another_commit_does_not_count(records: SqlRecords) -> None:
     planned = limited(watch=AnalysisRun("b" * 40, NOW - timedelta(hours=1), {"rate": NOW - timedelta(hours=1)}))
-    found = PostSyncAnalysis(records, Asked(MetricResult((Sample(0.5),)))).evaluate(planned, {}).state
+    found = PostSyncAnalysis(records, FakeMetrics(MetricResult((Sample(0.5),)))).evaluate(planned, {}).state
     assert found.analysis == AnalysisRun("c" * 40, NOW)
     assert found.last_good == ""
 
 
 def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
-    asked = Asked(MetricResult((Sample(5.0),)))
+    asked = FakeMetrics(MetricResult((Sample(5.0),)))
     planned = limited(watch=AnalysisRun("c" * 40, NOW), last_good="c" * 40)
     found = PostSyncAnalysis(records, asked).evaluate(planned, {}).state
     assert (asked.ages, found.analysis, found.rollback) == ([], None, None)
@@ -94,7 +97,7 @@ def test_a_commit_that_is_good_is_not_asked_about(records: SqlRecords) -> None:
 
 def test_one_that_is_just_over_its_limit_at_the_end_is_waited_for(records: SqlRecords) -> None:
     planned = limited(NOW + timedelta(seconds=601), watch=AnalysisRun("c" * 40, NOW), lasting="60s")
-    found = PostSyncAnalysis(records, Asked(MetricResult((Sample(5.0),)))).evaluate(planned, {}).state
+    found = PostSyncAnalysis(records, FakeMetrics(MetricResult((Sample(5.0),)))).evaluate(planned, {}).state
     assert (found.last_good, found.rollback) == ("", None)
     assert found.analysis is not None
     assert set(found.analysis.exceeded_since) == {"rate"}
@@ -110,3 +113,28 @@ def test_without_a_good_commit_there_is_nothing_to_go_back_to(records: SqlRecord
         "held until there is a newer commit than cccccccccccc"
     )
     assert [record.outcome.value for record in records.history()] == ["Held"]
+
+
+def test_only_a_lasting_degradation_is_a_failure(records: SqlRecords) -> None:
+    analysis, start = PostSyncAnalysis(records, None), AnalysisRun("c" * 40, NOW)
+    rollback = SyncPolicy(post_sync=PostSync(on_degraded="Rollback", degraded_for=duration(30.0)))
+
+    def found(seconds: float, run: AnalysisRun, health: Health) -> SyncState:
+        planned = limited(NOW + timedelta(seconds=seconds), watch=run, last_good="a" * 40)
+        observation = replace(planned.observation, health={A: HealthStatus(health, "is sick")})
+        app = replace(planned.app, sync=rollback)
+        planned = replace(planned, observation=observation, given=replace(planned.given, app=app))
+        return analysis.evaluate(planned, {}).state
+
+    first = found(1, start, Health.DEGRADED)
+    assert first.rollback is None
+    assert first.analysis is not None
+    assert first.analysis.degraded_since == NOW + timedelta(seconds=1)
+    still = found(30, first.analysis, Health.DEGRADED)
+    assert still.rollback is None
+    recovered = found(30, first.analysis, Health.PROGRESSING)
+    assert recovered.analysis is not None
+    assert recovered.analysis.degraded_since is None
+    lasting = found(31, first.analysis, Health.DEGRADED)
+    assert lasting.rollback is not None
+    assert (lasting.rollback.to_commit, lasting.rollback.bad_commit) == ("a" * 40, "c" * 40)

@@ -22,7 +22,7 @@ _NO_METRICS = (
 
 
 class Autoscalers(Controller):
-    """Look at each target once in a while after it or its autoscaler changed, and scale it."""
+    """Evaluate each target periodically and when it or its autoscaler changed, and scale it."""
 
     name = "horizontalpodautoscaler"
     watches = frozenset(
@@ -194,7 +194,7 @@ def _read(autoscaler: Manifest, metric: Manifest, current: int, available: bool)
     """
     Return the number of replicas that a metric asks for and the metric as the status shows it.
 
-    A metric that nobody set stands at its target; None when no metrics are available.
+    A metric that is not set equals its target; None when no metrics are available.
     """
     text = annotations_of(autoscaler).get(METRIC + _metric_name(metric))
     if text is None and not available:

@@ -1,4 +1,4 @@
-"""Garbage collection: delete what no owner keeps, and let owners go in the order that was asked for."""
+"""Garbage collection: delete objects without a living owner, by the requested propagation policy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GarbageCollector(Controller):
     """
     Follow ownerReferences by uid.
 
-    A key is (uid, "") of an object to look at. An object without a living owner is deleted; a dangling reference
+    A key is (uid, "") of an object to check. An object without a living owner is deleted; a dangling reference
     beside a living owner is removed; an owner deleted in the foreground waits for those who block it.
     """
 
@@ -49,7 +49,7 @@ class GarbageCollector(Controller):
                 self._look_at(obj)
 
     def _bereave(self, uid: str) -> None:
-        """Look at the dependents of an owner that is gone."""
+        """Queue the dependents of a deleted owner."""
         dependents = self._dependents(uid)
         if dependents:
             self._gone[uid] = None
@@ -121,8 +121,8 @@ class GarbageCollector(Controller):
         """
         Return the owner that a reference means, None when it is gone.
 
-        An empty manifest stands for one that nobody can look up: of an unknown kind, or of a namespaced kind named
-        by a cluster-scoped object. Such an owner counts as living.
+        An empty manifest means an owner that cannot be resolved: of an unknown kind, or of a namespaced kind
+        referenced by a cluster-scoped object. Such an owner counts as living.
         """
         group, namespace = group_of(reference["apiVersion"]), obj["metadata"].get("namespace") or ""
         resource = self.api.resource(group, reference["kind"])

@@ -1,4 +1,4 @@
-"""Namespaces: what each one contains from the start, and how it goes with everything in it."""
+"""Namespace controller: create the initial objects of a namespace, and delete its content with it."""
 
 from __future__ import annotations
 

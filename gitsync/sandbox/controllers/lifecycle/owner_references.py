@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that a pod needs before it can start, and the words for what is missing."""
+"""The ConfigMaps and Secrets that a pod needs before it can start, and the messages for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResourceQuotas: say what is allowed and what is used; admission does the refusing."""
+"""ResourceQuota controller: report limits and usage in the status; admission enforces them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KIND = ("", "ResourceQuota")
 
 
 class Quotas(Controller):
-    """Count anew what is in a namespace when its quota changes or something in it goes."""
+    """Recount the usage of a namespace when its quota changes or an object in it is deleted."""
 
     name = "resourcequota"
     watches = frozenset({("*", "*")})

@@ -1,4 +1,4 @@
-"""Endpoints and EndpointSlices: where the pods behind a Service answer."""
+"""Endpoints and EndpointSlices: the addresses of the pods behind a Service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Endpoints(Controller):
     watches = frozenset({("", "Service"), ("", "Pod"), ("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")})
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
-        """Mark the Service, those that select the pod now or before, or the one whose addresses somebody deleted."""
+        """Queue the Service, those that select or selected the pod, or the one whose EndpointSlice was deleted."""
         namespace = obj["metadata"].get("namespace", "")
         if obj["kind"] == "Service":
             self.enqueue(key_of(obj))

@@ -1,4 +1,4 @@
-"""The life of one container as a state machine: from its status to what happens next, and when. Pure functions."""
+"""The lifecycle of a container as a state machine: its status to the next transition and its time. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Container:
 
     spec: Manifest
     status: Manifest
-    fate: ContainerBehaviour
+    behaviour: ContainerBehaviour
     restart_policy: str
     pod: Manifest
 
@@ -54,7 +54,7 @@ class Container:
 
     @property
     def has_new_image(self) -> bool:
-        """Whether somebody changed the image in the spec since the container was made."""
+        """Whether the image in the spec changed since the container was created."""
         return bool(self.spec["image"] != self.status["image"])
 
     @property
@@ -94,9 +94,9 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
     if "running" in state:
         if container.has_new_image:
             return Move.RESTART, _RESTART_DELAY
-        if container.fate is ContainerBehaviour.ENDS:
+        if container.behaviour is ContainerBehaviour.ENDS:
             return Move.END, pace.run
-        if container.fate is ContainerBehaviour.SLOW and not container.status["ready"]:
+        if container.behaviour is ContainerBehaviour.SLOW and not container.status["ready"]:
             return Move.READY, pace.slow
         return None
     return None if container.is_over else (Move.RESTART, _RESTART_DELAY)
@@ -145,7 +145,7 @@ def config_error(container: Container, message: str) -> Manifest:
 
 
 def stopped(container: Container, now: str) -> Manifest:
-    """Return the status of a container that was told to stop with its pod."""
+    """Return the status of a container that was stopped with its pod."""
     if "terminated" in container.status["state"]:
         return container.status
     return _ended(
@@ -156,15 +156,15 @@ def stopped(container: Container, now: str) -> Manifest:
 def _started(container: Container, status: Manifest, now: str) -> Manifest:
     image = container.spec["image"]
     status = {**status, "image": image}
-    if container.fate is ContainerBehaviour.MISSING:
+    if container.behaviour is ContainerBehaviour.MISSING:
         text = f'failed to pull and unpack image "{image}": not found'
         return {**status, "state": {"waiting": {"reason": "ErrImagePull", "message": text}}}
-    if container.fate in (ContainerBehaviour.FAILS, ContainerBehaviour.OOM):
-        return _ended(container, status, 137 if container.fate is ContainerBehaviour.OOM else 1, now, now)
+    if container.behaviour in (ContainerBehaviour.FAILS, ContainerBehaviour.OOM):
+        return _ended(container, status, 137 if container.behaviour is ContainerBehaviour.OOM else 1, now, now)
     return {
         **status,
         "state": {"running": {"startedAt": now}},
-        "ready": container.fate is not ContainerBehaviour.SLOW,
+        "ready": container.behaviour is not ContainerBehaviour.SLOW,
         "containerID": _container_id(container),
         "started": True,
     }
@@ -198,7 +198,7 @@ def _duration(seconds: int) -> str:
 
 
 def _ended(container: Container, status: Manifest, code: int, began: str, now: str) -> Manifest:
-    reason = "Completed" if code == 0 else "OOMKilled" if container.fate is ContainerBehaviour.OOM else "Error"
+    reason = "Completed" if code == 0 else "OOMKilled" if container.behaviour is ContainerBehaviour.OOM else "Error"
     identity = _container_id(container)
     ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now, "containerID": identity}
     return {

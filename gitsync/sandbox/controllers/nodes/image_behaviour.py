@@ -1,4 +1,4 @@
-"""Fate: what becomes of a container, told by the tag of its image."""
+"""The simulated behaviour of a container, selected by the tag of its image."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def tag_of(image: str) -> str:
 
 
 def behaviour_of(container: Manifest, *, ends: bool) -> ContainerBehaviour:
-    """Return the fate of a container; ``ends`` says that it is meant to end, as in a Job."""
+    """Return the behaviour of a container; ``ends`` says that it is meant to end, as in a Job."""
     return _BY_TAG.get(tag_of(container["image"]), ContainerBehaviour.ENDS if ends else ContainerBehaviour.RUNS)

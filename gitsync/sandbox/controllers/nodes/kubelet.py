@@ -1,4 +1,4 @@
-"""Kubelet: run the pods that are assigned to a node, without running anything."""
+"""Kubelet: simulate the pods that are assigned to a node; no container runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EARLY = 1e-3
 
 @dataclass(slots=True)
 class _Plan:
-    """When the containers of one pod move, by name; the empty name stands for the end of the pod."""
+    """When each container of one pod changes state, by name; the empty name means the end of the pod."""
 
     uid: str
     due: dict[str, tuple[Move, int, float]] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Kubelet(Controller):
         """Perform the moves that are due, and return the pod as it is then."""
         now = self.context.timers.now() + _EARLY
         changed: dict[str, Manifest] = {}
-        told: list[tuple[Container, Move]] = []
+        moved: list[tuple[Container, Move]] = []
         for container in current(pod):
             planned, next_one = plan.due.get(container.name), next_move(container, self._pace())
             if (
@@ -171,13 +171,13 @@ class Kubelet(Controller):
                 changed[container.name] = config_error(container, error)
             else:
                 changed[container.name] = perform(container, move, self.context.now())
-            told.append((container, move))
+            moved.append((container, move))
         if not changed:
             return pod
         status = {**pod["status"], **self._network(pod)}
         status = with_containers({**pod, "status": status}, changed, self.context.now())
         pod = self._report(pod, status)
-        for container, move in told:
+        for container, move in moved:
             self._tell(pod, container, move, changed[container.name])
         return pod
 

@@ -1,4 +1,4 @@
-"""Logs: what a simulated container would have printed, told from its state."""
+"""Logs of a simulated container, derived from its state."""
 
 from __future__ import annotations
 

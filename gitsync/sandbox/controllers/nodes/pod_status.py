@@ -11,7 +11,7 @@ from gitsync.sandbox.controllers.object_meta import condition_of
 
 
 def is_sidecar(spec: Manifest) -> bool:
-    """Return whether an init container goes on beside the others."""
+    """Return whether an init container keeps running beside the main containers."""
     return bool(spec.get("restartPolicy") == "Always")
 
 
@@ -77,7 +77,7 @@ def with_containers(pod: Manifest, changed: dict[str, Manifest], now: str) -> Ma
 
 
 def all_stopped(pod: Manifest, now: str) -> Manifest:
-    """Return the status of a pod that was told to stop."""
+    """Return the status of a pod whose containers were stopped."""
     containers = [*init_containers(pod), *main_containers(pod)]
     return with_containers(pod, {each.name: stopped(each, now) for each in containers}, now)
 
@@ -128,11 +128,11 @@ def _condition(pod: Manifest, kind: str, holds: bool, reason: str, message: str,
     value = "True" if holds else "False"
     known = condition_of(pod, kind)
     since = known["lastTransitionTime"] if known.get("status") == value else None
-    told = {"reason": reason, "message": message}
+    details = {"reason": reason, "message": message}
     return {
         "type": kind,
         "status": value,
         "lastProbeTime": None,
         "lastTransitionTime": since or now,
-        **{key: text for key, text in told.items() if text},
+        **{key: text for key, text in details.items() if text},
     }

@@ -83,7 +83,7 @@ class Scheduler(Controller):
         return Counter(str(at(other, "spec", "nodeName") or "") for other in others if other["kind"] == "Pod")
 
     def _unbound_claims(self, pod: Manifest) -> list[Manifest | None]:
-        """Return the claims of the pod that have no volume yet; None stands for one that does not exist."""
+        """Return the claims of the pod that have no volume yet; None for a claim that does not exist."""
         namespace = pod["metadata"]["namespace"]
         names = [
             at(volume, "persistentVolumeClaim", "claimName") or _ephemeral_claim(pod, volume)
@@ -143,9 +143,9 @@ class Scheduler(Controller):
         known = condition_of(pod, "PodScheduled")
         if (known.get("reason"), known.get("message")) == ("Unschedulable", message):
             return
-        told = {**self._condition(pod, "False"), "reason": "Unschedulable", "message": message}
+        unscheduled = {**self._condition(pod, "False"), "reason": "Unschedulable", "message": message}
         others = [each for each in at(pod, "status", "conditions") or () if each["type"] != "PodScheduled"]
-        self.write_status(pod, {**(pod.get("status") or {}), "conditions": [*others, told]}, _MANAGER)
+        self.write_status(pod, {**(pod.get("status") or {}), "conditions": [*others, unscheduled]}, _MANAGER)
         self.context.recorder.warning(pod, "FailedScheduling", message, _SOURCE)
 
     def _condition(self, pod: Manifest, status: str) -> Manifest:

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims and PersistentVolumes: bind, make volumes, grow, release, protect."""
+"""PersistentVolumeClaims and PersistentVolumes: bind, provision, expand, release, protect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet per template, and the way from the old one to the new one."""
+"""Deployment controller: a ReplicaSet per template, and the rollout from the old one to the new one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Deployments(Controller):
         return [each for each in owned if each is not new], new
 
     def _note_pause(self, deployment: Manifest) -> Manifest:
-        """Write Progressing Unknown when the Deployment is paused, and again when it goes on."""
+        """Write condition Progressing=Unknown when the Deployment is paused and when it is resumed."""
         if not statuses.has_deadline(deployment):
             return deployment
         paused = deployment["spec"].get("paused", False)

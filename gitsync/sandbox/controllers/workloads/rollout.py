@@ -72,7 +72,7 @@ def old_replicas(deployment: Manifest, old: Sequence[Manifest], new: Manifest) -
     """
     Return the ReplicaSets of ``old`` to scale down, by name, with their new number.
 
-    Pods that are not ready go first, and never so many that fewer than the minimum stay available.
+    Pods that are not ready are removed first; at least the minimum of pods stays available.
     """
     minimum = deployment["spec"]["replicas"] - max_unavailable(deployment)
     new_unavailable = new["spec"]["replicas"] - counted([new], "availableReplicas")

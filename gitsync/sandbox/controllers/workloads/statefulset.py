@@ -167,7 +167,7 @@ def without_zero(status: Manifest) -> Manifest:
 
 
 def _keeps_current(stateful_set: Manifest, position: int) -> bool:
-    """Return whether a pod that is created anew still gets the template of before the update."""
+    """Return whether a pod that is recreated still gets the template from before the update."""
     strategy = stateful_set["spec"].get("updateStrategy") or {}
     if strategy.get("type") != "RollingUpdate":
         return False

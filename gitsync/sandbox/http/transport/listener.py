@@ -1,4 +1,4 @@
-"""The listener: plain HTTP and TLS on one port, told apart by the first byte a client sends."""
+"""The listener: plain HTTP and TLS on one port, distinguished by the first byte a client sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and the three ways to answer one: at once, later, or with a stream."""
+"""Requests and the three kinds of reply: immediate, delayed, or a stream."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Stream:
     open: Callable[[Sink], Callable[[], None]]
     content_type: str = JSON
     source: object = None
-    """What writes it, for faults to strike."""
+    """The writer of the chunks, for fault injection."""
 
 
 class Hangup:

@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what is no HTTP is answered with 400 and the end of the connection."""
+        """Parse received bytes; answer 400 to malformed HTTP and close the connection."""
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):

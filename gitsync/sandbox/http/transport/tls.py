@@ -1,4 +1,4 @@
-"""A certificate of its own for each sandbox: kubectl sends no token over plain HTTP."""
+"""A self-signed certificate per sandbox: kubectl sends no token over plain HTTP."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _default_container(container: dict[str, Any]) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Return Always for the tag latest, or for neither tag nor digest; what is no image has another tag."""
+    """Return Always for the tag latest, or without tag and digest; IfNotPresent for an invalid image."""
     if not _IMAGE.fullmatch(image):
         return "IfNotPresent"
     name, _, digest = image.partition("@")

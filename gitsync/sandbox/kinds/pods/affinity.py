@@ -1,4 +1,4 @@
-"""What is wrong with the affinity and the spread of a pod."""
+"""Validation of the affinity and topology spread of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the containers of a pod."""
+"""Validation of the containers of a pod."""
 
 from __future__ import annotations
 

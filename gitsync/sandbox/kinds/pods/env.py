@@ -1,4 +1,4 @@
-"""What is wrong with the environment of a container."""
+"""Validation of the environment of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration of admission webhooks."""
+"""Validation of webhook configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a pod spec, and with a change of a pod."""
+"""Validation of pod specs and of pod updates."""
 
 from __future__ import annotations
 

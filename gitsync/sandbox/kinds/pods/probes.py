@@ -1,4 +1,4 @@
-"""What is wrong with the probes and hooks of a container."""
+"""Validation of the probes and hooks of a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts of resources: what containers may ask for, and the quality of service that follows."""
+"""Validation of container resources, and the quality of service class of a pod."""
 
 from __future__ import annotations
 
