@@ -59,6 +59,11 @@ class CustomResource:
         pruned: Manifest = prune(self.root, obj)
         return pruned
 
+    def pruned_with_defaults(self, obj: Manifest) -> Manifest:
+        """Return an object that comes from another version as this version's schema stores it."""
+        stored: Manifest = with_defaults(self.root, self.prune(obj))
+        return stored
+
     def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return what is stored: through ``status`` nothing but the status, else everything but it."""
         if not self.has_status:

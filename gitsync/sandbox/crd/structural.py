@@ -69,10 +69,10 @@ def child_of(node: Node, name: str) -> Node | None:
 
 
 def unknown_fields(node: Node, value: Any) -> list[str]:
-    """Return the paths of the members that the schema does not declare, in the order of the object."""
+    """Return the paths of the members that the schema does not declare, sorted as PruneWithOptions sorts them."""
     found: list[str] = []
     _find_unknown(node, value, "", found)
-    return found
+    return sorted(found)
 
 
 def _find_unknown(node: Node, value: Any, path: str, found: list[str]) -> None:

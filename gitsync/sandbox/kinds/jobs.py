@@ -31,21 +31,32 @@ _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 
 
 def validate_job(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check a Job."""
+    """Check a Job; the selector that the server generates is checked on create only."""
     spec = new["spec"]
-    causes = validate_selector(spec.get("selector"), "spec.selector")
-    if spec.get("selector") is None:
-        causes.append(required("spec.selector"))
-    else:
-        uid = new["metadata"].get("uid")
-        chosen = spec["selector"].get("matchLabels") or {}
-        if not spec.get("manualSelector") and chosen != {_CONTROLLER_UID: uid}:
-            causes.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
-        labels = (spec["template"].get("metadata") or {}).get("labels")
-        if not matches(spec["selector"], labels or {}):
-            causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
+    causes = _generated_selector(new) if old is None else []
     causes += _job_spec(spec, "spec")
-    return causes if old is None else causes + _job_update(spec, old["spec"])
+    causes += _selector(spec)
+    return causes if old is None else causes + _job_update(spec, old)
+
+
+def _generated_selector(job: Manifest) -> list[Cause]:
+    selector = job["spec"].get("selector")
+    if selector is None or job["spec"].get("manualSelector"):
+        return []
+    if selector.get("matchLabels") == {_CONTROLLER_UID: job["metadata"].get("uid")}:
+        return []
+    return [invalid("spec.selector", selector, "`selector` not auto-generated")]
+
+
+def _selector(spec: Mapping[str, Any]) -> list[Cause]:
+    selector = spec.get("selector")
+    if selector is None:
+        return [required("spec.selector")]
+    causes = validate_selector(selector, "spec.selector")
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if not matches(selector, labels or {}):
+        causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
+    return causes
 
 
 def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
@@ -80,33 +91,48 @@ def _indexed(spec: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _job_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    causes = []
-    elastic = new.get("completionMode") == "Indexed" and new.get("completions") == new.get("parallelism")
-    if not elastic:
-        causes += immutable("spec.completions", new.get("completions"), old.get("completions"))
+def _job_update(new: Mapping[str, Any], before: Manifest) -> list[Cause]:
+    old = before["spec"]
+    causes = _completions(new, old)
     causes += immutable("spec.selector", new.get("selector"), old.get("selector"))
-    if not (old.get("suspend") and _same_but_placement(new["template"], old["template"])):
+    if _may_be_placed(before):
+        pod, stored = new["template"].get("spec") or {}, old["template"].get("spec") or {}
+        if _unplaced(pod) != _unplaced(stored):
+            causes += immutable("spec.template.spec", pod, stored)
+    else:
         causes += immutable("spec.template", new["template"], old["template"])
     for member in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         causes += immutable(f"spec.{member}", new.get(member), old.get(member))
     return causes
 
 
-def _same_but_placement(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Where a suspended Job will run may still change: labels, annotations, node, tolerations, resources."""
-    return _fixed(new) == _fixed(old)
+def _completions(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    completions = new.get("completions")
+    if new.get("completionMode") != "Indexed":
+        return immutable("spec.completions", completions, old.get("completions"))
+    if completions in (None, old.get("completions"), new.get("parallelism")):
+        return []
+    return [invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")]
 
 
-def _fixed(template: Mapping[str, Any]) -> dict[str, Any]:
-    spec = template.get("spec") or {}
-    free = ("nodeSelector", "affinity", "tolerations", "schedulingGates", "containers", "initContainers")
-    fixed = {key: value for key, value in spec.items() if key not in free}
+def _may_be_placed(job: Manifest) -> bool:
+    """Return whether placement and resources may change: the Job is suspended and none of its pods is active."""
+    status = job.get("status") or {}
+    conditions = status.get("conditions") or ()
+    stopped = any(item.get("type") == "Suspended" and item.get("status") == "True" for item in conditions)
+    halted = stopped or not status.get("startTime")
+    return bool(job["spec"].get("suspend")) and halted and not status.get("active")
+
+
+def _unplaced(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod spec without node selection, tolerations, scheduling gates and resources of containers."""
+    free = ("nodeSelector", "tolerations", "schedulingGates")
+    fixed = {key: value for key, value in pod.items() if key not in free}
+    affinity = {key: value for key, value in (pod.get("affinity") or {}).items() if key != "nodeAffinity"}
+    fixed["affinity"] = affinity
     for member in ("containers", "initContainers"):
-        fixed[member] = [
-            {key: value for key, value in container.items() if key != "resources"}
-            for container in spec.get(member) or ()
-        ]
+        containers = pod.get(member) or ()
+        fixed[member] = [{key: item[key] for key in item if key != "resources"} for item in containers]
     return fixed
 
 

@@ -19,7 +19,8 @@ def convert(obj: Manifest, resource: Resource, *, to_storage: bool = False) -> M
     wanted = resource.storage_version if to_storage else resource.api_version
     if given == wanted:
         return obj
-    change = _CONVERSIONS.get((resource.kind, given, wanted))
+    custom = resource.to_storage if to_storage else resource.from_storage
+    change = custom or _CONVERSIONS.get((resource.kind, given, wanted))
     return {**(obj if change is None else change(obj)), "apiVersion": wanted}
 
 

@@ -206,6 +206,8 @@ def _resource(spec: Manifest, version: Manifest) -> Resource:
         storage_version=f"{group}/{storage}",
         custom=True,
         deprecation=warning,
+        from_storage=crd.strategy({"spec": spec}, version["name"]).prune,
+        to_storage=crd.strategy({"spec": spec}, storage).pruned_with_defaults,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gitsync.kube.openapi import ResourceType, Subresource
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import DEDUCED, Schema
+from gitsync.objects.manifest import Manifest
 
 if TYPE_CHECKING:  # the package of the controllers imports this module
     from gitsync.sandbox.controllers.client import Strategy
@@ -39,6 +40,9 @@ class Resource:
     custom: bool = False
     deprecation: str = ""
     """What every answer warns of."""
+    from_storage: Callable[[Manifest], Manifest] | None = field(default=None, compare=False)
+    to_storage: Callable[[Manifest], Manifest] | None = field(default=None, compare=False)
+    """What a custom resource's schemas do to an object whose version changes on a read and on a write."""
 
     @property
     def api_version(self) -> str:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
 import pytest
 
 from gitsync.sandbox.kinds import strategy_for
-from tests.sandbox.kinds.factories import job, of, pod_spec, refused_change, workload
+from tests.sandbox.kinds.factories import created, job, of, pod_spec, refused_change, workload
 
 SELECTOR = {"matchLabels": {"app": "y"}}
 TEMPLATE = {"metadata": {"labels": {"app": "y"}}, "spec": {**pod_spec(), "restartPolicy": "Always"}}
@@ -101,3 +102,69 @@ def test_a_refused_change_of_a_claim_is_shown() -> None:
         '  "Selector": null,',
         '  "Resources": {',
     ]
+
+
+AFFINITY = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+NODE_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+        }
+    }
+}
+POD = ("spec", "template", "spec")
+SUSPENDED = job(suspend=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fields"),
+    [
+        pytest.param((*POD, "nodeSelector"), {"a": "b"}, []),
+        pytest.param((*POD, "tolerations"), [{"key": "a", "operator": "Exists"}], []),
+        pytest.param((*POD, "affinity"), NODE_AFFINITY, []),
+        pytest.param((*POD, "affinity"), AFFINITY, ["spec.template.spec"]),
+        pytest.param((*POD, "containers", 0, "resources"), {"requests": {"cpu": "1"}}, []),
+        pytest.param((*POD, "containers", 0, "image"), "z", ["spec.template.spec"]),
+        pytest.param(("spec", "template", "metadata", "annotations"), {"a": "b"}, []),
+    ],
+)
+def test_suspended_job_may_change_its_placement_only(path: Any, value: Any, fields: list[str]) -> None:
+    assert [field for field, _ in refused_change(SUSPENDED, *path, value=value)] == fields
+
+
+@pytest.mark.parametrize(
+    ("status", "fields"),
+    [
+        pytest.param({}, [], id="never started"),
+        pytest.param({"startTime": "2026-01-01T00:00:00Z"}, ["spec.template"], id="started"),
+        pytest.param({"active": 1}, ["spec.template"], id="active pods"),
+        pytest.param(
+            {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]},
+            [],
+            id="stopped",
+        ),
+    ],
+)
+def test_suspended_job_keeps_its_template_until_its_pods_are_gone(status: Any, fields: list[str]) -> None:
+    old = {**created(SUSPENDED), "status": status}
+    new = copy.deepcopy(old)
+    new["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+    causes = strategy_for("batch", "v1", "Job").validate(new, old, "")
+    assert [cause.field for cause in causes] == fields
+
+
+def test_completions_of_an_indexed_job_change_with_parallelism_only() -> None:
+    indexed = job(completionMode="Indexed", completions=2, parallelism=3)
+    text = "Invalid value: 5: can only be modified in tandem with spec.parallelism"
+    assert refused_change(indexed, "spec", "completions", value=5) == [("spec.completions", text)]
+    assert refused_change(indexed, "spec", "completions", value=3) == []
+
+
+def test_changed_selector_of_a_job_is_reported_as_immutable_only() -> None:
+    manual = job(
+        manualSelector=True,
+        selector={"matchLabels": {"a": "b"}},
+        template={"metadata": {"labels": {"a": "b", "c": "d"}}, "spec": {**pod_spec(), "restartPolicy": "Never"}},
+    )
+    changed = refused_change(manual, "spec", "selector", value={"matchLabels": {"c": "d"}})
+    assert [field for field, _ in changed] == ["spec.selector"]
