@@ -10,6 +10,7 @@ from gitsync.cli.options import Target
 from gitsync.cli.output import say
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.manifest import at
+from gitsync.objects.phase import Phase
 
 
 def review_at_dashboard(dashboard: Dashboard, target: Target, review: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def held_plan(evaluator: Evaluator) -> Evaluation:
     """Return the plan that waits for a review; raise Refused when a sync would now run another plan."""
     found = evaluator.evaluate()
     subject = f"Application {found.application.key}"
-    if at(found.manifest, "status", "phase") not in ("AwaitingApproval", "Rejected"):
+    if not Phase.of(found.manifest.get("status") or {}).is_held:
         raise InvalidInput("no plan waits for approval", object=subject, hint="see `gitsync status`")
     if at(found.manifest, "status", "plan", "id") != found.plan.digest[:12]:
         hint = f"review the new one: gitsync plan {found.application.name}"

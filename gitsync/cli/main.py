@@ -12,6 +12,9 @@ from typer.core import TyperCommand, TyperGroup
 from gitsync import __version__
 from gitsync.cli.commands import SUMMARIES
 
+_INVERSE_OF = {"resume": "suspend", "unpin": "pin"}
+"""Commands that are in the module of the command that they undo."""
+
 
 class LazyGroup(TyperGroup):
     """The group of all commands: it holds their summaries and imports the one that is run."""
@@ -24,7 +27,7 @@ class LazyGroup(TyperGroup):
 
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Return a command by importing its module: the function of its name there, or the group ``users``."""
-    target = getattr(import_module(f"gitsync.cli.commands.{name}"), name)
+    target = getattr(import_module(f"gitsync.cli.commands.{_INVERSE_OF.get(name, name)}"), name)
     if not isinstance(target, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(target)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from gitsync.objects.change import ABSENT, Change
-from gitsync.plan.content import whole_object
+from gitsync.plan.display.content import whole_object
 from gitsync.plan.mask import to_record
 from gitsync.server.auth.security import check_call
 from gitsync.server.pages.dependencies import ReviewsOf, UserOf, ViewOf

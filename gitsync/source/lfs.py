@@ -1,4 +1,4 @@
-"""Pointer files of Git LFS: text that stands in Git for a file on another server."""
+"""Pointer files of Git LFS: text in Git that refers to a file on another server."""
 
 from __future__ import annotations
 

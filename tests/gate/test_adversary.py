@@ -1,4 +1,4 @@
-"""An adversary who writes commits: no sequence of them reaches a right that nobody approved."""
+"""An adversary who writes commits: no sequence of them reaches a right without an approval."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def commit(app, manifests, live):
 
 
 def reached(live, before):
-    """Return the rights in the cluster that nobody approved, by a check of its own: values, not rules."""
+    """Return the rights in the cluster without an approval, by a check of its own: values, not rules."""
     names = {ref.name for ref in live}
     found = {rule for rule, new in NEW if new["metadata"]["name"] in names}
     found |= {"gone" for ref in before if ref not in live and ref.kind in ("NetworkPolicy", "Application")}
@@ -163,7 +163,7 @@ CHOICES = st.lists(st.integers(-6, len(ATTACKS) + len(NEW) - 1), max_size=3, uni
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), CHOICES), min_size=1, max_size=4))
-def test_no_four_commits_reach_a_right_that_nobody_approved(commits):
+def test_no_four_commits_reach_a_right_without_an_approval(commits):
     live = start()
     before = dict(live)
     for by_child, chosen in commits:

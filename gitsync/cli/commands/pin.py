@@ -1,4 +1,4 @@
-"""``gitsync pin``."""
+"""``gitsync pin`` and its inverse, ``gitsync unpin``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.applications import change_application, one_application, pinned_from
+from gitsync.cli.applications import change_application, connect, one_application, pinned_from
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Target
 from gitsync.cli.output import Exit, say
 from gitsync.cli.revisions import find_commit
+from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM
+from gitsync.objects.manifest import at
 
 
 @exit_on_error
@@ -43,4 +45,21 @@ def pin(
     option = f" -n {namespace}" if namespace != NAMESPACE else ""
     say(f"{target.key} pinned to {commit.id[:12]} {commit.subject} ({commit.author})")
     say(f"newer commits of {followed} are not applied until: gitsync unpin {name}{option}")
+    return Exit.OK
+
+
+@exit_on_error
+def unpin(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Follow the revision again that was followed before the pin."""
+    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
+    client = connect(target.cluster)
+    manifest = one_application(client, namespace, name)
+    followed = pinned_from(manifest)
+    if not followed:
+        raise InvalidInput(
+            f"is not pinned: it follows {at(manifest, 'spec', 'source', 'revision')}",
+            object=f"Application {target.key}",
+        )
+    change_application(client, target, PIN_MANAGER, spec={"source": {"revision": followed}})
+    say(f"{target.key} follows {followed} again")
     return Exit.OK

@@ -1,4 +1,4 @@
-"""``gitsync suspend``."""
+"""``gitsync suspend`` and its inverse, ``gitsync resume``."""
 
 from __future__ import annotations
 
@@ -14,4 +14,13 @@ def suspend(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig
     target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
     set_suspended(target, True)
     say(f"{target.key} suspended: nothing is written until: gitsync resume {name}")
+    return Exit.OK
+
+
+@exit_on_error
+def resume(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+    """Resume syncing a suspended Application."""
+    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
+    set_suspended(target, False)
+    say(f"{target.key} resumed")
     return Exit.OK

@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import at
-from gitsync.plan.privileges import secret_refs
+from gitsync.plan.risk.privileges import secret_refs
 
 
 def tool_unapproved(change: Change) -> str | None:

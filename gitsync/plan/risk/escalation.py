@@ -9,7 +9,7 @@ from gitsync.kube.kinds import SECRET
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.privileges import permissions, pod_spec
+from gitsync.plan.risk.privileges import permissions, pod_spec
 
 _RBAC = "rbac.authorization.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"

@@ -9,7 +9,7 @@ from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.manifest import Manifest, at, labels_of
 from gitsync.objects.ref import GroupKind
 from gitsync.plan.options import Deletion, options_of
-from gitsync.plan.privileges import (
+from gitsync.plan.risk.privileges import (
     containers,
     permissions,
     pod_spec,

@@ -14,7 +14,7 @@ from gitsync.objects.change import ABSENT, DRIFT, Action, Change, Difference, Fi
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.content import declared_content
+from gitsync.plan.display.content import declared_content
 from gitsync.plan.drift import undeclared
 from gitsync.plan.risk.drift import DriftRisk, drift_risk
 from gitsync.ports import ApplicationView, ResourceView

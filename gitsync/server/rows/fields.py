@@ -9,7 +9,7 @@ from typing import Any
 from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.value_diff import NestedChange, TextLine, changes_in, inner_changes, inner_lines
+from gitsync.plan.display.value_diff import NestedChange, TextLine, changes_in, inner_changes, inner_lines
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from gitsync.server.formatting import value, visible
 from gitsync.server.git_links import file_url
