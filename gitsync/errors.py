@@ -21,7 +21,7 @@ exceptions into these with ``raise … from``. Expected outcomes, such as a held
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LIMIT = 1024
 
@@ -111,8 +111,7 @@ class Refused(TerminalError):
     """A policy of the operator forbids it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """One field error of a Status: the type of the error (``FieldValueInvalid``), its message, and the field's path."""
 
     reason: str

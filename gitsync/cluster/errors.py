@@ -15,7 +15,11 @@ from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
 _FAILED_WEBHOOK = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"]+)"')
-_USER_ERRORS = ("failed to create typed patch object", "failed to create manager for existing fields")
+_USER_ERRORS = (
+    "failed to create typed patch object",
+    "failed to convert new object",
+    "failed to create manager for existing fields",
+)
 
 
 def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) -> GitsyncError:

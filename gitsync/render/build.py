@@ -7,7 +7,6 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
@@ -141,8 +140,7 @@ class _Finish:
             self._recorder.after(step, StepSource(BUILD_STEP), self._resources)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """What lasts for one build: the files it reads, its cached steps, and its provenance if asked for."""
 
     files: Files

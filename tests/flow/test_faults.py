@@ -85,13 +85,14 @@ def test_nothing_is_applied_while_the_audit_cannot_be_written(world: World) -> N
 
 def test_an_application_with_an_invalid_spec_says_so_and_others_run(world: World) -> None:
     first = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
-    world.application("wrong", source={"path": "shop"}, sync={"interval": "often"})
+    window = {"kind": "Allow", "schedule": "often", "duration": "1h"}  # no schema can check a cron expression
+    world.application("wrong", source={"path": "shop"}, sync={"windows": [window]})
     world.application("hostile", source={"path": "shop", "repoURL": "ext::sh"})
     world.application()
     world.start()
     world.synced(first)
     until(lambda: world.status("wrong").get("phase") == "Failed", 5, lambda: world.status("wrong"))
-    assert "spec.sync.interval" in world.condition("Ready", "wrong")["message"]
+    assert "spec.sync.windows[0].schedule" in world.condition("Ready", "wrong")["message"]
     until(lambda: world.condition("SourceReady", "hostile").get("status") == "False", 5)
     assert "scheme" in world.condition("SourceReady", "hostile")["message"]
 

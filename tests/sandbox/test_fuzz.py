@@ -23,6 +23,7 @@ USER_ERRORS = (
     b"resourceVersion should not be set on objects to be created",
     b"resourceVersion: Invalid value",
     b"does not contain declared merge key",
+    b"failed to convert new object (",  # of an apply; the same on Kubernetes 1.36.2
 )
 KINDS = {r: s for r in resources() if isinstance(s := strategy_for(r.group, r.version, r.kind), BuiltIn)}
 STRATEGIC = "application/strategic-merge-patch+json"

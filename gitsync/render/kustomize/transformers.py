@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -32,8 +31,7 @@ _PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
 """Names that are matched in linear time by any engine, though each dot in them matches any character."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceRule:
+class NamespaceRule(NamedTuple):
     """A namespace with the fields that name it; ``subjects`` are those of bindings that it applies to."""
 
     namespace: str
@@ -42,8 +40,7 @@ class NamespaceRule:
     subjects: str = "defaultOnly"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaRule:
+class ReplicaRule(NamedTuple):
     """The count of replicas for the workloads of a name, and the fields that hold it."""
 
     name: str
