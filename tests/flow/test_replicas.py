@@ -212,6 +212,6 @@ def test_a_dashboard_shows_what_the_other_replica_works_on_and_passes_requests_o
 
 
 def test_replicas_without_a_shared_database_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"GITSYNC_DATABASE: replicas share one history.*postgresql://"):
+    with pytest.raises(InvalidInput, match=r"GITSYNC_DATABASE: replicas need a shared database.*postgresql://"):
         build_controller(Settings(data=tmp_path / "data", replicas=True))
     assert not (tmp_path / "data").exists()

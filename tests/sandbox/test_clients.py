@@ -248,12 +248,10 @@ def test_the_operator_of_kopfs_quick_start_runs(sandbox: Sandbox, tmp_path: Path
         assert (status["seen"], status["created"]) == ("1Gi", {"claim": "e"})
         claim = found("", "PersistentVolumeClaim")
         assert claim["metadata"]["ownerReferences"][0]["kind"] == "Exam"
-        label = {"metadata": {"labels": {"team": "a"}}}
-        sandbox.call(
-            lambda cluster: cluster.patch(ObjectRef("kopf.example.com", "Exam", "default", "e"), label, manager="tests")
-        )
+        label, ref = {"metadata": {"labels": {"team": "a"}}}, ObjectRef("kopf.example.com", "Exam", "default", "e")
+        sandbox.call(lambda cluster: cluster.patch(ref, label, manager="tests"))
         until(lambda: found("", "PersistentVolumeClaim")["metadata"].get("labels") == {"team": "a"}, 40)
-        sandbox.call(lambda cluster: cluster.delete(exam))
+        sandbox.call(lambda cluster: cluster.delete(ref))
         until(lambda: found("kopf.example.com", "Exam") is None, 40)
         until(lambda: found("", "PersistentVolumeClaim") is None, 40)
         running.terminate()
