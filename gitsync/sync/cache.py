@@ -80,6 +80,8 @@ class GitCache:
     polled_request: str = ""
     notified_at: float | None = None
     """Time of the last unprocessed push notification, or None."""
+    retry_delay: float = 0.0
+    """Seconds between the retries of a poll that a push or a user requested; 0 where none failed."""
     credentials: Credentials = field(default_factory=Credentials)
     """The credentials of the last poll."""
     fetched: Commit | None = None

@@ -21,6 +21,7 @@ def _param(case: dict[str, Any]) -> Any:
     return pytest.param(case, id=case["name"], marks=[pytest.mark.slow] if variants > _MANY else [])
 
 
+@pytest.mark.timeout(300)  # one case commits 100,001 files
 @pytest.mark.skipif(not _FILE.is_file(), reason="no conformance suite 'badinput': set GITSYNC_CONFORMANCE")
 @pytest.mark.parametrize("case", [_param(case) for case in _SUITE["cases"]])
 def test_bad_input_is_refused_and_harms_nothing(case: dict[str, Any]) -> None:

@@ -132,7 +132,7 @@ def test_an_approval_at_the_dashboard_is_of_the_person_of_the_token(shop: Shop, 
         at = ("--server", web.url)
         assert "--token-file" in shop("approve", "shop", *at).err
         refused = shop("approve", "shop", *at, "--token-file", tmp_path / "mallory", "--by", "ada")
-        assert (refused.code, "mallory is not of platform" in refused.err) == (2, True)
+        assert (refused.code, "mallory is not one of platform" in refused.err) == (2, True)
         rejected = shop("reject", "shop", *at, "--token-file", tmp_path / "ada", "--reason", "wait")
         assert "rejected by ada" in rejected.out
         phase(shop, "Rejected")

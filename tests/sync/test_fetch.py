@@ -168,6 +168,19 @@ def test_a_server_that_fails_is_not_polled_more_often_than_one_that_answers(site
     assert site.wait >= healthy
 
 
+def test_a_poll_that_a_push_requested_is_retried_soon(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.interval = "1h"
+    site.fetch(fetcher)
+    site.git.accepted = set()
+    for delay in (30, 60, 120):
+        site.cache.notified_at = site.cache.notified_at or 0.0
+        site.cache.next_poll = float("-inf")
+        site.fetch(fetcher)
+        assert delay - 5 < site.wait <= delay
+
+
 def test_a_shorter_interval_takes_effect_at_once(site: Site) -> None:
     site.repo.commit({"x/a.yaml": "a: 1"})
     fetcher = site.make()

@@ -44,7 +44,7 @@ class ReplicaRule(NamedTuple):
     """The count of replicas for the workloads of a name, and the fields that hold it."""
 
     name: str
-    count: int
+    replicas: int
     specs: Sequence[FieldSpec]
 
 
@@ -204,7 +204,7 @@ def add_hashes(resources: Iterable[Resource], scopes: Scopes, steps: CachedSteps
 
 def set_replicas(resources: Sequence[Resource], rule: ReplicaRule, scopes: Scopes, steps: CachedSteps) -> None:
     """Set the count of replicas of the workloads that have, or had, a name; refuse where there is none."""
-    name, count, specs = rule.name, rule.count, rule.specs
+    name, count, specs = rule.name, rule.replicas, rule.specs
 
     def put(holder: Any, key: Any) -> None:
         _refuse_collection(holder, key)
