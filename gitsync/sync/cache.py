@@ -81,7 +81,7 @@ class GitCache:
     notified_at: float | None = None
     """Time of the last unprocessed push notification, or None."""
     retry_delay: float = 0.0
-    """Seconds between the retries of a poll that a push or a user requested; 0 where none failed."""
+    """Seconds between the last failed poll and its retry; 0 where it succeeded."""
     credentials: Credentials = field(default_factory=Credentials)
     """The credentials of the last poll."""
     fetched: Commit | None = None

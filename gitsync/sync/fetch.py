@@ -20,7 +20,7 @@ Verify = Callable[[Path, str, Mapping[str, str], str], object]
 
 _NOW = float("-inf")
 _RETRY = 30.0
-"""Seconds until the first retry of a poll that a push or a user requested; the delay doubles up to the interval."""
+"""Seconds until the first retry of a failed poll; the delay doubles up to the interval."""
 _PUSH_DEBOUNCE = 1.0
 """Minimum seconds between polls triggered by push notifications."""
 _SHORTEST_WAIT = 0.05
@@ -122,16 +122,14 @@ class Fetcher:
         source, interval = given.app.source, given.app.sync.interval
         # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
         age = interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
-        is_requested = cache.notified_at is not None or cache.retry_delay > 0
         cache.notified_at, cache.last_poll = None, now
-        cache.next_poll = now + interval * (0.9 + 0.1 * self._random())  # failures cause no more requests than success
+        cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         try:
             cache.commit = self._source.resolve(source, self._credentials(given.app), max_age=age)
             cache.poll_error, cache.retry_delay = None, 0.0
         except SourceUnavailable as error:
-            if is_requested:  # otherwise a push would be lost until the interval has passed
-                cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), interval)
-                cache.next_poll = now + cache.retry_delay
+            cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), interval)
+            cache.next_poll = now + cache.retry_delay
             cache.commit = cache.commit or given.state.fetched
             if not cache.commit:
                 raise

@@ -157,27 +157,15 @@ def test_the_commits_since_the_applied_one_are_verified(site: Site) -> None:
     assert site.since == [applied]
 
 
-def test_a_server_that_fails_is_not_polled_more_often_than_one_that_answers(site: Site) -> None:
+def test_failed_polls_are_retried_with_growing_delays_up_to_the_interval(site: Site) -> None:
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
     fetcher = site.make()
-    site.fetch(fetcher)
-    healthy = site.wait
-    site.git.accepted = set()
-    site.cache.next_poll = float("-inf")
-    assert site.fetch(fetcher).id == commit
-    assert site.wait >= healthy
-
-
-def test_a_poll_that_a_push_requested_is_retried_soon(site: Site) -> None:
-    site.repo.commit({"x/a.yaml": "a: 1"})
-    fetcher = site.make()
-    site.interval = "1h"
+    site.interval = "3m"
     site.fetch(fetcher)
     site.git.accepted = set()
-    for delay in (30, 60, 120):
-        site.cache.notified_at = site.cache.notified_at or 0.0
+    for delay in (30, 60, 120, 180, 180):
         site.cache.next_poll = float("-inf")
-        site.fetch(fetcher)
+        assert site.fetch(fetcher).id == commit
         assert delay - 5 < site.wait <= delay
 
 
