@@ -92,7 +92,7 @@ def test_an_application_with_an_invalid_spec_says_so_and_others_run(world: World
     world.start()
     world.synced(first)
     until(lambda: world.status("wrong").get("phase") == "Failed", 5, lambda: world.status("wrong"))
-    assert "spec.sync.windows[0].schedule" in world.condition("Ready", "wrong")["message"]
+    assert "spec.sync.windows.schedule" in world.condition("Ready", "wrong")["message"]
     until(lambda: world.condition("SourceReady", "hostile").get("status") == "False", 5)
     assert "scheme" in world.condition("SourceReady", "hostile")["message"]
 
