@@ -134,9 +134,9 @@ class Plan:
     """
     What a sync would do: every object, also the unchanged ones, in execution order.
 
-    ``digest`` is over commit, objects, actions, desired content and live uid and resourceVersion of the objects
-    that would be written: an approval of it lapses when any of these changes. ``refusals`` are reasons, one line
-    each, for which nothing of it may run.
+    ``digest`` is over commit, steps, risk rules, desired content, and of the live objects the uid and the content
+    that an update changes or a deletion loses: an approval of it lapses when any of these changes. ``refusals`` are
+    reasons, one line each, for which nothing of it may run.
     """
 
     application: str

@@ -20,6 +20,7 @@ from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.explain import explain
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.ignore import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
+from gitsync.plan.normalize import declared
 from gitsync.plan.options import Deletion, HookPhase, Reconcile, options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
@@ -108,19 +109,31 @@ def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:
 
 
 def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
-    """Return the hash that an approval is bound to: it changes with any step, desired content or live version."""
+    """Return the hash that a review is bound to: it changes with any step, desired content or reviewed live content."""
     steps = [
         [
             change.ref.path,
             change.action.value,
+            change.rule,
             change.desired,
             uid_of(change.live or {}),
-            resource_version_of(change.live or {}),
+            _reviewed_content(change),
         ]
         for change in changes
         if change.is_write
     ]
     return content_hash([application, revision, steps])
+
+
+def _reviewed_content(change: Change) -> object:
+    """
+    Return the live content that a decision depends on: what an update changes, and all that a deletion loses.
+
+    The resourceVersion is not part of it, since every status update of another controller changes it.
+    """
+    if change.action in (Action.PRUNE, Action.REPLACE):
+        return declared(change.live or {})
+    return [[item.pointer, item.live] for item in change.differences]
 
 
 def _family(ref: ObjectRef) -> ObjectRef:

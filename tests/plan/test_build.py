@@ -18,6 +18,7 @@ from tests.plan.factories import (
     config,
     deployment,
     desired_of,
+    edited,
     inventory_of,
     live_of,
     plan_of,
@@ -278,9 +279,30 @@ def test_the_digest_follows_what_would_be_written():
     first = plan_of(APP, [config(key="new")], live)
     assert first.digest == plan_of(APP, [config(key="new")], live).digest
     assert first.digest != plan_of(APP, [config(key="newer")], live).digest
-    moved = copy.deepcopy(live)
-    moved[ref(config())]["metadata"]["resourceVersion"] = "9"
-    assert first.digest != plan_of(APP, [config(key="new")], moved).digest
+    edited_live = edited(live[ref(config())], ("data", "key"), "edited")
+    assert first.digest != plan_of(APP, [config(key="new")], {ref(config()): edited_live}).digest
+    recreated = edited(live[ref(config())], ("metadata", "uid"), "another")
+    assert first.digest != plan_of(APP, [config(key="new")], {ref(config()): recreated}).digest
+
+
+@pytest.mark.parametrize("declared", [[deployment(replicas=5)], []], ids=["update", "prune"])
+def test_the_digest_does_not_follow_status_updates(declared):
+    """A rollout or a heartbeat must not make an approval lapse before it is used."""
+    live = live_of(APP, deployment())
+    first = plan_of(APP, declared, live, inventory=inventory_of(live))
+    assert first.writes
+    updated = edited(
+        edited(live[ref(deployment())], ("metadata", "resourceVersion"), "9"), ("status",), {"replicas": 1}
+    )
+    assert first.digest == plan_of(APP, declared, {ref(deployment()): updated}, inventory=inventory_of(live)).digest
+
+
+def test_the_digest_follows_the_content_that_a_prune_loses():
+    live = live_of(APP, config(key="old"))
+    changed = {ref(config()): edited(live[ref(config())], ("data", "key"), "newer")}
+    first, second = (plan_of(APP, [], found, inventory=inventory_of(live)) for found in (live, changed))
+    assert first.writes
+    assert first.digest != second.digest
 
 
 def test_the_digest_does_not_follow_what_stays():
