@@ -73,7 +73,7 @@ def main() -> None:
     app = parse_application(
         {
             "metadata": {"name": "bench", "namespace": "gitsync"},
-            "spec": {"source": {}, "destination": {"namespace": "n"}},
+            "spec": {"source": {"repoURL": "https://git.example/bench.git"}, "destination": {"namespace": "n"}},
         }
     )
     manifests = [deployment(index) if index % 2 else config_map(index) for index in range(COUNT)]
