@@ -49,7 +49,7 @@ class Hooks:
 
     A hook is done when it is healthy (a Job: complete), and has failed when it is Degraded or disappears before it
     is done, such as a failed Job that its own TTL removes. Its delete policies apply; without one, the object of the
-    last run is deleted before the next. A failed delete is retried by ``sweep``.
+    last run is deleted before the next. A failed delete is retried by ``delete_completed``.
     """
 
     def __init__(self, applier: Applier, cluster: Cluster, live: LiveCache) -> None:
@@ -78,7 +78,7 @@ class Hooks:
         late = {ref: run.uid for (ref, _), run in runs.items() if run.uid and run.result is None}
         self._delete(job, late)
 
-    def sweep(self, job: ApplyRequest, runs: HookRuns) -> tuple[StepResult, ...]:
+    def delete_completed(self, job: ApplyRequest, runs: HookRuns) -> tuple[StepResult, ...]:
         """Delete the hooks that have ended and that their policies want gone, but for those that these runs deleted."""
         deleted = {ref for (ref, _), run in runs.items() if run.is_deleted}
         leftovers = {}

@@ -27,7 +27,7 @@ class ManifestRule:
     kinds: tuple[str, ...] = ("*",)
 
 
-def parse_rules(document: Mapping[str, Any], where: str) -> tuple[ManifestRule, ...]:
+def parse_rules(document: Mapping[str, Any], location: str) -> tuple[ManifestRule, ...]:
     """
     Return the rules of one policy document; none where it only has limits.
 
@@ -35,14 +35,14 @@ def parse_rules(document: Mapping[str, Any], where: str) -> tuple[ManifestRule, 
     """
     spec, name = document.get("spec"), str((document.get("metadata") or {}).get("name") or "")
     if document.get("kind") != "Policy" or not isinstance(spec, dict) or not isinstance(spec.get("rules", []), list):
-        raise InvalidInput("kind must be Policy and spec.rules a list", location=where)
+        raise InvalidInput("kind must be Policy and spec.rules a list", location=location)
     kinds = tuple(str(kind) for kind in (spec.get("match") or {}).get("kinds") or ("*",))
     rules = []
     for index, rule in enumerate(spec.get("rules", [])):
         if not isinstance(rule, dict) or not isinstance(rule.get("expression"), str):
-            raise InvalidInput(f"spec.rules[{index}].expression must be a string", location=where)
+            raise InvalidInput(f"spec.rules[{index}].expression must be a string", location=location)
         title = f"{name}/{rule.get('name') or index}"
-        _check(rule["expression"], f"{where}: spec.rules[{index}]")
+        _check(rule["expression"], f"{location}: spec.rules[{index}]")
         rules.append(ManifestRule(title, rule["expression"], str(rule.get("message") or rule["expression"]), kinds))
     return tuple(rules)
 
@@ -63,8 +63,8 @@ def _matches(rule: ManifestRule, manifest: Manifest) -> bool:
     return any(fnmatch.fnmatchcase(of.kind, kind) or fnmatch.fnmatchcase(str(of), kind) for kind in rule.kinds)
 
 
-def _check(expression: str, where: str) -> None:
+def _check(expression: str, location: str) -> None:
     try:
         cel.compiled(expression)
     except ValueError as error:
-        raise InvalidInput(f"expression: {error}", location=where) from error
+        raise InvalidInput(f"expression: {error}", location=location) from error

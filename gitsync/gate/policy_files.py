@@ -56,7 +56,7 @@ class PolicySpec(Spec):
     rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
 
 
-def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
+def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     """
     Return what a policy document allows, None for one that only has rules.
 
@@ -65,8 +65,8 @@ def parse_policy(document: Mapping[str, Any], where: str) -> Policy | None:
     """
     members, name = document.get("spec"), at(document, "metadata", "name")
     if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
-        raise InvalidInput("kind must be Policy, with metadata.name and spec", location=where)
-    spec = parse_spec(PolicySpec, members, f"{where}: spec")
+        raise InvalidInput("kind must be Policy, with metadata.name and spec", location=location)
+    spec = parse_spec(PolicySpec, members, f"{location}: spec")
     if not spec.model_fields_set & {"applications", "allow", "require", "limits"}:
         return None
     return Policy(

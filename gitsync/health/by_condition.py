@@ -43,16 +43,16 @@ class ByCondition:
             if each.get("type") in self.bad and status == "True":
                 return degraded(message(each))
             if each.get("type") in self.good and status == "True":
-                return healthy(_said(each) if self.ready_message is None else self.ready_message)
+                return healthy(_message_of(each) if self.ready_message is None else self.ready_message)
             if each.get("type") in self.good and status == "False" and self.false_is_degraded:
-                return degraded(_said(each))
+                return degraded(_message_of(each))
         for each in found:
             if each.get("type") in self.failing and each.get("status") == "False":
                 return degraded(message(each))
         return progressing(self.waiting)
 
 
-def _said(each: dict[str, object]) -> str:
+def _message_of(each: dict[str, object]) -> str:
     return message(each) or text(each, "reason")
 
 

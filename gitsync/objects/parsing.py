@@ -78,7 +78,7 @@ class Seconds:
         found = float(hours * 3600 + minutes * 60 + seconds)
         if match is None or not self.minimum <= found <= self.maximum:
             accepted = f"between {duration(self.minimum)} and {duration(self.maximum)}"
-            raise _invalid(f"{_shown(text)} is not a duration {accepted}", "write it as 30s, 3m or 1h30m")
+            raise _invalid(f"{_display(text)} is not a duration {accepted}", "write it as 30s, 3m or 1h30m")
         return found
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -101,7 +101,7 @@ def duration(seconds: float) -> str:
 def parse_number(text: object) -> float:
     """Return the number of a decimal string such as ``0.05``."""
     if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
-        raise _invalid(f"{_shown(text)} is not a number in quotes", 'write it as "0.05"')
+        raise _invalid(f"{_display(text)} is not a number in quotes", 'write it as "0.05"')
     return float(text)
 
 
@@ -134,7 +134,7 @@ _TYPES: Mapping[str, tuple[str, str]] = {
 
 def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
     """Return what is wrong with a field, and how to fix it."""
-    kind, value, context = error["type"], _shown(error["input"]), error.get("ctx", {})
+    kind, value, context = error["type"], _display(error["input"]), error.get("ctx", {})
     if kind in _TYPES:
         expected, hint = _TYPES[kind]
         return f"{value} is not {expected}", hint
@@ -167,7 +167,7 @@ def _specs(annotation: Any) -> Iterator[type[Spec]]:
         yield from _specs(argument)
 
 
-def _shown(value: object) -> str:
+def _display(value: object) -> str:
     """Return a value as users write it; only the type of one that has members."""
     if isinstance(value, dict | list | tuple | BaseModel):
         return "a list" if isinstance(value, list | tuple) else "a mapping"

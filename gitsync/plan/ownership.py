@@ -51,17 +51,17 @@ _LAST_APPLIED_FIELD: Final = FieldSet.of([("f:metadata", "f:annotations", f"f:{L
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The ``managedFields`` to write, the managers whose fields become ours, and the fields that we give up."""
+    """The ``managedFields`` to write, the managers whose fields become ours, and the fields that we release."""
 
     managed_fields: tuple[Mapping[str, Any], ...]
     taken_from: tuple[str, ...] = ()
-    given_up: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
         """What the transfer does, for the plan."""
         taken = f"takes over the fields applied by {', '.join(self.taken_from)}" if self.taken_from else ""
-        given = f"leaves {', '.join(self.given_up)} to other managers" if self.given_up else ""
+        given = f"leaves {', '.join(self.released)} to other managers" if self.released else ""
         return "; ".join(filter(None, (taken, given)))
 
     def of(self, live: Manifest) -> Manifest:
@@ -93,7 +93,7 @@ def transfer(
     for entry in taken:
         fields = union(fields, _applied(entry, live, schema or DEDUCED))
     kept = FieldSet(fields).without(FieldSet.of(ignored)) if ignored else FieldSet(fields)
-    given_up = tuple(human(path) for path in ignored if node_at(fields, path) is not None)
+    released = tuple(human(path) for path in ignored if node_at(fields, path) is not None)
     if not taken and kept.root == fields:
         return None
     rest = [entry for entry in entries if entry is not ours and entry not in taken]
@@ -101,7 +101,7 @@ def transfer(
     return Transfer(
         (*([mine] if kept else []), *rest),
         tuple(sorted({str(entry["manager"]) for entry in taken})),
-        given_up,
+        released,
     )
 
 

@@ -37,7 +37,7 @@ def is_encrypted(manifest: Manifest) -> bool:
 
 
 def decrypt(
-    manifest: Manifest, documents: Iterable[Any], identities: Sequence[Identity], *, where: str, subject: str
+    manifest: Manifest, documents: Iterable[Any], identities: Sequence[Identity], *, location: str, subject: str
 ) -> Manifest:
     """
     Return a rendered manifest with its values in the clear and without its ``sops`` member.
@@ -48,7 +48,7 @@ def decrypt(
     metadata: Mapping[str, Any] = manifest[MEMBER]
 
     def wrong(what: str, hint: str) -> InvalidInput:
-        return InvalidInput(what, location=where, object=subject, hint=hint)
+        return InvalidInput(what, location=location, object=subject, hint=hint)
 
     if any(metadata.get(name) for name in _COMMENT_RULES):
         raise wrong("is encrypted by a rule on comments, which no render keeps", "use encrypted_regex")
@@ -62,7 +62,7 @@ def decrypt(
         written = open_value(str(metadata["mac"]), key, str(metadata.get("lastmodified", "")))
         if not hmac.compare_digest(found, str(written)):
             raise wrong("was changed after SOPS encrypted it: its MAC does not fit", "edit it with sops")
-        result: Manifest = _opened(_content(manifest), (), key)
+        result: Manifest = _decrypted(_content(manifest), (), key)
     except DecryptionFailed:
         raise wrong(
             "has an encrypted value that is damaged or was moved from another place", "edit it with sops"
@@ -132,11 +132,11 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _opened(value: Any, path: Path, key: bytes) -> Any:
+def _decrypted(value: Any, path: Path, key: bytes) -> Any:
     if isinstance(value, dict):
-        return {name: _opened(item, (*path, name), key) for name, item in value.items()}
+        return {name: _decrypted(item, (*path, name), key) for name, item in value.items()}
     if isinstance(value, list):
-        return [_opened(item, path, key) for item in value]
+        return [_decrypted(item, path, key) for item in value]
     return open_value(value, key, _bound_to(path)) if is_sealed(value) else value
 
 

@@ -17,11 +17,11 @@ _PAGES = (  # first match decides, by a part of the host's name
 )
 
 
-def file_url(repository: str, commit: str, where: str) -> str:
+def file_url(repository: str, commit: str, location: str) -> str:
     """Return the page of ``file:line`` at a commit; empty for a host whose pages are not known."""
     host, path = _host_and_path(repository)
     page = next((page for name, page in _PAGES if name in host), "")
-    file, _, line = where.rpartition(":")
+    file, _, line = location.rpartition(":")
     if not page or not commit or not line.isdigit() or not _HOST.fullmatch(host):
         return ""
     root = f"https://{host}/{quote(path.strip('/').removesuffix('.git'))}"

@@ -61,7 +61,7 @@ class Feed:
         self.listeners += 1
         if self._watch is None:
             self._newest = self._view.bounds[1]
-            self._watch = asyncio.create_task(self._look())
+            self._watch = asyncio.create_task(self._publish_batches())
         try:
             yield b": connected\n\n"
             oldest, newest = self._view.bounds
@@ -85,7 +85,7 @@ class Feed:
                 self._watch.cancel()
                 self._watch = None
 
-    async def _look(self) -> None:
+    async def _publish_batches(self) -> None:
         while True:
             newest = self._view.bounds[1]
             if newest > self._newest:

@@ -72,7 +72,7 @@ class ReviewHandler:
 
     def approve(self, view: ApplicationView, digest: str, by: User, reason: str, *, overrule: bool = False) -> datetime:
         """Let the plan run once, and return until when; raise HTTPException when it is not the one that was shown."""
-        app, plan = self._shown(view, digest)
+        app, plan = self._reviewable(view, digest)
         until = self._reviews.approve(app, plan, by, reason, overrule=overrule)
         is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
         if is_closed or _syncs_by_itself(app, plan, view):
@@ -83,11 +83,11 @@ class ReviewHandler:
 
     def reject(self, view: ApplicationView, digest: str, by: User, reason: str) -> None:
         """Hold the plan until it changes; raise HTTPException when it is not the one that was shown."""
-        app, plan = self._shown(view, digest)
+        app, plan = self._reviewable(view, digest)
         self._reviews.reject(app, plan, by, reason)
         self._engine.requests.poll_now([view.key])
 
-    def _shown(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
+    def _reviewable(self, view: ApplicationView, digest: str) -> tuple[Application, Plan]:
         if view.plan is None and Phase.of(view.status).is_held:
             raise HTTPException(409, "Another replica works on this application: review the plan on its dashboard.")
         if view.plan is None or view.application is None or not is_held(view):

@@ -63,7 +63,7 @@ class Mirror:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
         if is_commit(revision):
             return revision
-        with self._held():
+        with self._locked():
             if time.monotonic() - self._asked_at.get(credentials, _NEVER) >= max_age:
                 self._raise_recent_failure(credentials, max_age)
                 self._ask(credentials)
@@ -131,7 +131,7 @@ class Mirror:
 
         Credentials that were never let in are shown to the server first, also for what is here.
         """
-        with self._held():
+        with self._locked():
             if not self._is_reader(credentials):
                 self._ask(credentials)
             is_damaged = (self.path / CORRUPT).exists()
@@ -157,7 +157,7 @@ class Mirror:
             if not self._has(git_dir, commit):
                 self._fetch(git_dir, wanted, credentials)
         if self._has(git_dir, commit):
-            self._keep(git_dir, revision, commit)
+            self._update_private_ref(git_dir, revision, commit)
         elif self._has(git_dir, commit, "commit"):  # git fetches no files of a commit it has
             raise _Damaged
 
@@ -174,7 +174,7 @@ class Mirror:
                 what = f"the Git server sends a pack of more than the limit of {limit} bytes"
                 raise SourceUnavailable(what, location=shown_url(self.url)) from error
 
-    def _keep(self, git_dir: Path, revision: str, commit: str) -> None:
+    def _update_private_ref(self, git_dir: Path, revision: str, commit: str) -> None:
         """Point the private ref of a revision to a commit, so that the next fetch gets only what is new."""
         name = f"refs/gitsync/{hashlib.sha256(revision.encode()).hexdigest()[:24]}"
         try:
@@ -184,7 +184,7 @@ class Mirror:
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
-        with self._held(), authenticated_env(self.url, credentials, self._schemes) as env:
+        with self._locked(), authenticated_env(self.url, credentials, self._schemes) as env:
             run(
                 self.path, "push", "--quiet", "--porcelain", REMOTE, f"{commit}:{HEADS}{branch}",
                 env=env, timeout=self._limits.seconds, is_guarded=True,
@@ -223,7 +223,7 @@ class Mirror:
         return True
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Hold the lock of the mirror; raise SourceUnavailable when its folder cannot be used."""
         try:
             with self._lock:

@@ -58,15 +58,15 @@ def reasoner_key(app: Application, cluster: Cluster, live: LiveCache) -> str:
     return text_of(secret, "apiKey").strip()
 
 
-def secret_of(app: Application, name: str, where: str, cluster: Cluster, live: LiveCache) -> Manifest:
+def secret_of(app: Application, name: str, location: str, cluster: Cluster, live: LiveCache) -> Manifest:
     """Return a Secret beside the Application; raise InvalidInput naming the field when there is none."""
     resource = cluster.resource("", "v1", "Secret")
     if resource is None:
-        raise InvalidInput("the cluster serves no Secrets", location=where)
+        raise InvalidInput("the cluster serves no Secrets", location=location)
     live.follow([resource], _FIRST_LIST)
     secret = live.get(resource, app.namespace, name) if name else None
     if secret is None:
-        raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=where, hint="create it")
+        raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=location, hint="create it")
     return secret
 
 

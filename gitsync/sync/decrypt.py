@@ -45,4 +45,4 @@ def _decrypted(manifest: Manifest, origin: Origin, tree: Tree, identities: Seque
             hint="put what is secret into a Secret, and refer to that",
         )
     documents = read_all(tree.read(origin.file), origin.file)
-    return decrypt(manifest, documents, identities, where=origin.file, subject=str(ref))
+    return decrypt(manifest, documents, identities, location=origin.file, subject=str(ref))

@@ -24,11 +24,11 @@ def blocking_dependency(app: Application, commit: str, find: Find) -> str:
     cycle = _cycle(app.key, app.depends_on, find)
     if cycle:
         return f"spec.dependsOn is a cycle: {' → '.join(cycle)}"
-    waits = (_waits(app, key, find(key), commit) for key in app.depends_on)
+    waits = (_blocking_reason(app, key, find(key), commit) for key in app.depends_on)
     return next((text for text in waits if text), "")
 
 
-def _waits(app: Application, key: str, other: Manifest | None, commit: str) -> str:
+def _blocking_reason(app: Application, key: str, other: Manifest | None, commit: str) -> str:
     if other is None:
         return f"depends on Application {key}, which does not exist"
     if at(other, "status", "observedGeneration") != metadata_of(other).get("generation"):

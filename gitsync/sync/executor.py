@@ -124,7 +124,7 @@ class SyncExecutor:
         now, had_open_intents = self._clock.monotonic(), cache.has_unresolved_writes
         if now >= cache.hook_cleanup_due:
             cache.has_unresolved_writes = True  # also when the audit fails on the way
-            results = self._hooks.sweep(self._request(planned), {})
+            results = self._hooks.delete_completed(self._request(planned), {})
             cache.has_unresolved_writes = had_open_intents or any(result.is_unknown for result in results)
             delays = [_delay(result.error) for result in results if result.error is not None]
             cache.hook_cleanup_due = now + max(delays, default=0.0)
@@ -230,7 +230,9 @@ class SyncExecutor:
         phase = _HOOKS_OF_DELETION.get(run.operation.trigger)
         if phase is not None:
             yield self._hooks.run(request, hooks, phase)
-            left = [done for done in self._hooks.sweep(request, hooks) if isinstance(done.error, TransientError)]
+            left = [
+                done for done in self._hooks.delete_completed(request, hooks) if isinstance(done.error, TransientError)
+            ]
             yield ApplyProgress(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
             return
         yield self._hooks.run(request, hooks, HookPhase.PRE_SYNC)

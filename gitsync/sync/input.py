@@ -54,14 +54,14 @@ class SyncState:
     """
     What the status keeps from one reconcile to the next.
 
-    ``applied`` is the commit that was applied completely, ``applied_for`` the hash of source and destination that it
-    was applied for, ``requested`` the last requested sync that was carried out.
+    ``applied`` is the commit that was applied completely, ``applied_spec_hash`` the hash of source and
+    destination that it was applied for, ``requested`` the last requested sync that was carried out.
     """
 
     inventory: Inventory = field(default_factory=Inventory)
     fetched: str = ""
     applied: str = ""
-    applied_for: str = ""
+    applied_spec_hash: str = ""
     last_good: str = ""
     requested: str = ""
     operation: Mapping[str, Any] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class SyncState:
             inventory=Inventory.from_status(status if isinstance(status, dict) else {}),
             fetched=str(at(status, "revision", "fetched", default="")),
             applied=str(at(status, "revision", "applied", default="")),
-            applied_for=str(at(status, "revision", "appliedFor", default="")),
+            applied_spec_hash=str(at(status, "revision", "appliedFor", default="")),
             last_good=str(at(status, "revision", "good", default="")),
             requested=str(at(status, "requestedSync", default="")),
             operation=at(status, "operation", default={}),
@@ -85,11 +85,11 @@ class SyncState:
 
     def applied_to(self, app: Application) -> str:
         """Return the commit that was applied completely for this source and destination, empty when none was."""
-        return self.applied if self.applied_for in ("", app.target_hash) else ""
+        return self.applied if self.applied_spec_hash in ("", app.target_hash) else ""
 
     def with_applied(self, commit: str, app: Application) -> SyncState:
         """Return the state with this commit applied completely."""
-        return replace(self, applied=commit, applied_for=app.target_hash)
+        return replace(self, applied=commit, applied_spec_hash=app.target_hash)
 
 
 @dataclass(frozen=True, slots=True)

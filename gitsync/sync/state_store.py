@@ -89,14 +89,14 @@ class StateStore:
             known = app if app.source.repo_url else None
             plan = before.plan if before is not None else None
             view = ApplicationView(key, known, status, (), plan, None, given.now)
-            if before is None or not _is_same(before, view):
+            if before is None or not _is_equal_view(before, view):
                 self._store(view, before)
 
     def _store(
         self, view: ApplicationView, before: ApplicationView | None, events: Iterable[tuple[str, str, str]] = ()
     ) -> None:
         """Store a view; one that shows the same as the previous one keeps its sequence."""
-        if before is not None and _is_same(before, view):
+        if before is not None and _is_equal_view(before, view):
             self._applications[view.key] = replace(view, sequence=before.sequence)
             return
         self._applications[view.key] = replace(view, sequence=self._last + 1)
@@ -266,11 +266,13 @@ def _index(
         index[ref] = index.get(ref, frozenset()) | {key}
 
 
-def _is_same(before: ApplicationView, view: ApplicationView) -> bool:
-    return before.status == view.status and [_shown(r) for r in before.resources] == [_shown(r) for r in view.resources]
+def _is_equal_view(before: ApplicationView, view: ApplicationView) -> bool:
+    return before.status == view.status and [_view_key(r) for r in before.resources] == [
+        _view_key(r) for r in view.resources
+    ]
 
 
-def _shown(resource: ResourceView) -> tuple[object, ...]:
+def _view_key(resource: ResourceView) -> tuple[object, ...]:
     return (
         resource.ref,
         resource.sync,
@@ -288,7 +290,7 @@ def _differences(before: ApplicationView | None, view: ApplicationView) -> Itera
         yield "application", f"{status.get('phase')}, {status.get('sync')}, {status.get('health')}", ""
     known = {resource.ref: resource for resource in before.resources} if before else {}
     for resource in view.resources:
-        if resource.ref not in known or _shown(known[resource.ref]) != _shown(resource):
+        if resource.ref not in known or _view_key(known[resource.ref]) != _view_key(resource):
             message = f"{resource.sync}, {resource.health.health.value}"
             detail = resource.problem or resource.health.message
             yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path

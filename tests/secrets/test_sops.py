@@ -32,7 +32,7 @@ def sealed(*documents: dict[str, Any], under: tuple[str, ...] = ("data", "string
 
 def opened(manifest: Manifest, text: str, key_file: str = KEY_FILE) -> Manifest:
     return decrypt(
-        manifest, read_all(text, "s.yaml"), identities_of(key_file, "keys"), where="s.yaml", subject="Secret shop/s"
+        manifest, read_all(text, "s.yaml"), identities_of(key_file, "keys"), location="s.yaml", subject="Secret shop/s"
     )
 
 

@@ -63,7 +63,7 @@ def _print(found: Evaluation) -> None:
     say(plan.explanation)
     for refusal in _refusals(found):
         say(f"refused: {refusal}", "red")
-    for reason in _held(found):
+    for reason in _hold_reasons(found):
         say(f"held: {reason}", "yellow")
     for note in found.notes:
         say(f"note: {note}", "yellow")
@@ -75,7 +75,7 @@ def _refusals(found: Evaluation) -> list[str]:
     return list(found.verdict.reasons) if found.verdict.decision is Decision.REFUSED else []
 
 
-def _held(found: Evaluation) -> list[str]:
+def _hold_reasons(found: Evaluation) -> list[str]:
     """Return why the plan is held: from the status when the controller holds this very plan, else from the gate."""
     known = _known(found).get("reasons")
     return list(known or found.verdict.reasons) if found.verdict.decision is Decision.HELD else []
@@ -96,7 +96,7 @@ def _members(found: Evaluation) -> dict[str, Any]:
         "class": _known(found).get("class", plan.risk.value),
         "explanation": plan.explanation,
         "refusals": _refusals(found),
-        "held": _held(found),
+        "held": _hold_reasons(found),
         "notes": list(found.notes),
         "steps": [_step(step, found.traces.get(step.ref, {})) for step in plan.writes],
     }

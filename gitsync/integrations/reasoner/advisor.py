@@ -75,7 +75,7 @@ class Advisor:
         except RecordUnavailable:
             return None
 
-    def _keep(self, plan: Plan, endpoint: OpenAI, advice: Advice) -> None:
+    def _store_advice(self, plan: Plan, endpoint: OpenAI, advice: Advice) -> None:
         # an answer that cannot be stored still counts; after a restart it is requested again
         with contextlib.suppress(RecordUnavailable):
             self._answers.keep_advice(plan.digest, _endpoint_hash(endpoint), advice)
@@ -108,7 +108,7 @@ class Advisor:
             else:
                 with self._lock:
                     self._spend(application, tokens)
-                self._keep(plan, endpoint, advice)
+                self._store_advice(plan, endpoint, advice)
                 return advice
         return Advice(_fallback_note(failure))
 

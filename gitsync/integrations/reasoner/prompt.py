@@ -54,11 +54,11 @@ def _difference(difference: FieldDifference) -> dict[str, Any]:
     is_hidden = _SECRETIVE.search(difference.path) is not None
     shown = {"from": difference.live, "to": difference.desired}
     return {"field": difference.path[:_VALUE]} | {
-        name: MASK if is_hidden else _shown(value) for name, value in shown.items() if value is not ABSENT
+        name: MASK if is_hidden else _excerpt(value) for name, value in shown.items() if value is not ABSENT
     }
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     """Return a value as short text; what is named like a secret inside it, and passwords in URLs, are hidden."""
     text = orjson.dumps(_hidden(value), default=str).decode()
     return _IN_URL.sub(f"//{MASK}@", text)[:_VALUE]

@@ -31,7 +31,7 @@ def endpoint_set(change: Change) -> str | None:
     """Match an object that sets another endpoint, provider key or proxy than before, or refers to another one."""
     if change.live is None or change.desired is None:
         return None
-    return _first(_settings(change.desired) - _settings(change.live))
+    return _first_name(_settings(change.desired) - _settings(change.live))
 
 
 def endpoint_introduced(change: Change, live: Mapping[ObjectRef, Manifest]) -> str | None:
@@ -49,13 +49,13 @@ def endpoint_introduced(change: Change, live: Mapping[ObjectRef, Manifest]) -> s
     for ref, manifest in live.items():
         found = _settings(manifest)
         if ref.of == change.ref.of and _family(ref.name) == _family(change.ref.name) and settings - found:
-            return _first(settings - found)
+            return _first_name(settings - found)
         known |= found
     names = {name for name, _ in known}
-    return _first({setting for setting in settings - known if setting[0] in names})
+    return _first_name({setting for setting in settings - known if setting[0] in names})
 
 
-def _first(settings: Iterable[Setting]) -> str | None:
+def _first_name(settings: Iterable[Setting]) -> str | None:
     return min((name for name, _ in settings), default=None)
 
 

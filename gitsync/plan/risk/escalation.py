@@ -69,8 +69,8 @@ def changes_account(change: Change) -> str | None:
     if change.live is None or change.desired is None:
         return None
     old, new = pod_spec(change.live), pod_spec(change.desired)
-    if _account(new) not in ("", _account(old)):
-        return _account(new)
+    if _service_account(new) not in ("", _service_account(old)):
+        return _service_account(new)
     if new.get("automountServiceAccountToken") is True and old.get("automountServiceAccountToken") is False:
         return "automountServiceAccountToken"
     return None
@@ -78,14 +78,14 @@ def changes_account(change: Change) -> str | None:
 
 def borrows_account(change: Change, desired: Mapping[ObjectRef, Manifest]) -> str | None:
     """Match a new workload that runs as a ServiceAccount that its own Application does not declare."""
-    account = _account(pod_spec(change.desired))
+    account = _service_account(pod_spec(change.desired))
     if change.live is not None or account in ("", "default"):
         return None
     own = ObjectRef("", "ServiceAccount", change.ref.namespace, account)
     return None if own in desired else account
 
 
-def _account(spec: dict[str, Any]) -> str:
+def _service_account(spec: dict[str, Any]) -> str:
     return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
 
 

@@ -65,14 +65,14 @@ def protections(spec: dict[str, Any]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _restrictions(context: dict[str, Any], where: str) -> set[str]:
-    found = {f"{key} of {where}" for key in ("runAsNonRoot", "readOnlyRootFilesystem") if context.get(key) is True}
+def _restrictions(context: dict[str, Any], location: str) -> set[str]:
+    found = {f"{key} of {location}" for key in ("runAsNonRoot", "readOnlyRootFilesystem") if context.get(key) is True}
     if context.get("allowPrivilegeEscalation") is False:
-        found.add(f"allowPrivilegeEscalation: false of {where}")
+        found.add(f"allowPrivilegeEscalation: false of {location}")
     if "ALL" in (at(context, "capabilities", "drop", default=[]) or []):
-        found.add(f"dropped capabilities of {where}")
+        found.add(f"dropped capabilities of {location}")
     if at(context, "seccompProfile", "type", default="Unconfined") != "Unconfined":
-        found.add(f"seccompProfile of {where}")
+        found.add(f"seccompProfile of {location}")
     return found
 
 

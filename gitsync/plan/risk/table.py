@@ -150,9 +150,9 @@ def classify(
     """
     if not change.is_write:
         return change if change.rule == NOTHING else replace(change, rule=NOTHING)
-    rule, found = _first(change, scope)
+    rule, found = _first_match(change, scope)
     if change.action is Action.CREATE and predecessor is not None:
-        other, seen = _first(replace(change, action=Action.UPDATE, live=predecessor), scope)
+        other, seen = _first_match(replace(change, action=Action.UPDATE, live=predecessor), scope)
         if other.risk.level > rule.risk.level:
             rule, found = other, seen
     reason = f"{rule.reason}: {found}" if found else rule.reason
@@ -166,7 +166,7 @@ def classify(
     return replace(change, risk=risk, rule=name, reason=reason, always_asks=rule.always_asks)
 
 
-def _first(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
+def _first_match(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
     if scope is not None:
         for row in SCOPED_RULES:
             if (found := row.finds(change, scope)) is not None:

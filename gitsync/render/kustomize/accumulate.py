@@ -121,7 +121,7 @@ class _Target:
                 self._context.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
         return added
 
-    def _append(self, into: Accumulator, added: Sequence[Resource], index: dict[Id, Resource], where: str) -> None:
+    def _append(self, into: Accumulator, added: Sequence[Resource], index: dict[Id, Resource], location: str) -> None:
         ids = self._scopes.ids_of(added)
         if not self._context.uses_built_in:
             self._context.uses_built_in = any(BUILT_IN.root(gvk) is None for gvk in {id_.gvk for id_ in ids})
@@ -130,28 +130,28 @@ class _Target:
             if other is not resource:
                 raise InvalidInput(
                     f"the object is already there: {resource.origin.file} and {other.origin.file} both define it",
-                    location=where,
+                    location=location,
                     object=str(id_),
                     hint="remove one of them",
                 )
             into.resources.append(resource)
 
-    def _enter(self, path: str, where: str, *, is_component: bool) -> Accumulator:
+    def _enter(self, path: str, location: str, *, is_component: bool) -> Accumulator:
         """Build the kustomization of a folder: a component into what is here, a base on its own."""
-        self._context.enter(where)
-        loader = self._loader.enter(path, where)
+        self._context.enter(location)
+        loader = self._loader.enter(path, location)
         inner = loader.kustomization()
         if inner is None:
             reject_chart(loader.files, loader.folder)
             raise InvalidInput(
                 f"the folder {path} has no kustomization file",
-                location=where,
+                location=location,
                 hint="add a kustomization.yaml, or name the files",
             )
         self._context.use_schema(loader, inner)
         if inner.is_component is not is_component:
             what, field_name = ("a", "components") if inner.is_component else ("not a", "resources")
-            raise InvalidInput(f"{path} is {what} Component", location=where, hint=f"list it under {field_name}")
+            raise InvalidInput(f"{path} is {what} Component", location=location, hint=f"list it under {field_name}")
         into = self._into if is_component else Accumulator()
         accumulate(self._context, loader, inner, into, join_origin(self._seen_from, path))
         return into
@@ -216,7 +216,7 @@ class _Target:
         changes = made.behavior in ("merge", "replace")
         if not found and not changes:
             self._into.resources.append(made)
-            self._note(len(self._into.resources) - 1)
+            self._index_ids(len(self._into.resources) - 1)
             if self._context.recorder:
                 self._context.recorder.start(made, source.kind, step_source)
             return
@@ -227,7 +227,7 @@ class _Target:
             made.source = old.source
         generators.take_over(made, old)
         self._into.resources[found[0]] = made
-        self._note(found[0])
+        self._index_ids(found[0])
         if self._context.recorder:
             self._context.recorder.absorb(made, old, source.kind, step_source)
 
@@ -236,11 +236,11 @@ class _Target:
         resources = self._into.resources
         if not self._positions:
             for position in range(len(resources)):
-                self._note(position)
+                self._index_ids(position)
         known = dict.fromkeys(self._positions.get(id_, ()))
         return [position for position in known if id_ in self._scopes.all_ids(resources[position])]
 
-    def _note(self, position: int) -> None:
+    def _index_ids(self, position: int) -> None:
         for id_ in dict.fromkeys(self._scopes.all_ids(self._into.resources[position])):
             self._positions.setdefault(id_, []).append(position)
 
@@ -265,9 +265,9 @@ class _Target:
         self._context.uses_built_in = True
         key = tuple(stage.key for stage in stages)
         if None in key:
-            self._act(self._into.resources, stages)
+            self._run_stages(self._into.resources, stages)
         else:
-            self._context.steps.run(key, self._into.resources, partial(self._act, stages=stages))
+            self._context.steps.run(key, self._into.resources, partial(self._run_stages, stages=stages))
         self._into.drop_deleted()
         for stage in stages:
             if stage.check is not None:
@@ -283,7 +283,7 @@ class _Target:
                     resource.note(step, stage.times)
 
     @staticmethod
-    def _act(resources: Sequence[Resource], stages: Sequence[Stage]) -> None:
+    def _run_stages(resources: Sequence[Resource], stages: Sequence[Stage]) -> None:
         """Let the stages act on resources, one after the other; what one deletes is nothing to the next."""
         for stage in stages:
             with _configured(stage):
@@ -335,10 +335,10 @@ class _Target:
         self._add_resources(gathered, files)
         return [(plugin, places.get(id(plugin), plugin.origin.file)) for plugin in gathered.resources]
 
-    def _plugin_context(self, where: str) -> plugins.PluginContext:
+    def _plugin_context(self, location: str) -> plugins.PluginContext:
         context = self._context
         return plugins.PluginContext(
-            self._into.resources, context.scopes, context.schema, self._loader, context.steps, where
+            self._into.resources, context.scopes, context.schema, self._loader, context.steps, location
         )
 
     @property
@@ -368,19 +368,19 @@ def _conform(document: Any, shape: Shape, path: str, text: bytes) -> Any:
         raise InvalidInput(error.message, location=place(path, text, error.path), hint=error.hint) from None
 
 
-def _cannot_absorb(made: Resource, count: int, where: str, subject: str) -> InvalidInput:
+def _cannot_absorb(made: Resource, count: int, location: str, subject: str) -> InvalidInput:
     if count > 1:
-        return InvalidInput(f"{count} objects could be merged into", location=where, object=subject)
+        return InvalidInput(f"{count} objects could be merged into", location=location, object=subject)
     if count:
         return InvalidInput(
             "the object exists already",
-            location=where,
+            location=location,
             object=subject,
             hint="use behavior merge or replace, or rename it",
         )
     return InvalidInput(
         f"nothing to {made.behavior}: no base has this object",
-        location=where,
+        location=location,
         object=subject,
         hint="use behavior create, or correct the name",
     )

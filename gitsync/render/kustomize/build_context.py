@@ -38,13 +38,13 @@ class BuildContext:
         self._has_schema = False
         self._entered = 0
 
-    def enter(self, where: str) -> None:
+    def enter(self, location: str) -> None:
         """Count a base or a component that is built; refuse too many."""
         self._entered += 1
         if self._entered > FOLDERS:
             raise InvalidInput(
                 f"the build enters more folders than the limit of {FOLDERS}",
-                location=where,
+                location=location,
                 hint="name each base and component fewer times",
             )
 

@@ -68,7 +68,7 @@ class Files:
         """Whether parsed files are shared with other builds."""
         return self._cache is not None
 
-    def resolve(self, folder: str, path: str, where: str = "") -> tuple[str, Entry | None]:
+    def resolve(self, folder: str, path: str, location: str = "") -> tuple[str, Entry | None]:
         """
         Return the real path of ``path``, seen from a real folder, and the kind of entry there.
 
@@ -77,7 +77,7 @@ class Files:
         if path.startswith("/"):
             raise InvalidInput(
                 f"{path} is an absolute path, which lies outside the repository",
-                location=where,
+                location=location,
                 hint="use a path relative to the file that names it",
             )
         real = folder.split("/") if folder else []
@@ -88,7 +88,7 @@ class Files:
             part = waiting.pop()
             if part == "..":
                 if not real:
-                    raise _outside(f"{path} (a symlink)" if links else path, where)
+                    raise _outside(f"{path} (a symlink)" if links else path, location)
                 real.pop()
                 entry = Entry.FOLDER
                 continue
@@ -98,9 +98,11 @@ class Files:
                 links += 1
                 target = self._tree.read(here).decode("utf-8", "replace")
                 if target.startswith("/"):
-                    raise _outside(f"{path} (a symlink to {target})", where)
+                    raise _outside(f"{path} (a symlink to {target})", location)
                 if links > _MAX_LINKS:
-                    raise InvalidInput(f"{path} leads through a loop of symlinks", location=where, hint="remove a link")
+                    raise InvalidInput(
+                        f"{path} leads through a loop of symlinks", location=location, hint="remove a link"
+                    )
                 waiting += [step for step in reversed(target.split("/")) if step not in ("", ".")]
                 continue
             real.append(part)
@@ -129,9 +131,9 @@ class Files:
         return self._tree.names(folder)
 
 
-def _outside(path: str, where: str) -> InvalidInput:
+def _outside(path: str, location: str) -> InvalidInput:
     return InvalidInput(
-        f"{path} leads outside the repository", location=where, hint="keep what is built inside the repository"
+        f"{path} leads outside the repository", location=location, hint="keep what is built inside the repository"
     )
 
 

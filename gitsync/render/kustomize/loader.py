@@ -70,54 +70,54 @@ class Loader:
             )
         return path
 
-    def entry(self, path: str, where: str) -> tuple[str, Entry]:
+    def entry(self, path: str, location: str) -> tuple[str, Entry]:
         """Return the real path and kind of an entry; refuse what is absent, remote or a submodule."""
         if ":" in path and re.match(_REMOTE, path):
-            raise _remote(path, where)
-        real, entry = self.files.resolve(self.folder, path, where)
+            raise _remote(path, location)
+        real, entry = self.files.resolve(self.folder, path, location)
         if entry is None and re.match(_MAYBE_REMOTE, path):
-            raise _remote(path, where)
+            raise _remote(path, location)
         if entry is None:
             raise InvalidInput(
-                f"{path} does not exist (its real path is {real})", location=where, hint="correct the path or add it"
+                f"{path} does not exist (its real path is {real})", location=location, hint="correct the path or add it"
             )
         if entry is Entry.SUBMODULE:
             raise InvalidInput(
-                f"{path} is a Git submodule, and submodules are not read", location=where, hint="copy what is needed"
+                f"{path} is a Git submodule, and submodules are not read", location=location, hint="copy what is needed"
             )
         return real, entry
 
-    def file(self, path: str, where: str) -> str:
+    def file(self, path: str, location: str) -> str:
         """Return the real path of a file that this kustomization may read."""
-        return self.own(*self.entry(path, where), path, where)
+        return self.own(*self.entry(path, location), path, location)
 
-    def own(self, real: str, entry: Entry, path: str, where: str) -> str:
+    def own(self, real: str, entry: Entry, path: str, location: str) -> str:
         """Return a real path; reject a path that does not name a file, or one this kustomization may not read."""
         if entry is not Entry.FILE:
-            raise InvalidInput(f"{path} is a folder, but a file is needed", location=where, hint="name a file in it")
+            raise InvalidInput(f"{path} is a folder, but a file is needed", location=location, hint="name a file in it")
         if self._is_restricted and not is_below(real, self.folder):
             raise InvalidInput(
                 f"{path}: the file {real} is not in or below the folder {self.folder or '.'}",
-                location=where,
+                location=location,
                 hint="move the file, or make its folder a base with a kustomization of its own",
             )
         return real
 
-    def read(self, path: str, where: str) -> bytes:
+    def read(self, path: str, location: str) -> bytes:
         """Return the bytes of a file that this kustomization may read."""
-        return self.files.read(self.file(path, where))
+        return self.files.read(self.file(path, location))
 
-    def enter(self, path: str, where: str) -> Loader:
+    def enter(self, path: str, location: str) -> Loader:
         """Return the loader of another folder; refuse to enter one that is being built already."""
-        real, entry = self.entry(path, where)
+        real, entry = self.entry(path, location)
         if entry is not Entry.FOLDER:
-            raise InvalidInput(f"{path} is a file, but a folder is needed", location=where)
+            raise InvalidInput(f"{path} is a file, but a folder is needed", location=location)
         for visited in self.chain:
             if is_below(visited, real):
                 chain = " -> ".join(folder or "." for folder in (*self.chain, real))
                 raise InvalidInput(
                     f"cycle: {path} leads back to a folder that is being built ({chain})",
-                    location=where,
+                    location=location,
                     hint="remove the reference",
                 )
         return Loader(self.files, real, self.chain, is_restricted=self._is_restricted)
@@ -154,9 +154,9 @@ def reject_chart(files: Files, folder: str) -> None:
         )
 
 
-def _remote(path: str, where: str) -> InvalidInput:
+def _remote(path: str, location: str) -> InvalidInput:
     return InvalidInput(
         f"{path} is remote, and remote content is not allowed",
-        location=where,
+        location=location,
         hint="copy it into the repository and name the copy",
     )

@@ -14,17 +14,17 @@ _PLACE: Final = itemgetter(0)
 
 
 def in_order(
-    ids: Sequence[Id], resources: Sequence[Resource], options: Mapping[str, Any] | None, where: str
+    ids: Sequence[Id], resources: Sequence[Resource], options: Mapping[str, Any] | None, location: str
 ) -> list[Resource]:
     """Return the resources, which have these ids, in the order that ``sortOptions`` asks for."""
     order = "legacy" if options is None else options.get("order") or ""
     legacy = (options or {}).get("legacySortOptions")
     if order not in ("legacy", "fifo"):
-        raise InvalidInput(f"sortOptions.order {order!r} is not known", location=where, hint="write fifo or legacy")
+        raise InvalidInput(f"sortOptions.order {order!r} is not known", location=location, hint="write fifo or legacy")
     if order == "fifo":
         if legacy is not None:
             raise InvalidInput(
-                "legacySortOptions is set, but the order is fifo", location=where, hint="write order: legacy"
+                "legacySortOptions is set, but the order is fifo", location=location, hint="write order: legacy"
             )
         return list(resources)
     ranks = KIND_ORDER

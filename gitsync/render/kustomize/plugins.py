@@ -161,13 +161,13 @@ def _replacements(config: Mapping[str, Any], context: PluginContext) -> None:
             replacements.replace(context.resources, replacement, context.scopes, context.steps, names)
 
 
-def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> list[Mapping[str, Any]]:
+def read_replacement(item: Mapping[str, Any], read: Callable[[str], bytes], location: str) -> list[Mapping[str, Any]]:
     """Return the replacements of an item, which may name a file with one or more of them."""
     path = item.get("path")
     if not path:
         return [item]
     if any(item.get(name) is not None for name in ("source", "sourceValue")) or item.get("targets"):
-        raise InvalidInput("a replacement has a path and a source", location=where, hint="keep one of them")
+        raise InvalidInput("a replacement has a path and a source", location=location, hint="keep one of them")
     found: list[Mapping[str, Any]] = []
     documents = read_yaml11(read(path), path)
     if not documents:
@@ -309,18 +309,18 @@ def generate(plugin: Resource, context: PluginContext) -> Resource:
         ) from None
 
 
-def _builtin_kind(plugin: Resource, where: str) -> str:
+def _builtin_kind(plugin: Resource, location: str) -> str:
     annotations = plugin.labels("annotations")
     if any(name in annotations for name in _FUNCTION):
         raise InvalidInput(
             f"{plugin.gvk.kind} {plugin.name} runs a function, and running programs is not supported",
-            location=where,
+            location=location,
             hint="use a built-in transformer, or commit what the function makes",
         )
     if text_of(plugin.manifest.get("apiVersion")) != "builtin":
         raise InvalidInput(
             f"{plugin.gvk.kind} {plugin.name} is an external plugin, and running programs is not supported",
-            location=where,
+            location=location,
             hint="use a built-in one (apiVersion: builtin), or commit what the plugin makes",
         )
     return plugin.gvk.kind

@@ -90,19 +90,19 @@ class Stages:
                 patch = self._patch(item, self._file.where(field, index), may_be_empty=field == "patches")
                 yield self._patch_stage(kind, patch)
 
-    def _patch(self, item: Mapping[str, Any], where: str, *, may_be_empty: bool) -> Patch:
+    def _patch(self, item: Mapping[str, Any], location: str, *, may_be_empty: bool) -> Patch:
         path, inline = item.get("path"), (item.get("patch") or "").strip()
         if bool(path) is bool(inline):
             raise InvalidInput(
                 "the patch has path and patch" if path else "the patch has neither path nor patch",
-                location=where,
+                location=location,
                 hint="keep one of them" if path else "add one of them",
             )
-        text, name = self._read(path, where) if path else (inline, where)
-        return read_patch(text, name, item, where, may_be_empty=may_be_empty)
+        text, name = self._read(path, location) if path else (inline, location)
+        return read_patch(text, name, item, location, may_be_empty=may_be_empty)
 
-    def _read(self, path: str, where: str) -> tuple[bytes, str]:
-        return self._loader.read(path, where), join(self._file.folder, path)
+    def _read(self, path: str, location: str) -> tuple[bytes, str]:
+        return self._loader.read(path, location), join(self._file.folder, path)
 
     def _patch_stage(self, kind: str, patch: Patch, times: int = 1) -> Stage:
         key = ("patch", patch.key) if patch.target is not None else None
@@ -155,9 +155,9 @@ class Stages:
                 yield self._entries(kind, self._file.where(field), self._file.fields[field], specs)
 
     @staticmethod
-    def _entries(kind: str, where: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...]) -> Stage:
+    def _entries(kind: str, location: str, entries: Mapping[str, str], specs: tuple[FieldSpec, ...]) -> Stage:
         act = partial(transformers.set_entries, entries=entries, specs=specs)
-        return Stage(kind, where, act, ("entries", hashable(entries), specs))
+        return Stage(kind, location, act, ("entries", hashable(entries), specs))
 
     def _replicas(self) -> Iterator[Stage]:
         for index, replica in self._file.rows("replicas"):
@@ -185,7 +185,7 @@ class Stages:
         for index, item in self._file.rows("replacements"):
             where = self._file.where("replacements", index)
             with self._context.errors:
-                found = plugins.read_replacement(item, partial(self._loader.read, where=where), where)
+                found = plugins.read_replacement(item, partial(self._loader.read, location=where), where)
                 yield Stage("ReplacementTransformer", where, partial(self._replace, found), times=0 if index else 1)
 
     def _replace(self, found: Sequence[Mapping[str, Any]], resources: Sequence[Resource]) -> None:

@@ -28,7 +28,7 @@ class Variable(NamedTuple):
     where: str
 
 
-def variable_from(value: Mapping[str, Any], where: str) -> Variable:
+def variable_from(value: Mapping[str, Any], location: str) -> Variable:
     """Return the variable that an item of ``vars`` declares."""
     reference = value.get("objref") or {}
     group, version = reference.get("group") or "", reference.get("version") or ""
@@ -41,7 +41,7 @@ def variable_from(value: Mapping[str, Any], where: str) -> Variable:
         reference.get("name") or "",
         reference.get("namespace") or "",
         (value.get("fieldref") or {}).get("fieldPath") or "metadata.name",
-        where,
+        location,
     )
 
 

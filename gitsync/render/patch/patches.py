@@ -57,7 +57,7 @@ def read_patch(
     text: bytes | str,
     file: str,
     entry: Mapping[str, Any],
-    where: str,
+    location: str,
     *,
     is_legacy: bool = False,
     may_be_empty: bool = False,
@@ -73,20 +73,20 @@ def read_patch(
     if operations is None and not all(isinstance(document, dict) for document in documents):
         raise InvalidInput(
             "the patch is neither a strategic merge patch nor a JSON patch",
-            location=where,
+            location=location,
             hint="write an object with apiVersion, kind and metadata.name, or a list of operations",
         )
     if not documents and not may_be_empty:
-        raise InvalidInput("the patch is empty", location=where, hint="write a patch, or remove the entry")
+        raise InvalidInput("the patch is empty", location=location, hint="write a patch, or remove the entry")
     objects = [] if operations is not None else objects_in(text, file)
     merges = tuple(manifest for _, manifest in objects)
     target = entry.get("target")
     if target is None and not merges and documents:
-        raise InvalidInput("the patch has no target", location=where, hint="add a target")
+        raise InvalidInput("the patch has no target", location=location, hint="add a target")
     if target is not None and len(merges) > 1:
         raise InvalidInput(
             "one entry of patches holds several strategic merge patches, which cannot share a target",
-            location=where,
+            location=location,
             hint="remove the target, or give each patch an entry of its own",
         )
     options = entry.get("options") or {}
@@ -96,7 +96,7 @@ def read_patch(
         target,
         bool(options.get("allowNameChange")) or any(map(may_rename, merges)),
         bool(options.get("allowKindChange")) or any(map(may_change_kind, merges)),
-        where,
+        location,
         (text, hashable(target), hashable(options), is_legacy),
         is_legacy,
         tuple((SourceFile(file, text, document), manifest) for document, manifest in objects)

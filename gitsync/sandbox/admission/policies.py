@@ -33,7 +33,7 @@ def check(api: ControllerClient, attributes: Attributes) -> None:
         if policy is None or not _is_about(api, policy, binding, attributes):
             continue
         for reason, message in _denials(api, policy, binding, attributes):
-            _act(policy, binding, attributes, reason, message)
+            _enforce(policy, binding, attributes, reason, message)
 
 
 def _is_about(api: ControllerClient, policy: Manifest, binding: Manifest, attributes: Attributes) -> bool:
@@ -147,7 +147,7 @@ def _message(validation: Data, expression: str, data: Data) -> str:
     return str(validation.get("message") or f"failed expression: {expression}").strip()
 
 
-def _act(policy: Manifest, binding: Manifest, attributes: Attributes, reason: str, message: str) -> None:
+def _enforce(policy: Manifest, binding: Manifest, attributes: Attributes, reason: str, message: str) -> None:
     names = f"'{metadata_of(policy)['name']}' with binding '{metadata_of(binding)['name']}'"
     actions = binding["spec"].get("validationActions") or ()
     if "Deny" in actions:

@@ -48,7 +48,7 @@ class Recorder:
         """Take up an event that was stored before a restart, so that it expires."""
         meta = event["metadata"]
         series = _Series(meta["namespace"], meta["name"], event.get("count") or 1)
-        self._keep(f"{series.namespace}/{series.name}", series)
+        self._store_series(f"{series.namespace}/{series.name}", series)
 
     def _record(self, obj: Manifest, kind: str, reason: str, message: str, source: Source) -> None:
         involved = _involved(obj, source.field_path)
@@ -70,7 +70,7 @@ class Recorder:
         count = series.count + 1
         patch = {"count": count, "lastTimestamp": self._now()}
         self._api.patch(ObjectRef("", "Event", series.namespace, series.name), patch, manager="kube-controller-manager")
-        self._keep(digest, _Series(series.namespace, series.name, count))
+        self._store_series(digest, _Series(series.namespace, series.name, count))
         return True
 
     def _create(self, digest: str, involved: Manifest, text: Manifest, source: Source) -> None:
@@ -93,12 +93,12 @@ class Recorder:
             "reportingInstance": source.host,
         }
         self._api.create(event, manager="kubelet" if source.host else "kube-controller-manager")
-        self._keep(digest, _Series(namespace, name, 1))
+        self._store_series(digest, _Series(namespace, name, 1))
 
     def _now(self) -> str:
         return timestamp(self._timers.now())
 
-    def _keep(self, digest: str, series: _Series) -> None:
+    def _store_series(self, digest: str, series: _Series) -> None:
         self._series[digest] = (self._timers.now() + _LIFETIME, series)
         self._series.move_to_end(digest)
         if not self._sweeping:

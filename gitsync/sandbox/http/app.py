@@ -15,7 +15,7 @@ from gitsync.sandbox.http.documents import Documents
 from gitsync.sandbox.http.endpoints import Endpoints, inject_watch_fault
 from gitsync.sandbox.http.options import warning_text
 from gitsync.sandbox.http.request_log import RequestKey, RequestLog
-from gitsync.sandbox.http.route import Route, route
+from gitsync.sandbox.http.route import Route, parse_route
 from gitsync.sandbox.http.transport.messages import (
     Answer,
     Hangup,
@@ -61,30 +61,30 @@ class Application:
 
     def _handle(self, request: Request) -> Reply:
         user = self._authenticate(request)
-        where = route(request)
-        if where is None or not where.resource:
+        route = parse_route(request)
+        if route is None or not route.resource:
             self._authorize_path(user, request)
             if request.path.startswith(PREFIX):
                 return self._admin.answer(request)
             self._record(request.method.lower(), request.path, user, request)
-            return self._documents.answer(request, where)
-        named = qualified(where.resource, where.group)
-        self._record(where.verb, f"{named}/{where.subresource}" if where.subresource else named, user, request)
-        resource = self._cluster.registry.at_path(where.group, where.version, where.resource)
-        self._authorize(user, request, where)
+            return self._documents.answer(request, route)
+        named = qualified(route.resource, route.group)
+        self._record(route.verb, f"{named}/{route.subresource}" if route.subresource else named, user, request)
+        resource = self._cluster.registry.at_path(route.group, route.version, route.resource)
+        self._authorize(user, request, route)
         if resource is None:
-            raise self._unknown(where)
+            raise self._unknown(route)
         if request.oversized:
             raise errors.too_large(MAX_BODY)
         agent = request.headers.get("user-agent", "")
-        target = Target(where.verb, named, where.namespace, where.name, user.name, agent)
+        target = Target(route.verb, named, route.namespace, route.name, user.name, agent)
         active = self.faults.matching(target)
         if active:
-            return self._with_faults(active, request, where, resource, user)
-        return self._answer(request, where, resource, user)
+            return self._with_faults(active, request, route, resource, user)
+        return self._answer(request, route, resource, user)
 
-    def _answer(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
-        reply = self._endpoints.answer(request, where, resource, user)
+    def _answer(self, request: Request, route: Route, resource: Resource, user: User) -> Reply:
+        reply = self._endpoints.answer(request, route, resource, user)
         if resource.deprecation and isinstance(reply, Response):
             others = reply.headers.get("Warning")
             warning = warning_text(resource.deprecation)
@@ -105,46 +105,46 @@ class Application:
         if request.path not in _OPEN_PATHS:
             self._cluster.authorizer.require(user, Attributes(request.method.lower(), path=request.path))
 
-    def _authorize(self, user: User, request: Request, where: Route) -> None:
-        name = where.name
-        if not name and where.verb in ("list", "watch", "deletecollection"):
+    def _authorize(self, user: User, request: Request, route: Route) -> None:
+        name = route.name
+        if not name and route.verb in ("list", "watch", "deletecollection"):
             terms = request.query.get("fieldSelector", "").split("=")
             if len(terms) == 2 and terms[0] == "metadata.name":
                 name = terms[1]
-        namespace = where.name if where.resource == "namespaces" and where.group == "" else where.namespace
+        namespace = route.name if route.resource == "namespaces" and route.group == "" else route.namespace
         self._cluster.authorizer.require(
-            user, Attributes(where.verb, where.group, where.resource, where.subresource, namespace, name)
+            user, Attributes(route.verb, route.group, route.resource, route.subresource, namespace, name)
         )
 
     def _record(self, verb: str, resource: str, user: User, request: Request) -> None:
         self.requests.record(RequestKey(verb, resource, user.name, request.headers.get("user-agent", "")))
 
-    def _unknown(self, where: Route) -> ApiError:
-        if where.version in self._cluster.registry.group_versions().get(where.group, ()):
+    def _unknown(self, route: Route) -> ApiError:
+        if route.version in self._cluster.registry.group_versions().get(route.group, ()):
             return errors.no_such_resource()
         return PageNotFound()
 
     # what goes wrong on demand
 
     def _with_faults(
-        self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
+        self, active: tuple[ActiveFault, ...], request: Request, route: Route, resource: Resource, user: User
     ) -> Reply:
         delay = sum(each.fault.seconds for each in active if each.fault.kind is FaultKind.LATENCY)
         if delay:
-            return _late(delay, lambda: self._after_delay(active, request, where, resource, user), request)
-        return self._after_delay(active, request, where, resource, user)
+            return _late(delay, lambda: self._after_delay(active, request, route, resource, user), request)
+        return self._after_delay(active, request, route, resource, user)
 
     def _after_delay(
-        self, active: tuple[ActiveFault, ...], request: Request, where: Route, resource: Resource, user: User
+        self, active: tuple[ActiveFault, ...], request: Request, route: Route, resource: Resource, user: User
     ) -> Reply:
         for each in active:
-            refusal = each.fault.refusal(resource.plural, resource.group, where.name)
+            refusal = each.fault.refusal(resource.plural, resource.group, route.name)
             if refusal is not None:
                 raise refusal
         stale = [each.revision for each in active if each.fault.kind is FaultKind.STALE_READ]
         self._endpoints.stale_revision = stale[0] if stale else None
         try:
-            reply = self._answer(request, where, resource, user)
+            reply = self._answer(request, route, resource, user)
         finally:
             self._endpoints.stale_revision = None
         for each in active:

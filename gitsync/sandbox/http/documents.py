@@ -40,7 +40,7 @@ class Documents:
         self._registry = registry
         self._openapi = openapi
 
-    def answer(self, request: Request, where: Route | None) -> Response:
+    def answer(self, request: Request, route: Route | None) -> Response:
         """Return the document of a path, or the 404 in plain text."""
         path = request.path
         registry = self._registry
@@ -62,8 +62,8 @@ class Documents:
         if path.startswith("/openapi/v3"):
             return self._openapi_document(request)
         found: dict[str, Any] | None = None
-        if where is not None:
-            found = discovery.resource_list(registry, where.group, where.version)
+        if route is not None:
+            found = discovery.resource_list(registry, route.group, route.version)
         elif path.startswith("/apis/") and path.count("/") in (2, 3):
             found = discovery.group(registry, path.split("/")[2])
         if found is None:

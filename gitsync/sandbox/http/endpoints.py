@@ -54,67 +54,67 @@ class Endpoints:
         self._reviews = Reviews(cluster, tokens)
         self.subresources = Subresources(cluster, tokens)
 
-    def answer(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
+    def answer(self, request: Request, route: Route, resource: Resource, user: User) -> Reply:
         """Carry out the verb of a request on its resource."""
-        if where.subresource:
-            return self._subresource(request, where, resource, user)
-        self._check_allowed(request, where, resource)
-        match where.verb:
+        if route.subresource:
+            return self._subresource(request, route, resource, user)
+        self._check_allowed(request, route, resource)
+        match route.verb:
             case "get":
-                return self._get(request, where, resource)
+                return self._get(request, route, resource)
             case "list":
-                return self._list(request, where, resource)
+                return self._list(request, route, resource)
             case "watch":
-                return self._watch(request, where, resource)
+                return self._watch(request, route, resource)
             case "create":
-                return self._create(request, where, resource, user)
+                return self._create(request, route, resource, user)
             case "update":
-                return self._update(request, where, resource, user)
+                return self._update(request, route, resource, user)
             case "patch":
-                return self._patch(request, where, resource, user)
+                return self._patch(request, route, resource, user)
             case "delete":
-                return self._delete(request, where, resource, user)
+                return self._delete(request, route, resource, user)
             case "deletecollection":
-                return self._delete_collection(request, where, resource, user)
+                return self._delete_collection(request, route, resource, user)
         raise errors.method_not_allowed()
 
-    def _check_allowed(self, request: Request, where: Route, resource: Resource) -> None:
+    def _check_allowed(self, request: Request, route: Route, resource: Resource) -> None:
         """Refuse methods that the URL does not have."""
-        if request.method in ("HEAD", "OPTIONS") or where.verb not in resource.verbs:
+        if request.method in ("HEAD", "OPTIONS") or route.verb not in resource.verbs:
             raise errors.method_not_allowed()
-        on_collection = where.verb in ("list", "watch", "create", "deletecollection")
-        if bool(where.name) is on_collection:
+        on_collection = route.verb in ("list", "watch", "create", "deletecollection")
+        if bool(route.name) is on_collection:
             raise errors.method_not_allowed()
-        if resource.namespaced and not where.namespace and where.verb not in ("list", "watch"):
+        if resource.namespaced and not route.namespace and route.verb not in ("list", "watch"):
             raise errors.method_not_allowed()
-        if where.namespace and not resource.namespaced:
+        if route.namespace and not resource.namespaced:
             raise errors.no_such_resource()
 
     # reading
 
-    def _get(self, request: Request, where: Route, resource: Resource) -> Reply:
+    def _get(self, request: Request, route: Route, resource: Resource) -> Reply:
         view = self._view(request, resource)
         wanted = listing.wanted_revision(request)
         if wanted > self.cluster.store.revision:
-            return self._wait(wanted, lambda: self._got(request, where, resource, view))
-        return self._got(request, where, resource, view)
+            return self._wait(wanted, lambda: self._got(request, route, resource, view))
+        return self._got(request, route, resource, view)
 
-    def _got(self, request: Request, where: Route, resource: Resource, view: View) -> Response:
+    def _got(self, request: Request, route: Route, resource: Resource, view: View) -> Response:
         objects = self.cluster.store.collection(resource.storage).objects
         if self.stale_revision is not None:
             objects = self.cluster.store.collection(resource.storage).at_revision(self.stale_revision)
-        stored = objects.get(f"{where.namespace}/{where.name}")
+        stored = objects.get(f"{route.namespace}/{route.name}")
         if stored is None:
-            raise errors.not_found(resource.plural, resource.group, where.name)
+            raise errors.not_found(resource.plural, resource.group, route.name)
         if view.accept == Accepted() and "pretty" not in request.query:
             return Response(200, listing.item_json(stored, resource, bare=False))
         obj = convert(stored.obj, resource)
         return _object(obj, 200, view)
 
-    def _list(self, request: Request, where: Route, resource: Resource) -> Reply:
+    def _list(self, request: Request, route: Route, resource: Resource) -> Reply:
         view = self._view(request, resource)
         listing.check_list_options(request)
-        selected = self._select(request, where, resource)
+        selected = self._select(request, route, resource)
         collection = self.cluster.store.collection(resource.storage)
         stale = self.stale_revision
 
@@ -143,10 +143,10 @@ class Endpoints:
         except ApiError as error:
             return error_response(error)
 
-    def _watch(self, request: Request, where: Route, resource: Resource) -> Stream:
+    def _watch(self, request: Request, route: Route, resource: Resource) -> Stream:
         view = self._view(request, resource)
         listing.check_watch_options(request)
-        selected = self._select(request, where, resource)
+        selected = self._select(request, route, resource)
         options = watching.read_watch_options(request.query, resource.kind, resource.api_version)
         watch = Watch(
             self.cluster.store,
@@ -179,43 +179,43 @@ class Endpoints:
             inject_watch_fault(fault, watch)
         return len(failed)
 
-    def _select(self, request: Request, where: Route, resource: Resource) -> listing.Selection:
-        return listing.selection(request, resource, where.namespace, self._selectable(resource), where.watched_name)
+    def _select(self, request: Request, route: Route, resource: Resource) -> listing.Selection:
+        return listing.selection(request, resource, route.namespace, self._selectable(resource), route.watched_name)
 
     # writing
 
-    def _create(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+    def _create(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
         view = self._view(request, resource)
         ctx = write_context(request, user, "CreateOptions")
         body, ctx.duplicates = object_body(request, resource.kind)
         review = self._reviews.find(resource.group, resource.kind)
         if review is not None:
-            return _written(self._reviewed(where, resource, body, ctx, review), 201, ctx, view)
-        obj = self.cluster.writer.create(resource, where.namespace, body, ctx)
+            return _written(self._reviewed(route, resource, body, ctx, review), 201, ctx, view)
+        obj = self.cluster.writer.create(resource, route.namespace, body, ctx)
         return _written(obj, 201, ctx, view)
 
-    def _reviewed(self, where: Route, resource: Resource, body: Manifest, ctx: Context, review: Review) -> Manifest:
+    def _reviewed(self, route: Route, resource: Resource, body: Manifest, ctx: Context, review: Review) -> Manifest:
         value = self.cluster.writer.unstored(resource, body, ctx, managed=resource.kind not in UNMANAGED)
-        value["status"] = review(value, ctx.user, where.namespace)
+        value["status"] = review(value, ctx.user, route.namespace)
         return value
 
     def _update(
-        self, request: Request, where: Route, resource: Resource, user: User, subresource: str = ""
+        self, request: Request, route: Route, resource: Resource, user: User, subresource: str = ""
     ) -> Response:
         view = self._view(request, resource)
         ctx = write_context(request, user, "UpdateOptions")
         body, ctx.duplicates = object_body(request, resource.kind)
-        obj = self.cluster.writer.update(Address(resource, where.namespace, where.name, subresource), body, ctx)
+        obj = self.cluster.writer.update(Address(resource, route.namespace, route.name, subresource), body, ctx)
         return _written(obj, 200, ctx, view)
 
-    def _patch(self, request: Request, where: Route, resource: Resource, user: User, subresource: str = "") -> Response:
+    def _patch(self, request: Request, route: Route, resource: Resource, user: User, subresource: str = "") -> Response:
         view = self._view(request, resource)
         media = media_type(request)
         ctx = write_context(request, user, "PatchOptions", apply=media == APPLY)
         offered = (JSON_PATCH, MERGE, APPLY) if resource.custom else (JSON_PATCH, MERGE, STRATEGIC, APPLY)
         if media not in offered:
             raise errors.unsupported_media(media, offered) if resource.custom else errors.unsupported_patch()
-        address = Address(resource, where.namespace, where.name, subresource)
+        address = Address(resource, route.namespace, route.name, subresource)
         if media == APPLY:
             body = applied_body(request, ctx)
             obj, created = self.cluster.writer.apply(
@@ -223,7 +223,7 @@ class Endpoints:
                 body,
                 ctx,
                 lambda: self.cluster.authorizer.require(
-                    user, Attributes("create", where.group, where.resource, "", where.namespace, where.name)
+                    user, Attributes("create", route.group, route.resource, "", route.namespace, route.name)
                 ),
             )
             return _written(obj, 201 if created else 200, ctx, view)
@@ -231,19 +231,19 @@ class Endpoints:
         obj = self.cluster.writer.patch(address, change, ctx, shown)
         return _written(obj, 200, ctx, view)
 
-    def _delete(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+    def _delete(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
         view = self._view(request, resource)
         options, dry_run = delete_options(request)
         ctx = Context(user, "", dry_run=dry_run)
-        obj, gone = self.cluster.deleter.delete(Address(resource, where.namespace, where.name), options, ctx)
+        obj, gone = self.cluster.deleter.delete(Address(resource, route.namespace, route.name), options, ctx)
         answer = self.cluster.deleter.answer(resource, obj, gone)
         return _written(answer, 200, ctx, view)
 
-    def _delete_collection(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+    def _delete_collection(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
         view = self._view(request, resource)
         options, dry_run = delete_options(request)
         ctx = Context(user, "", dry_run=dry_run)
-        selected = self._select(request, where, resource)
+        selected = self._select(request, route, resource)
         store = self.cluster.store
         page = listing.list_page(store, store.collection(resource.storage), request, selected)
         for stored in page.items:
@@ -251,60 +251,60 @@ class Endpoints:
             self.cluster.deleter.delete(Address(resource, meta.get("namespace", ""), meta["name"]), options, ctx)
         return responses.list_response(page, resource, replace(view, include="Metadata", pretty=False))
 
-    def _subresource(self, request: Request, where: Route, resource: Resource, user: User) -> Reply:
-        found = resource.subresource(where.subresource)
+    def _subresource(self, request: Request, route: Route, resource: Resource, user: User) -> Reply:
+        found = resource.subresource(route.subresource)
         if found is None:
             if resource.custom:
-                raise errors.not_found(resource.plural, resource.group, where.name)
+                raise errors.not_found(resource.plural, resource.group, route.name)
             raise errors.no_such_resource()
-        if where.verb not in found.verbs or request.method in ("HEAD", "OPTIONS"):
+        if route.verb not in found.verbs or request.method in ("HEAD", "OPTIONS"):
             raise errors.method_not_allowed()
-        if where.subresource == "status":
-            match where.verb:
+        if route.subresource == "status":
+            match route.verb:
                 case "get":
-                    return self._get(request, where, resource)
+                    return self._get(request, route, resource)
                 case "update":
-                    return self._update(request, where, resource, user, "status")
+                    return self._update(request, route, resource, user, "status")
                 case _:
-                    return self._patch(request, where, resource, user, "status")
-        if where.subresource == "log":
-            return self.subresources.log(request, resource, where)
-        if where.subresource == "scale":
-            return self._scale(request, where, resource, user)
+                    return self._patch(request, route, resource, user, "status")
+        if route.subresource == "log":
+            return self.subresources.log(request, resource, route)
+        if route.subresource == "scale":
+            return self._scale(request, route, resource, user)
         ctx = write_context(request, user, "CreateOptions")
         body, _ = object_body(request, resource.kind)
         sub = self.subresources
-        match where.subresource:
+        match route.subresource:
             case "eviction":
-                answer = sub.evict(body, resource, where, ctx)
+                answer = sub.evict(body, resource, route, ctx)
             case "binding":
-                answer = sub.bind(body, resource, where)
+                answer = sub.bind(body, resource, route)
             case "token":
-                answer = sub.issue_token(body, resource, where)
+                answer = sub.issue_token(body, resource, route)
             case "finalize":
-                answer = self.cluster.finalize(resource, where.name, body, ctx)
+                answer = self.cluster.finalize(resource, route.name, body, ctx)
                 return _written(answer, 200, ctx, self._view(request, resource))
             case _:
-                raise ApiError(501, "NotImplemented", f"the sandbox does not have {where.resource}/{where.subresource}")
+                raise ApiError(501, "NotImplemented", f"the sandbox does not have {route.resource}/{route.subresource}")
         return responses.object_response(answer, self._accept(request), 201, request.flag("pretty"))
 
-    def _scale(self, request: Request, where: Route, resource: Resource, user: User) -> Response:
+    def _scale(self, request: Request, route: Route, resource: Resource, user: User) -> Response:
         sub = self.subresources
-        if where.verb == "get":
-            scale = sub.read_scale(resource, where)
-        elif where.verb == "update":
+        if route.verb == "get":
+            scale = sub.read_scale(resource, route)
+        elif route.verb == "update":
             ctx = write_context(request, user, "UpdateOptions")
             body, _ = object_body(request, resource.kind)
-            scale = sub.write_scale(resource, where, lambda _: body, ctx)
+            scale = sub.write_scale(resource, route, lambda _: body, ctx)
         else:
             ctx = write_context(request, user, "PatchOptions", apply=media_type(request) == APPLY)
             if media_type(request) == APPLY:
                 body = applied_body(request, ctx)
-                scale = sub.apply_scale(resource, where, body, ctx)
+                scale = sub.apply_scale(resource, route, body, ctx)
             else:
                 media = media_type(request)
                 change, _ = patch_function(MERGE if media == STRATEGIC else media, request.body, DEDUCED, ctx)
-                scale = sub.write_scale(resource, where, change, ctx)
+                scale = sub.write_scale(resource, route, change, ctx)
         return responses.object_response(scale, self._accept(request), 200, request.flag("pretty"))
 
     # helpers

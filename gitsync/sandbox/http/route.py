@@ -31,7 +31,7 @@ class Route:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def route(request: Request) -> Route | None:
+def parse_route(request: Request) -> Route | None:
     """Return the route of a path under ``/api/v1`` or ``/apis/GROUP/VERSION``, None for any other path."""
     parts = [part for part in request.path.split("/") if part]
     if len(parts) >= 2 and parts[0] == "api":

@@ -30,67 +30,67 @@ class Subresources:
         self._cluster = cluster
         self._tokens = tokens
 
-    def read_scale(self, resource: Resource, where: Route) -> Manifest:
+    def read_scale(self, resource: Resource, route: Route) -> Manifest:
         """Return the Scale of an object."""
-        return scale_of(self._live(resource, where), self._cluster.scale_paths(resource))
+        return scale_of(self._live(resource, route), self._cluster.scale_paths(resource))
 
     def write_scale(
-        self, resource: Resource, where: Route, change: Callable[[Manifest], Manifest], ctx: Context
+        self, resource: Resource, route: Route, change: Callable[[Manifest], Manifest], ctx: Context
     ) -> Manifest:
         """Change the Scale of an object by a function on it, and return the new one."""
         paths = self._cluster.scale_paths(resource)
-        live = self._live(resource, where)
+        live = self._live(resource, route)
         scale = change(scale_of(live, paths))
         version = at(scale, "metadata", "resourceVersion")
         if version and version != live["metadata"]["resourceVersion"]:
-            raise errors.conflict(resource.plural, resource.group, where.name, errors.MODIFIED)
+            raise errors.conflict(resource.plural, resource.group, route.name, errors.MODIFIED)
         path = paths[0] if paths else "spec.replicas"
-        replicas = _replicas_of(scale, where.name)
+        replicas = _replicas_of(scale, route.name)
         return scale_of(self._cluster.writer.scale(resource, live, with_replicas(live, replicas, path), ctx), paths)
 
-    def apply_scale(self, resource: Resource, where: Route, body: Manifest, ctx: Context) -> Manifest:
+    def apply_scale(self, resource: Resource, route: Route, body: Manifest, ctx: Context) -> Manifest:
         """Change the Scale of an object by server-side apply, and return the new one; 409 on a conflict of owners."""
         paths = self._cluster.scale_paths(resource)
-        live = self._live(resource, where)
+        live = self._live(resource, route)
         changed = self._cluster.writer.apply_scale(
             resource,
             live,
             scale_part(live, body, paths[0] if paths else "spec.replicas"),
             ctx,
-            lambda merged: _replicas_of(scale_of(merged, paths), where.name),
+            lambda merged: _replicas_of(scale_of(merged, paths), route.name),
         )
         return scale_of(changed, paths)
 
-    def log(self, request: Request, resource: Resource, where: Route) -> Response:
+    def log(self, request: Request, resource: Resource, route: Route) -> Response:
         """Return the log of a container as text."""
-        pod = self._live(resource, where)
+        pod = self._live(resource, route)
         names = [container["name"] for container in at(pod, "spec", "containers", default=[])]
         container = request.query.get("container", "")
         if not container:
             if len(names) > 1:
                 raise errors.bad_request(
-                    f"a container name must be specified for pod {where.name}, choose one of: [{' '.join(names)}]"
+                    f"a container name must be specified for pod {route.name}, choose one of: [{' '.join(names)}]"
                 )
             container = names[0]
         elif container not in names + [c["name"] for c in at(pod, "spec", "initContainers", default=[]) or []]:
-            raise errors.bad_request(f"container {container} is not valid for pod {where.name}")
+            raise errors.bad_request(f"container {container} is not valid for pod {route.name}")
         previous = request.flag("previous")
         text = log_of(pod, container, previous=previous)
         if text is None and previous:
-            raise errors.bad_request(f'previous terminated container "{container}" in pod "{where.name}" not found')
+            raise errors.bad_request(f'previous terminated container "{container}" in pod "{route.name}" not found')
         if text is None:
             reason = waiting_reason(pod, container)
-            raise errors.bad_request(f'container "{container}" in pod "{where.name}" is waiting to start: {reason}')
+            raise errors.bad_request(f'container "{container}" in pod "{route.name}" is waiting to start: {reason}')
         lines = text.splitlines(keepends=True)
         tail = request.query.get("tailLines", "")
         if tail.isdecimal():
             lines = lines[-int(tail) :] if int(tail) else []
         return Response(200, "".join(lines).encode(), TEXT)
 
-    def evict(self, body: Manifest, resource: Resource, where: Route, ctx: Context) -> Manifest:
+    def evict(self, body: Manifest, resource: Resource, route: Route, ctx: Context) -> Manifest:
         """Delete a pod unless a disruption budget forbids it."""
-        pod = self._live(resource, where)
-        for budget in self._cluster.list("policy", "PodDisruptionBudget", where.namespace):
+        pod = self._live(resource, route)
+        for budget in self._cluster.list("policy", "PodDisruptionBudget", route.namespace):
             if _selects(budget, pod) and not at(budget, "status", "disruptionsAllowed"):
                 raise ApiError(
                     429,
@@ -109,26 +109,26 @@ class Subresources:
                 )
         options, dry_run = read_options(object_member(body, "deleteOptions"), {})
         ctx.dry_run = ctx.dry_run or dry_run
-        self._cluster.deleter.delete(Address(resource, where.namespace, where.name), options, ctx)
+        self._cluster.deleter.delete(Address(resource, route.namespace, route.name), options, ctx)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
-    def bind(self, body: Manifest, resource: Resource, where: Route) -> Manifest:
+    def bind(self, body: Manifest, resource: Resource, route: Route) -> Manifest:
         """Assign a pod to a node."""
-        pod = self._live(resource, where)
+        pod = self._live(resource, route)
         node = at(body, "target", "name", default="")
         if at(pod, "spec", "nodeName"):
             raise errors.conflict(
                 "pods/binding",
                 "",
-                where.name,
-                f'pod {where.name} is already assigned to node "{pod["spec"]["nodeName"]}"',
+                route.name,
+                f'pod {route.name} is already assigned to node "{pod["spec"]["nodeName"]}"',
             )
         self._cluster.bind({**pod, "spec": {**pod["spec"], "nodeName": node}})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
-    def issue_token(self, body: Manifest, resource: Resource, where: Route) -> Manifest:
+    def issue_token(self, body: Manifest, resource: Resource, route: Route) -> Manifest:
         """Return a TokenRequest with a signed token of the service account."""
-        account = self._live(resource, where)
+        account = self._live(resource, route)
         spec = object_member(body, "spec")
         seconds, audiences = spec.get("expirationSeconds") or 3600, spec.get("audiences") or [_AUDIENCE]
         if not isinstance(seconds, int):
@@ -142,25 +142,25 @@ class Subresources:
             raise errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
         now = int(self._cluster.clock.now())
         token = self._tokens.issue(
-            ServiceAccount(where.namespace, where.name, account["metadata"]["uid"]), audiences, now + seconds, now
+            ServiceAccount(route.namespace, route.name, account["metadata"]["uid"]), audiences, now + seconds, now
         )
         expires = timestamp(now + seconds)
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": {
-                "name": where.name,
-                "namespace": where.namespace,
+                "name": route.name,
+                "namespace": route.namespace,
                 "creationTimestamp": self._cluster.clock.timestamp(),
             },
             "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": None},
             "status": {"token": token, "expirationTimestamp": expires},
         }
 
-    def _live(self, resource: Resource, where: Route) -> Manifest:
-        live = self._cluster.writer.current(resource, where.namespace, where.name)
+    def _live(self, resource: Resource, route: Route) -> Manifest:
+        live = self._cluster.writer.current(resource, route.namespace, route.name)
         if live is None:
-            raise errors.not_found(resource.plural, resource.group, where.name)
+            raise errors.not_found(resource.plural, resource.group, route.name)
         return live
 
 

@@ -43,18 +43,18 @@ class Users:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._stamp = self._look()
+        self._stamp = self._file_version()
         self._people: Mapping[str, User] = people(read(file), str(file))
 
     def find(self, session: str) -> User | None:
         """Return whose session this is."""
         with self._lock:
-            stamp = self._look()
+            stamp = self._file_version()
             if stamp != self._stamp:
                 self._stamp, self._people = stamp, self._again()
             return self._people.get(hash_of(session))
 
-    def _look(self) -> tuple[int, int, int]:
+    def _file_version(self) -> tuple[int, int, int]:
         try:
             found = self._file.stat()
         except OSError:
@@ -81,12 +81,12 @@ def read(file: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, User]:
+def people(entries: Iterable[Mapping[str, Any]], location: str) -> dict[str, User]:
     """Return the user of each token hash; raise InvalidInput with the place of an invalid entry."""
     found: dict[str, User] = {}
     names: set[str] = set()
     for index, entry in enumerate(entries):
-        place = f"{where}: users[{index}]"
+        place = f"{location}: users[{index}]"
         if unknown := sorted(map(str, entry.keys() - _MEMBERS)):
             raise InvalidInput(f"{unknown[0]} is unknown", location=place, hint=f"write {', '.join(sorted(_MEMBERS))}")
         person = person_of(entry.get("name"), entry.get("groups", []), place)
@@ -102,7 +102,7 @@ def people(entries: Iterable[Mapping[str, Any]], where: str) -> dict[str, User]:
     return found
 
 
-def person_of(name: Any, groups: Any, where: str) -> User:
+def person_of(name: Any, groups: Any, location: str) -> User:
     """Return a signed-in user; raise InvalidInput when a name or a group is not valid."""
     given: list[Any] = groups if isinstance(groups, list) else [None]
     for text in (name, *given):
@@ -110,7 +110,7 @@ def person_of(name: Any, groups: Any, where: str) -> User:
         if not is_name or not 0 < len(text) <= _LONGEST:
             raise InvalidInput(
                 f"{text!r} is not a valid name",
-                location=where,
+                location=location,
                 hint=f"write 1 to {_LONGEST} printable characters without comma",
             )
     return User(name, tuple(given), is_authenticated=True)

@@ -67,10 +67,10 @@ def verdict_of(view: ApplicationView) -> AppVerdict:
         return verdict(phase.value, message, phase_since)
     if is_suspended:
         return verdict("Suspended", "Nothing is synced until it is resumed.", phase_since)
-    return _settled(view, status, message)
+    return _idle_verdict(view, status, message)
 
 
-def _settled(view: ApplicationView, status: dict[str, Any], message: str) -> AppVerdict:
+def _idle_verdict(view: ApplicationView, status: dict[str, Any], message: str) -> AppVerdict:
     """Return the verdict of an application that neither works, nor waits, nor failed."""
     sync, health = status.get("sync", "Unknown"), status.get("health", "Unknown")
     phase_since, health_since = str(status.get("phaseSince", "")), str(status.get("healthSince", ""))

@@ -79,7 +79,7 @@ def _revision(report: Report) -> dict[str, str]:
     revision = {
         "fetched": report.commit.id if report.commit else before.get("fetched", ""),
         "applied": report.state.applied,
-        "appliedFor": report.state.applied_for,
+        "appliedFor": report.state.applied_spec_hash,
         "good": report.state.last_good,
         "message": report.commit.subject if report.commit else before.get("message", ""),
         "author": report.commit.author if report.commit else before.get("author", ""),

@@ -179,7 +179,7 @@ class Kubelet(Controller):
         status = with_containers({**pod, "status": status}, changed, self.context.now())
         pod = self._report(pod, status)
         for container, move in moved:
-            self._tell(pod, container, move, changed[container.name])
+            self._record_move(pod, container, move, changed[container.name])
         return pod
 
     def _network(self, pod: Manifest) -> Manifest:
@@ -198,7 +198,7 @@ class Kubelet(Controller):
             path = f"spec.{'initContainers' if init else 'containers'}{{{container.name}}}"
         return Source("kubelet", pod["spec"]["nodeName"], path)
 
-    def _tell(self, pod: Manifest, container: Container, move: Move, status: Manifest) -> None:
+    def _record_move(self, pod: Manifest, container: Container, move: Move, status: Manifest) -> None:
         """Record what the kubelet says about a move."""
         recorder, source, image = self.context.recorder, self._source(pod, container), container.spec["image"]
         blocked = at(status, "state", "waiting", "reason")

@@ -182,9 +182,9 @@ class Deployments(Controller):
             if not condition_of(deployment, "Progressing"):
                 text = f'Found new replica set "{new["metadata"]["name"]}"'
                 progressing = statuses.condition("Progressing", "True", statuses.NEW_FOUND, text, self.context.now())
-        return self._note(deployment, new, progressing), new
+        return self._write_progress(deployment, new, progressing), new
 
-    def _note(self, deployment: Manifest, new: Manifest, progressing: Manifest | None) -> Manifest:
+    def _write_progress(self, deployment: Manifest, new: Manifest, progressing: Manifest | None) -> Manifest:
         """Write the revision annotation and the condition, in one write of the status."""
         noted = deployment
         revision = annotations_of(new)[rollout.REVISION]
@@ -227,7 +227,7 @@ class Deployments(Controller):
         }
         created = self.api.create(replica_set, manager=MANAGER)
         if spec["replicas"]:
-            self._tell(deployment, created, 0, spec["replicas"])
+            self._record_scaling(deployment, created, 0, spec["replicas"])
         return created
 
     def _annotations(self, deployment: Manifest, known: Manifest, revision: str) -> dict[str, str]:
@@ -275,10 +275,10 @@ class Deployments(Controller):
         spec = {**replica_set["spec"], "replicas": number}
         resized = self.api.update({**replica_set, "metadata": meta, "spec": spec}, manager=MANAGER)
         if number != before:
-            self._tell(deployment, resized, before, number)
+            self._record_scaling(deployment, resized, before, number)
         return resized
 
-    def _tell(self, deployment: Manifest, replica_set: Manifest, before: int, after: int) -> None:
+    def _record_scaling(self, deployment: Manifest, replica_set: Manifest, before: int, after: int) -> None:
         direction = "up" if after > before else "down"
         text = f"Scaled {direction} replica set {replica_set['metadata']['name']} from {before} to {after}"
         self.context.recorder.normal(deployment, "ScalingReplicaSet", text, _SOURCE)
