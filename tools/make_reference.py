@@ -1,7 +1,7 @@
 """
-Write the CustomResourceDefinition and the reference pages from the models of the specs.
+Write the CustomResourceDefinitions and the reference pages from the models of the specs.
 
-Usage: ``python -m tools.make_reference``. Run it after a change to the models or to ``tools/application_crd.yaml``,
+Usage: ``python -m tools.make_reference``. Run it after a change to the models or to ``tools/*_crd.yaml``,
 and never edit the results; a test compares them.
 """
 
@@ -13,12 +13,15 @@ from typing import Any
 
 import yaml
 
+from gitsync.agents.model.agent import AgentSpec
+from gitsync.agents.model.system import SystemSpec
 from gitsync.gate.policy_files import PolicySpec
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.parsing import Spec, duration
 
 ROOT = Path(__file__).resolve().parent.parent
-_FRAME = ROOT / "tools" / "application_crd.yaml"
+_CRDS = {"application": ApplicationSpec, "agent": AgentSpec, "multiagentsystem": SystemSpec}
+"""The models by the name of their definition; ``tools/NAME_crd.yaml`` has the rest of it."""
 _NOTE = "generated from the models by tools/make_reference.py; do not edit"
 _DROPPED = {"title", "additionalProperties", "$ref", "$defs", "anyOf", "const", "default"}
 _ORDER = {name: index for index, name in enumerate(("description", "type", "nullable", "enum", "default", "required"))}
@@ -32,9 +35,15 @@ class _Plain(yaml.SafeDumper):
 def outputs() -> dict[Path, str]:
     """Return the text of each generated file."""
     return {
-        ROOT / "gitsync" / "crds" / "application.yaml": _definition(),
+        **{ROOT / "gitsync" / "crds" / f"{name}.yaml": _definition(name, model) for name, model in _CRDS.items()},
         ROOT / "docs" / "reference" / "application.md": _page(
             "Application", ApplicationSpec, "[The Application](../application.md) explains what it does."
+        ),
+        ROOT / "docs" / "reference" / "agent.md": _page(
+            "Agent", AgentSpec, "[Agents](../agents.md) explains what it does."
+        ),
+        ROOT / "docs" / "reference" / "multiagentsystem.md": _page(
+            "MultiAgentSystem", SystemSpec, "[Agents](../agents.md) explains what it does."
         ),
         ROOT / "docs" / "reference" / "policy.md": _page(
             "Policy", PolicySpec, "[Risk and policies](../risk.md) explains what it does."
@@ -50,11 +59,13 @@ def schema_of(model: type[Spec]) -> dict[str, Any]:
 
 def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """Return a schema without references, unions with null, titles, and defaults that mean absent."""
-    if "anyOf" in schema:  # the other one is null
+    if "anyOf" in schema and "x-kubernetes-int-or-string" not in schema:  # the other one is null
         schema = schema["anyOf"][0] | schema
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]] | schema
     found = {key: value for key, value in schema.items() if key not in _DROPPED}
+    if isinstance(values := schema.get("additionalProperties"), dict):
+        found["additionalProperties"] = _structural(values, definitions)
     if "const" in schema:
         found["enum"] = [schema["const"]]
     if "properties" in schema:
@@ -63,15 +74,22 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
         found["items"] = _structural(schema["items"], definitions)
     if "description" in schema:  # a docstring writes code in two backticks
         found["description"] = schema["description"].replace("``", "`")
-    if (default := schema.get("default")) not in (None, "", []):
-        found["default"] = duration(default) if "nullable" in found else default
+    if (default := schema.get("default")) not in (None, "", [], {}):
+        found["default"] = _written(default, found)
     return dict(sorted(found.items(), key=lambda item: _ORDER.get(item[0], len(_ORDER))))
 
 
-def _definition() -> str:
-    frame = yaml.safe_load(_FRAME.read_text(encoding="utf-8"))
+def _written(default: Any, schema: dict[str, Any]) -> Any:
+    """Return a default as users write it: durations and decimals are strings."""
+    if "nullable" in schema:
+        return duration(default)
+    return f"{default:g}" if isinstance(default, float) and schema.get("type") == "string" else default
+
+
+def _definition(name: str, model: type[Spec]) -> str:
+    frame = yaml.safe_load((ROOT / "tools" / f"{name}_crd.yaml").read_text(encoding="utf-8"))
     version = frame["spec"]["versions"][0]
-    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema_of(ApplicationSpec)
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema_of(model)
     return f"# {_NOTE}\n{yaml.dump(frame, Dumper=_Plain, sort_keys=False, width=120)}"
 
 
@@ -101,6 +119,8 @@ def _type(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "nullable" in schema:
         return "duration"
+    if "x-kubernetes-int-or-string" in schema:
+        return "integer or string"
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}s"
     return str(schema.get("type", "any"))

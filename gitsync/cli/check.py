@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from gitsync.agents.topology import check_object
 from gitsync.cli.build_options import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import Problem, check_manifests, validate
@@ -53,6 +54,8 @@ def _validate(build: Build) -> Iterator[str]:
         sent = protocol.as_received(manifest)
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
+        for problem in _agent_problems(sent):
+            yield str(_as_error(problem, manifest, history))
         for line in check_manifests([sent]):
             yield str(InvalidInput(line, location=history.source.where(())))
         for step in (_reject_ambiguous, options_of, _declare):
@@ -64,6 +67,14 @@ def _validate(build: Build) -> Iterator[str]:
                 yield str(
                     InvalidInput(fault.message, location=history.source.where(()), object=subject, hint=fault.hint)
                 )
+
+
+def _agent_problems(manifest: Manifest) -> Iterator[Problem]:
+    """Yield why an Agent or a MultiAgentSystem is not valid: its schema is part of gitsync."""
+    try:
+        check_object(manifest)
+    except InvalidInput as error:
+        yield Problem(f".{error.location}", f"{error.message}; {error.hint}" if error.hint else error.message)
 
 
 def _reject_ambiguous(manifest: Manifest) -> None:

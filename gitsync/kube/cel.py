@@ -1,4 +1,4 @@
-"""CEL expressions over one ``object``, as users write them in policies and health checks."""
+"""CEL expressions over one value: ``object`` in policies and health checks, ``self`` in rules of schemas."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 
 
-def holds(expression: str, manifest: Manifest) -> bool:
+def holds(expression: str, value: Manifest, name: str = "object") -> bool:
     """
-    Whether an expression is true for an object; one that cannot be evaluated, such as on an absent field, is not.
+    Whether an expression is true for a value; one that cannot be evaluated, such as on an absent field, is not.
 
     Raise ValueError for an expression that does not compile.
     """
     # An evaluation error comes back as a value that counts as true, so nothing but True will do.
-    return compiled(expression).eval(data={"object": manifest}).value() is True
+    return compiled(expression, name).eval(data={name: value}).value() is True
 
 
 @functools.lru_cache(maxsize=512)
-def compiled(expression: str) -> Any:
+def compiled(expression: str, name: str = "object") -> Any:
     """Compile an expression; raise ValueError, in one line, for one that is not valid CEL."""
     try:
-        return _environment().compile(expression)
+        return _environment(name).compile(expression)
     except RuntimeError as error:
         raise ValueError(str(error).splitlines()[0]) from error
 
 
 @functools.cache
-def _environment() -> Any:
+def _environment(name: str) -> Any:
     from cel_expr_python import cel  # late: the library is large, and most installations have no expressions
 
-    return cel.NewEnv(variables={"object": cel.Type.DYN})
+    return cel.NewEnv(variables={name: cel.Type.DYN})

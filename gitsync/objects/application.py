@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.objects.change import Risk
 from gitsync.objects.keys import APPLICATION, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
-from gitsync.objects.parsing import DecimalText, Duration, Seconds, Spec, Strings, Text, parse_spec
+from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
 
 _LONGEST_ANSWER = 120.0
 
 
-class _Section(Spec):
-    """A part of the spec; null means absent, as at the API server, except for durations."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_nulls(cls, members: Any) -> Any:
-        if not isinstance(members, dict) or None not in members.values():
-            return members
-        durations = {
-            name
-            for key, field in cls.model_fields.items()
-            if any(isinstance(item, Seconds) for item in field.metadata)
-            for name in (key, field.alias)
-        }
-        return {name: value for name, value in members.items() if value is not None or name in durations}
-
-
-class SecretRef(_Section):
+class SecretRef(Section):
     """The name of a Secret in the namespace of the Application."""
 
     name: Text = Field(description="Name of a Secret in the namespace of the Application.")
 
 
-class Credentials(_Section):
+class Credentials(Section):
     """How to sign in at the Git server."""
 
     secret_ref: SecretRef = Field(
@@ -48,7 +31,7 @@ class Credentials(_Section):
     )
 
 
-class Verification(_Section):
+class Verification(Section):
     """Which commits are trusted."""
 
     mode: Literal["None", "SignedCommits"] = Field(
@@ -57,14 +40,14 @@ class Verification(_Section):
     secret_ref: SecretRef | None = Field(None, description="Secret of OpenPGP or SSH public keys.")
 
 
-class Decryption(_Section):
+class Decryption(Section):
     """How to decrypt Secrets that are encrypted in Git."""
 
     provider: Literal["sops"] = Field(description="The tool that encrypted the Secrets.")
     secret_ref: SecretRef = Field(description="Secret with age keys, in members that end in `.agekey`.")
 
 
-class GitSource(_Section):
+class GitSource(Section):
     """Where the manifests are."""
 
     repo_url: Annotated[Text, Field(max_length=2048)] = Field(
@@ -99,7 +82,7 @@ class GitSource(_Section):
         return self.decryption.secret_ref.name if self.decryption else ""
 
 
-class Destination(_Section):
+class Destination(Section):
     """Target namespace, impersonated service account, and whether cluster-scoped objects are allowed."""
 
     namespace: str = Field(
@@ -116,7 +99,7 @@ class Destination(_Section):
     )
 
 
-class Dependency(_Section):
+class Dependency(Section):
     """An Application that has to be Synced and Healthy first."""
 
     name: Text = Field(
@@ -126,7 +109,7 @@ class Dependency(_Section):
     namespace: str = Field("", description="Its namespace; absent: the namespace of this Application.")
 
 
-class HealthCheck(_Section):
+class HealthCheck(Section):
     """The health of a kind by CEL: degraded, else healthy, else Progressing."""
 
     group: str = Field("", description="API group of the kind; absent: the core group.")
@@ -139,7 +122,7 @@ class HealthCheck(_Section):
     )
 
 
-class Backoff(_Section):
+class Backoff(Section):
     """Delays between retries."""
 
     initial: Duration = Field(5.0, description="Delay before the first retry.")
@@ -147,7 +130,7 @@ class Backoff(_Section):
     max: Duration = Field(180.0, description="Longest delay.")
 
 
-class Retry(_Section):
+class Retry(Section):
     """How often a failed sync of one commit is retried, and when."""
 
     limit: Annotated[int, Field(ge=0, le=1000)] = Field(
@@ -156,7 +139,7 @@ class Retry(_Section):
     backoff: Backoff = Field(default_factory=Backoff, description="Delays between retries.")
 
 
-class IgnoreRule(_Section):
+class IgnoreRule(Section):
     """Differences that are not drift; an empty ``group``, ``name`` or ``namespace`` matches all, as ``*`` does."""
 
     group: str = Field("", description="API group, `*` for all; absent: all.")
@@ -170,7 +153,7 @@ class IgnoreRule(_Section):
     managers: Strings = Field((), alias="managedFieldsManagers", description="Field managers whose fields are ignored.")
 
 
-class Window(_Section):
+class Window(Section):
     """A time in which syncs are allowed or denied."""
 
     kind: Literal["Allow", "Deny"] = Field(description="Whether syncs are allowed or denied while it is open.")
@@ -180,7 +163,7 @@ class Window(_Section):
     manual_sync: bool = Field(False, description="Whether a manually requested sync ignores the window.")
 
 
-class MetricQuery(_Section):
+class MetricQuery(Section):
     """A Prometheus query, its maximum value, and how long it may be exceeded."""
 
     name: Annotated[Text, Field(max_length=63)] = Field(description="What the number is, for messages.")
@@ -191,7 +174,7 @@ class MetricQuery(_Section):
     for_seconds: Duration = Field(0.0, alias="for", description="How long the maximum may be exceeded.")
 
 
-class PostSync(_Section):
+class PostSync(Section):
     """How a newly applied commit is judged, and what to do with one that is not good."""
 
     health_timeout: Duration = Field(
@@ -222,7 +205,7 @@ class PostSync(_Section):
         return queries
 
 
-class SyncPolicy(_Section):
+class SyncPolicy(Section):
     """How the Application is kept in sync."""
 
     automated: bool = Field(True, description="Whether new commits are applied without a request.")
@@ -264,7 +247,7 @@ class SyncPolicy(_Section):
         return self.post_sync.queries
 
 
-class RiskMatch(_Section):
+class RiskMatch(Section):
     """The changes that a risk rule is for; what is absent matches all."""
 
     group: str = Field("", description="API group of the changed object; absent: all.")
@@ -273,7 +256,7 @@ class RiskMatch(_Section):
     actions: Strings = Field((), description="Actions such as `create`, `update`, `prune`; absent: all.")
 
 
-class RiskRule(_Section):
+class RiskRule(Section):
     """A user's rule: a change that matches is at least of this class."""
 
     match: RiskMatch = Field(description="The changes that the rule is for.")
@@ -282,14 +265,14 @@ class RiskRule(_Section):
     )
 
 
-class Approvers(_Section):
+class Approvers(Section):
     """Who may approve and reject plans; without any name everyone who is signed in."""
 
     groups: Strings = Field((), description="Groups that may approve and reject plans.")
     users: Strings = Field((), description="Users who may approve and reject plans, by name.")
 
 
-class RiskPolicy(_Section):
+class RiskPolicy(Section):
     """Which class needs approval, by whom, how long an approval is valid, and how many deletes are usual."""
 
     approval: Literal["Never", "Dangerous", "Moderate"] = Field(
@@ -312,7 +295,7 @@ class RiskPolicy(_Section):
         return None if self.approval == "Never" else Risk(self.approval)
 
 
-class OpenAI(_Section):
+class OpenAI(Section):
     """A chat endpoint that comments on plans and may raise their class, never lower it."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://[^@]+$", max_length=1024)] = Field(
@@ -337,7 +320,7 @@ class OpenAI(_Section):
         return self.secret_ref.name if self.secret_ref else ""
 
 
-class ReasonerSpec(_Section):
+class ReasonerSpec(Section):
     """Who comments on plans."""
 
     openai: OpenAI | None = Field(
@@ -347,13 +330,13 @@ class ReasonerSpec(_Section):
     )
 
 
-class HistorySpec(_Section):
+class HistorySpec(Section):
     """How much is kept."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = Field(20, description="How many syncs are kept.")
 
 
-class ApplicationSpec(_Section):
+class ApplicationSpec(Section):
     """The spec of an Application."""
 
     suspend: bool = Field(False, description="True stops syncing; the status is kept.")

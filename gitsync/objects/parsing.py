@@ -17,6 +17,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
@@ -88,6 +89,23 @@ class Seconds:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return dict(_DURATION_SCHEMA)
+
+
+class Section(Spec):
+    """A part of a spec; null means absent, as at the API server, except for durations."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, members: Any) -> Any:
+        if not isinstance(members, dict) or None not in members.values():
+            return members
+        durations = {
+            name
+            for key, field in cls.model_fields.items()
+            if any(isinstance(item, Seconds) for item in field.metadata)
+            for name in (key, field.alias)
+        }
+        return {name: value for name, value in members.items() if value is not None or name in durations}
 
 
 def duration(seconds: float) -> str:

@@ -191,6 +191,16 @@ def test_a_check_knows_what_the_controller_refuses(gitsync: Gitsync, tmp_path: P
     ]
 
 
+def test_a_check_knows_the_rules_of_agents(gitsync: Gitsync, tmp_path: Path) -> None:
+    agent = (
+        "apiVersion: agents.gitsync.dev/v1alpha1\nkind: Agent\nmetadata: {name: a}\n"
+        "spec:\n  model: {provider: OpenAI, id: x}\n  runtime:\n    image: helper\n"
+    )
+    done = gitsync("build", write(tmp_path, {"a.yaml": agent}), "--check")
+    assert done.code != 0
+    assert "a.yaml:7: Agent a: .spec.runtime.image" in done.err
+
+
 def test_a_check_leaves_alone_what_is_sealed(gitsync: Gitsync, tmp_path: Path) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "aGVsbG8="}}
     sealed = Sealer(new_key()[0].to_public(), ("data", "stringData")).file(secret)

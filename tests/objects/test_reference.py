@@ -9,14 +9,26 @@ from typing import Any
 
 import pytest
 
-from gitsync.crds import application_crd
+from gitsync.agents.model.agent import AgentSpec
+from gitsync.agents.model.system import SystemSpec
+from gitsync.crds import application_crd, definitions
 from gitsync.objects.application import ApplicationSpec
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.parsing import Spec
 from tools.make_reference import ROOT, outputs, schema_of
 
 
 @pytest.mark.parametrize("file", outputs(), ids=lambda file: file.name)
 def test_generated_files_are_current(file: Path) -> None:
     assert file.read_text(encoding="utf-8") == outputs()[file], "run python -m tools.make_reference"
+
+
+_ANY = "x-kubernetes-int-or-string"
+
+
+def _schema(definition: Manifest) -> dict[str, Any]:
+    found: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return found
 
 
 def members(schema: dict[str, Any], path: str = "spec") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -27,13 +39,22 @@ def members(schema: dict[str, Any], path: str = "spec") -> Iterator[tuple[str, d
         yield from members(schema["items"], f"{path}[]")
 
 
-def test_the_definition_is_structural_and_explained() -> None:
-    version = application_crd()["spec"]["versions"][0]
-    found = dict(members(version["schema"]["openAPIV3Schema"]["properties"]["spec"]))
-    assert found["spec"] == schema_of(ApplicationSpec)
-    assert [path for path, schema in found.items() if "type" not in schema] == []
+SPECS = (ApplicationSpec, AgentSpec, SystemSpec)
+
+
+@pytest.mark.parametrize(
+    ("definition", "model"), list(zip(definitions(), SPECS, strict=True)), ids=["app", "agent", "mas"]
+)
+def test_the_definitions_are_structural_and_explained(definition: Manifest, model: type[Spec]) -> None:
+    found = dict(members(_schema(definition)))
+    assert found["spec"] == schema_of(model)
+    assert [path for path, schema in found.items() if not schema.keys() & {"type", _ANY}] == []
     described = {path for path, schema in found.items() if schema.get("description")}
     assert {path for path in found if not path.endswith("[]")} - described == set()
+
+
+def test_a_duration_is_a_string_with_its_default() -> None:
+    found = dict(members(_schema(application_crd())))
     assert found["spec.sync.interval"] | {"description": ""} == {
         "description": "",
         "type": "string",

@@ -97,8 +97,12 @@ def _declarations() -> Iterator[Any]:
 
 
 def _quantity(text: str) -> dict[str, Any]:
-    """A quantity is a map in CEL: equal amounts are equal maps."""
-    return {"quantity": parse(text).nanos}
+    """A quantity is a map in CEL: equal amounts are equal maps. Its number is a text: CEL's integers have 64 bits."""
+    return _amount(parse(text).nanos)
+
+
+def _amount(nanos: int) -> dict[str, str]:
+    return {"quantity": str(nanos)}
 
 
 def _is_quantity(text: str) -> bool:
@@ -167,8 +171,8 @@ def _global(implementation: Callable[..., Any]) -> list[_Overload]:
 
 
 def _arithmetic(sign: int) -> list[_Overload]:
-    def combine(a: Any, b: Any) -> dict[str, int]:
-        return {"quantity": _nanos(a) + sign * _nanos(b)}
+    def combine(a: Any, b: Any) -> dict[str, str]:
+        return _amount(_nanos(a) + sign * _nanos(b))
 
     return [(True, (_T.MAP, _T.MAP), combine), (True, (_T.MAP, _T.INT), combine)]
 

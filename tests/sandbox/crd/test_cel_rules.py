@@ -115,6 +115,7 @@ def test_items_of_keyed_lists_have_an_old_value() -> None:
     ("rule", "value", "holds"),
     [
         ("quantity(self).isLessThan(quantity('1Gi'))", "512Mi", True),
+        ("quantity(self).compareTo(quantity('100Gi')) < 0", "20Gi", True),
         ("isQuantity(self)", "lots", False),
         ("self.find('[0-9]+') == '12'", "a12", True),
         ("isURL(self)", "https://example.com", True),

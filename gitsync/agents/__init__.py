@@ -1,0 +1,1 @@
+"""Agents: the models of both kinds, their expansion into children, and their status."""

@@ -1,0 +1,1 @@
+"""Agent and MultiAgentSystem as strict models; the CustomResourceDefinitions are generated from them."""

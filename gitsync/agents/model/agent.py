@@ -1,0 +1,125 @@
+"""Agent: one AI agent as one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from gitsync.agents.model.base import Rule, Ruled, keyed
+from gitsync.agents.model.lifecycle import Lifecycle
+from gitsync.agents.model.llm import Model, Prompt
+from gitsync.agents.model.network import Expose, Network, Observability
+from gitsync.agents.model.runtime import Runtime
+from gitsync.agents.model.scaling import Autoscaling, Availability, Update
+from gitsync.agents.model.state import State
+from gitsync.agents.model.tools import AgentMemory, Tool
+from gitsync.objects.manifest import Manifest, labels_of, metadata_of, uid_of
+from gitsync.objects.parsing import parse_spec
+from gitsync.objects.ref import ObjectRef, ref_of
+
+_VOLUMES = "has(self.state) && has(self.state.volumes)"
+_PER_REPLICA = f"{_VOLUMES} && self.state.volumes.exists(volume, volume.scope == 'PerReplica')"
+_DISK = "volume.scope == 'Shared' && volume.accessModes.all(mode, mode.startsWith('ReadWriteOnce'))"
+
+
+class AgentSpec(Ruled):
+    """The spec of an Agent."""
+
+    RULES = (
+        Rule("!has(self.replicas) || !has(self.autoscaling)", "set either replicas or autoscaling"),
+        Rule(
+            f"!({_PER_REPLICA}) || self.update.type != 'BlueGreen'",
+            "BlueGreen is not possible with a volume per replica; use RollingUpdate or Canary",
+            "update",
+        ),
+        Rule(
+            f"!({_PER_REPLICA}) || !has(self.update.canary) || self.update.canary.traffic != 'GatewayAPI'",
+            "a canary by GatewayAPI is not possible with a volume per replica; use ReplicaRatio",
+            "update",
+        ),
+        Rule(
+            f"!({_VOLUMES} && self.state.volumes.exists(volume, {_DISK}))"
+            " || (!has(self.autoscaling) && (!has(self.replicas) || self.replicas <= 1)"
+            " && (self.update.type == 'Recreate' || (self.update.type == 'RollingUpdate'"
+            " && has(self.update.rollingUpdate) && string(self.update.rollingUpdate.maxSurge) == '0')))",
+            "a Shared volume that one node mounts at a time needs one replica and update.type Recreate"
+            " (or RollingUpdate with maxSurge 0); a new Pod would wait for the disk of the old one",
+            "state",
+        ),
+        Rule(
+            "!has(self.model.cache) || (has(self.state) && has(self.state.volumes)"
+            " && self.state.volumes.exists(volume, volume.name == self.model.cache.volume))",
+            "model.cache.volume has to name an entry of state.volumes",
+            "model",
+        ),
+        Rule(
+            "!has(self.memory) || ((!has(self.memory.session) || !has(self.memory.session.databaseRef) ||"
+            " (has(self.state) && has(self.state.databases) && self.state.databases.exists(database,"
+            " database.name == self.memory.session.databaseRef))) && (!has(self.memory.longTerm) ||"
+            " (has(self.state) && has(self.state.databases) && self.state.databases.exists(database,"
+            " database.name == self.memory.longTerm.databaseRef))))",
+            "databaseRef has to name an entry of state.databases",
+            "memory",
+        ),
+    )
+
+    description: Annotated[str, Field(max_length=4096)] = Field("", description="What the agent does, for people.")
+    version: Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")] = Field(
+        "0.0.0", description="Version of the agent, for the card, the telemetry and the dashboard."
+    )
+    owner: Annotated[str, Field(max_length=128)] = Field("", description="Who is responsible, for people.")
+    suspend: bool = Field(False, description="True: no replicas; volumes are kept.")
+    model: Model = Field(description="The model that the agent asks.")
+    prompt: Prompt | None = Field(None, description="The system prompt.")
+    tools: Annotated[tuple[Tool, ...], Field(strict=False, max_length=64)] = Field(
+        (), description="What the agent may call.", json_schema_extra=keyed("name")
+    )
+    memory: AgentMemory | None = Field(None, description="What the agent remembers.")
+    state: State | None = Field(None, description="Volumes and databases.")
+    runtime: Runtime = Field(description="The containers, and where they run.")
+    lifecycle: Lifecycle | None = Field(None, description="What happens before, after and at the end of Pods.")
+    replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        None, description="Number of replicas; absent: 1, or as `autoscaling` decides."
+    )
+    autoscaling: Autoscaling | None = Field(None, description="Replicas that follow the load.")
+    availability: Availability | None = Field(None, description="What voluntary disruptions leave running.")
+    update: Update = Field(default_factory=Update, description="How a new revision replaces the old one.")
+    expose: Expose = Field(default_factory=Expose, description="How the agent is reached.")
+    network: Network = Field(default_factory=Network, description="What the agent may reach.")
+    observability: Observability = Field(
+        default_factory=Observability, description="What the agent reports about itself."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One Agent custom resource: its identity and its validated spec."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    labels: dict[str, str]
+    spec: AgentSpec
+    is_deleted: bool = False
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The ref of the Agent."""
+        return ObjectRef("agents.gitsync.dev", "Agent", self.namespace, self.name)
+
+
+def parse_agent(manifest: Manifest) -> Agent:
+    """Return the Agent of a custom resource; raise InvalidInput that names the first invalid field."""
+    meta, ref = metadata_of(manifest), ref_of(manifest)
+    return Agent(
+        name=ref.name,
+        namespace=ref.namespace,
+        uid=uid_of(manifest),
+        generation=int(meta.get("generation", 0)),
+        labels=labels_of(manifest),
+        spec=parse_spec(AgentSpec, manifest.get("spec"), "spec", object=str(ref)),
+        is_deleted=bool(meta.get("deletionTimestamp")),
+    )

@@ -1,0 +1,112 @@
+"""How many replicas an Agent has, and how they are replaced."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gitsync.agents.model.base import FreeForm, IntOrPercent, Name, Rule, Ruled, keyed
+from gitsync.objects.parsing import DecimalText, Section, Text
+
+
+class Autoscaling(Ruled):
+    """Replicas that follow the load."""
+
+    RULES = (
+        Rule("self.minReplicas <= self.maxReplicas", "must not exceed maxReplicas", "minReplicas"),
+        Rule("self.minReplicas > 0 || self.provider == 'KEDA'", "may be 0 only with provider KEDA", "minReplicas"),
+    )
+
+    min_replicas: Annotated[int, Field(ge=0, le=1000)] = Field(1, description="Fewest replicas; 0 only with KEDA.")
+    max_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(description="Most replicas.")
+    provider: Literal["HPA", "KEDA"] = Field(
+        "HPA", description="`HPA`: a HorizontalPodAutoscaler; `KEDA`: a ScaledObject, where it is served."
+    )
+    metrics: Annotated[tuple[FreeForm, ...], Field(strict=False, max_length=16)] = Field(
+        (),
+        description="Metrics of `autoscaling/v2` for HPA, or triggers for KEDA, as they are; absent: 80 % CPU.",
+    )
+    behavior: FreeForm | None = Field(None, description="`behavior` of `autoscaling/v2`, as it is.")
+
+
+class Availability(Section):
+    """What voluntary disruptions leave running."""
+
+    min_available: IntOrPercent = Field(
+        description="Replicas that evictions leave running, a number or a percentage; without effect on one replica."
+    )
+
+
+class RollingUpdate(Section):
+    """How a rolling update replaces Pods."""
+
+    max_surge: IntOrPercent = Field(1, description="Pods above the wanted number.")
+    max_unavailable: IntOrPercent = Field(0, description="Pods below the wanted number.")
+
+
+class CanaryStep(Section):
+    """One step of a canary."""
+
+    weight: Annotated[int, Field(ge=1, le=100)] = Field(description="Percentage of the requests for the new revision.")
+    pause_seconds: Annotated[int, Field(ge=0, le=604800)] = Field(0, description="Pause after the step is reached.")
+
+
+class Analysis(Section):
+    """A query that decides on a canary."""
+
+    name: Name = Field(description="What the number is, for messages.")
+    query: Annotated[Text, Field(max_length=2048)] = Field(
+        alias="prometheusQuery", description="PromQL instant query; each series of its result is compared."
+    )
+    max: DecimalText = Field(description='Maximum value, in quotes, such as `"0.05"`.')
+
+
+class Canary(Section):
+    """A new revision that gets more and more of the requests."""
+
+    steps: Annotated[tuple[CanaryStep, ...], Field(strict=False, min_length=1, max_length=20)] = Field(
+        description="Steps, in order; after the last one the new revision gets everything."
+    )
+    analysis: Annotated[tuple[Analysis, ...], Field(strict=False, max_length=10)] = Field(
+        (),
+        description="Queries of the operator's Prometheus that have to keep within limits.",
+        json_schema_extra=keyed("name"),
+    )
+    traffic: Literal["ReplicaRatio", "GatewayAPI"] = Field(
+        "ReplicaRatio", description="`ReplicaRatio`: by numbers of Pods; `GatewayAPI`: by weights of an HTTPRoute."
+    )
+
+
+class BlueGreen(Section):
+    """A new revision beside the old one, and a switch."""
+
+    promotion: Literal["Automatic", "Manual"] = Field(
+        "Manual", description="Whether the switch waits for `gitsync agent promote`."
+    )
+    keep_old_seconds: Annotated[int, Field(ge=0, le=604800)] = Field(
+        600, description="How long the old revision is kept after the switch."
+    )
+
+
+class Update(Ruled):
+    """How a new revision replaces the old one."""
+
+    RULES = (
+        Rule(
+            "has(self.canary) == (self.type == 'Canary') && (!has(self.blueGreen) || self.type == 'BlueGreen')"
+            " && (!has(self.rollingUpdate) || self.type == 'RollingUpdate')",
+            "set only the member of its type: rollingUpdate, canary or blueGreen",
+        ),
+    )
+
+    type: Literal["RollingUpdate", "Recreate", "BlueGreen", "Canary"] = Field(
+        "RollingUpdate", description="How Pods of the old revision are replaced."
+    )
+    progress_deadline_seconds: Annotated[int, Field(ge=1, le=86400)] = Field(
+        600, description="How long a new revision may make no progress."
+    )
+    auto_rollback: bool = Field(True, description="Whether a revision that fails is replaced by the last good one.")
+    rolling_update: RollingUpdate | None = Field(None, description="For type `RollingUpdate`: limits.")
+    canary: Canary | None = Field(None, description="For type `Canary`: steps.")
+    blue_green: BlueGreen | None = Field(None, description="For type `BlueGreen`: the switch.")

@@ -1,0 +1,97 @@
+"""Volumes and databases of an Agent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gitsync.agents.model.base import Key, Name, ObjectName, Port, Rule, Ruled, SecretKeyRef, keyed
+from gitsync.objects.parsing import Section, Text
+
+_KEPT = "cannot be changed; rename the volume to get another one"
+
+
+class Volume(Ruled):
+    """A volume that outlives Pods."""
+
+    RULES = (
+        Rule("self.scope == oldSelf.scope", _KEPT, "scope"),
+        Rule("self.accessModes == oldSelf.accessModes", _KEPT, "accessModes"),
+        Rule(
+            "has(self.storageClassName) == has(oldSelf.storageClassName)"
+            " && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
+            _KEPT,
+            "storageClassName",
+        ),
+        Rule("quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0", "a volume only grows", "size"),
+    )
+
+    name: Name = Field(description="Name of the volume, unique in the Agent.")
+    mount_path: Annotated[str, Field(max_length=512, pattern=r"^/[^:]*$")] = Field(
+        description="Where the runtime finds it."
+    )
+    scope: Literal["Shared", "PerReplica"] = Field(
+        "Shared", description="`Shared`: one claim for all replicas; `PerReplica`: one for each, of a StatefulSet."
+    )
+    size: Annotated[str, Field(max_length=20, pattern=r"^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$")] = Field(
+        description="Requested size; it only grows."
+    )
+    access_modes: Annotated[
+        tuple[Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"], ...],
+        Field(strict=False, min_length=1, max_length=4),
+    ] = Field(("ReadWriteOnce",), description="Access modes of the claim.")
+    storage_class_name: ObjectName | None = Field(None, description="StorageClass; absent: the cluster's default.")
+    on_delete: Literal["Retain", "Delete"] = Field(
+        "Retain", description="What happens to the data when the Agent is deleted."
+    )
+
+
+class Tls(Section):
+    """How a database connection is encrypted."""
+
+    mode: Literal["Disable", "Require", "VerifyCA", "VerifyFull"] = Field(
+        "VerifyFull", description="What of the server's certificate is verified."
+    )
+    ca_secret_key_ref: SecretKeyRef | None = Field(
+        None, description="Secret member with the CA certificates; absent: those of the system."
+    )
+
+
+class DatabaseSecret(Section):
+    """A Secret with user name and password."""
+
+    name: ObjectName = Field(description="Name of a Secret in the namespace of the Agent.")
+    username_key: Key | None = Field(None, description="Its member with the user name; absent: none is sent.")
+    password_key: Key = Field("password", description="Its member with the password.")
+
+
+class DatabaseCredentials(Section):
+    """How the Agent signs in at a database."""
+
+    secret_ref: DatabaseSecret = Field(description="Secret with user name and password.")
+
+
+class Database(Section):
+    """A database that exists already."""
+
+    name: Name = Field(description="Name of the database, unique in the Agent; it becomes `DB_<NAME>_…`.")
+    engine: Literal["PostgreSQL", "MySQL", "Redis", "MongoDB", "Qdrant"] = Field(description="What the server is.")
+    host: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$")] = Field(
+        description="Host name or address of the server."
+    )
+    port: Port = Field(description="Its port.")
+    database: Annotated[Text, Field(max_length=128)] | None = Field(None, description="Name of the database there.")
+    tls: Tls | None = Field(None, description="How the connection is encrypted; absent: it is not.")
+    credentials: DatabaseCredentials | None = Field(None, description="How the Agent signs in.")
+
+
+class State(Section):
+    """What an Agent keeps outside its Pods."""
+
+    volumes: Annotated[tuple[Volume, ...], Field(strict=False, max_length=16)] = Field(
+        (), description="Volumes that outlive Pods.", json_schema_extra=keyed("name")
+    )
+    databases: Annotated[tuple[Database, ...], Field(strict=False, max_length=16)] = Field(
+        (), description="Databases that the Agent uses.", json_schema_extra=keyed("name")
+    )

@@ -1,0 +1,65 @@
+"""Agents and systems for tests: the examples of the repository, and the smallest that are valid."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.render.yaml.reader import read_all
+
+_EXAMPLES = Path(__file__).resolve().parent / "examples"
+
+
+def example(name: str = "agent") -> Manifest:
+    """Return the example ``agent`` or ``multiagentsystem``, which sets every field."""
+    file = _EXAMPLES / f"{name}.yaml"
+    manifest: Manifest = copy.deepcopy(read_all(file.read_text(encoding="utf-8"), file.name)[0])
+    return manifest
+
+
+def agent(name: str = "helper", namespace: str = "shop", **spec: Any) -> Manifest:
+    """Return a small valid Agent with these members of its spec."""
+    return {
+        "apiVersion": "agents.gitsync.dev/v1alpha1",
+        "kind": "Agent",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "model": {"provider": "OpenAI", "id": "small"},
+            "runtime": {"image": "registry.internal/agents/helper:1.0"},
+            **spec,
+        },
+    }
+
+
+def system(*members: Manifest, name: str = "desk", namespace: str = "shop", **spec: Any) -> Manifest:
+    """Return a MultiAgentSystem of these members."""
+    return {
+        "apiVersion": "agents.gitsync.dev/v1alpha1",
+        "kind": "MultiAgentSystem",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"agents": list(members), **spec},
+    }
+
+
+def member(name: str, *needs: str, **more: Any) -> Manifest:
+    """Return an inline member that depends on others."""
+    found: Manifest = {"name": name, "template": {"spec": agent()["spec"]}, **more}
+    return found | ({"dependsOn": [{"agent": other} for other in needs]} if needs else {})
+
+
+def changed(manifest: Manifest, path: str, value: Any) -> Manifest:
+    """Return the manifest with the member at a path such as ``spec.tools.0.type`` set; None removes it."""
+    result = copy.deepcopy(manifest)
+    *parents, last = path.split(".")
+    target: Any = result
+    for part in parents:
+        target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
+    if isinstance(target, list):
+        target[int(last)] = value
+    elif value is None:
+        target.pop(last, None)
+    else:
+        target[last] = value
+    return result

@@ -1,0 +1,133 @@
+"""The API server and the model accept and reject the same Agents and systems, and name the same field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gitsync.agents.topology import check_object
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.crds import definitions
+from gitsync.errors import InvalidInput, Rejected
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.server import Sandbox
+from tests.agents.factories import agent, changed, example, member, system
+from tests.waiting import until
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
+    with Sandbox(controllers=False) as sandbox:
+        client = Client(Connection(str(sandbox.kubeconfig(tmp_path_factory.mktemp("kube") / "config"))))
+        made = KubernetesCluster(client)
+        for definition in definitions():
+            made.apply(definition, manager="test")
+        for namespace in ("shop", "support"):
+            made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, manager="test")
+        for kind in ("Agent", "MultiAgentSystem"):
+            until(lambda kind=kind: _served(made, kind))
+        yield made
+        client.close()
+
+
+def _served(cluster: KubernetesCluster, kind: str) -> bool:
+    cluster.definitions_changed()
+    return cluster.resource("agents.gitsync.dev", "v1alpha1", kind) is not None
+
+
+@pytest.mark.parametrize("name", ["agent", "multiagentsystem"])
+def test_every_field_of_the_examples_is_accepted_and_kept(cluster: KubernetesCluster, name: str) -> None:
+    check_object(example(name))
+    stored = cluster.apply(example(name), manager="test", dry_run=True)
+    assert _missing(example(name)["spec"], stored["spec"], "spec") == []
+
+
+def _missing(wanted: Any, found: Any, path: str) -> list[str]:
+    """Return the paths of members that are absent or another value."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [line for key in wanted for line in _missing(wanted[key], found.get(key), f"{path}.{key}")]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        pairs = zip(wanted, found, strict=True)
+        return [line for index, pair in enumerate(pairs) for line in _missing(*pair, f"{path}[{index}]")]
+    return [] if wanted == found else [path]
+
+
+FULL = example()
+MEMBERS = (member("a", "b"), member("b"))
+DISK = {"name": "data", "mountPath": "/data", "size": "1Gi"}
+INVALID = [
+    pytest.param(changed(agent(), "spec.runtime.image", "helper"), "spec.runtime.image", id="an image without tag"),
+    pytest.param(changed(agent(), "spec.model.provider", "Mine"), "spec.model.provider", id="an unknown provider"),
+    pytest.param(
+        changed(agent(), "spec.model.provider", "OpenAICompatible"), "spec.model", id="no endpoint of its own service"
+    ),
+    pytest.param(changed(FULL, "spec.replicas", 3), "spec", id="replicas and autoscaling"),
+    pytest.param(changed(FULL, "spec.autoscaling.minReplicas", 0), "spec.autoscaling", id="zero replicas without KEDA"),
+    pytest.param(changed(FULL, "spec.autoscaling.minReplicas", 20), "spec.autoscaling", id="more than the maximum"),
+    pytest.param(changed(FULL, "spec.tools.0.requireApproval", ["drop"]), "spec.tools[0]", id="approval of nothing"),
+    pytest.param(changed(FULL, "spec.tools.1.type", "HTTP"), "spec.tools[1]", id="a tool without its member"),
+    pytest.param(
+        changed(FULL, "spec.runtime.env.0", {"name": "API_KEY", "value": "x"}),
+        "spec.runtime.env[0]",
+        id="a secret in plain text",
+    ),
+    pytest.param(changed(FULL, "spec.update.type", "BlueGreen"), "spec", id="blue-green with a volume per replica"),
+    pytest.param(changed(FULL, "spec.update.canary.traffic", "GatewayAPI"), "spec", id="routed canary with such one"),
+    pytest.param(changed(FULL, "spec.model.cache.volume", "nothing"), "spec", id="a cache on an unknown volume"),
+    pytest.param(changed(FULL, "spec.memory.session.databaseRef", "nothing"), "spec", id="an unknown database"),
+    pytest.param(agent(state={"volumes": [DISK]}), "spec", id="one disk for a rolling update"),
+    pytest.param(
+        changed(FULL, "spec.lifecycle.validate.0.exec", {"command": ["x"]}), "spec.lifecycle", id="two checks"
+    ),
+    pytest.param(system(*MEMBERS, entrypoint="c"), "spec", id="an unknown entrypoint"),
+    pytest.param(system(member("a", "c")), "spec", id="an unknown dependency"),
+    pytest.param(
+        system(*MEMBERS, channels=[{"name": "x", "type": "A2A", "from": ["a"], "to": ["c"]}]),
+        "spec",
+        id="an unknown receiver",
+    ),
+    pytest.param(
+        system(*MEMBERS, channels=[{"name": "x", "type": "Queue", "from": ["a"], "to": ["b"]}]),
+        "spec.channels[0]",
+        id="a queue without broker",
+    ),
+    pytest.param(changed(system(*MEMBERS), "spec.agents.0.agentRef", {"name": "x"}), "spec.agents[0]", id="both kinds"),
+]
+
+
+@pytest.mark.parametrize(("manifest", "field"), INVALID)
+def test_both_reject_it_and_name_the_field(cluster: KubernetesCluster, manifest: Manifest, field: str) -> None:
+    with pytest.raises(InvalidInput) as ours:
+        check_object(manifest)
+    with pytest.raises(Rejected) as theirs:
+        cluster.apply(manifest, manager="test", dry_run=True)
+    assert ours.value.location.startswith(field)
+    assert any(cause.field.startswith(field) for cause in theirs.value.causes), theirs.value
+
+
+VOLUME = "spec.state.volumes.1"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{VOLUME}.scope", "Shared"),
+        (f"{VOLUME}.accessModes", ["ReadWriteOncePod"]),
+        (f"{VOLUME}.storageClassName", "fast"),
+        (f"{VOLUME}.size", "4Gi"),
+    ],
+)
+def test_a_volume_only_grows(cluster: KubernetesCluster, path: str, value: Any) -> None:
+    cluster.apply(FULL, manager="test")
+    with pytest.raises(Rejected, match="volume"):
+        cluster.apply(changed(FULL, path, value), manager="test", dry_run=True)
+    cluster.apply(changed(FULL, f"{VOLUME}.size", "6Gi"), manager="test", dry_run=True)
+
+
+@pytest.mark.parametrize("name", ["Triage", "9lives", "a.b", "a" * 41])
+def test_names_leave_room_for_those_of_children(cluster: KubernetesCluster, name: str) -> None:
+    with pytest.raises(Rejected):
+        cluster.apply(agent(name), manager="test", dry_run=True)
