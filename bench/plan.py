@@ -16,6 +16,7 @@ from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.build import ClusterState, PlanInput, build_plan
 from gitsync.plan.normalize import desired_objects
+from gitsync.plan.options import options_of
 
 COUNT = 10_000
 
@@ -79,6 +80,7 @@ def main() -> None:
     manifests = [deployment(index) if index % 2 else config_map(index) for index in range(COUNT)]
     desired = desired_objects(app, manifests, lambda of: True)
     live = {ref: stored(manifest, index) for index, (ref, manifest) in enumerate(desired.items())}
+    options = {ref: options_of(manifest) for ref, manifest in desired.items()}
     inventory = Inventory({ref: InventoryEntry("v1", live[ref]["metadata"]["uid"]) for ref in desired})
 
     def schema_of(manifest: Manifest) -> Any:
@@ -87,7 +89,7 @@ def main() -> None:
     def measure(what: str, **given: Any) -> Any:
         gc.collect()  # or the garbage of the setup is collected within the measure
         started = time.perf_counter()
-        inputs = PlanInput(app, given["desired"], ClusterState(given["live"]), inventory, schema_of)
+        inputs = PlanInput(app, given["desired"], options, ClusterState(given["live"]), inventory, schema_of)
         plan = build_plan(inputs, "revision", given.get("previous"))
         print(f"{what}: {time.perf_counter() - started:.3f} s, {len(plan.writes)} of {len(plan.changes)} to write")
         return plan

@@ -13,9 +13,10 @@ from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.keys import HOOK_RUN
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+from gitsync.objects.options import HookDelete, HookPhase, Options
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import HookDelete, HookPhase, Options, options_of
+from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage
 from gitsync.ports import Cluster, LiveCache
 
@@ -39,7 +40,7 @@ HookRuns = dict[tuple[ObjectRef, HookPhase], HookRun]
 
 def is_hook(change: Change) -> bool:
     """Whether the step is one of a hook, also where the hook does not run."""
-    return change.desired is not None and bool(options_of(change.desired).hooks)
+    return change.desired is not None and bool(change.options.hooks)
 
 
 class Hooks:
@@ -92,7 +93,7 @@ class Hooks:
         """Take one hook a step further; return what it waits for, empty when it has ended."""
         if change.desired is None:
             raise ValueError(f"{change.ref}: a hook needs the desired object")
-        options = options_of(change.desired)
+        options = change.options
         found = live_object(job, change.ref, self._cluster, self._live)
         if not run.uid and found is not None and annotations_of(found).get(HOOK_RUN) == mark:
             run.uid = uid_of(found)

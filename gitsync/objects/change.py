@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.options import DEFAULT, Options
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 
@@ -104,7 +105,8 @@ class Change:
     ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
     changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
     ``managed_fields`` are written before the apply, None where every field has its right owner.
-    ``always_asks``: it needs approval whatever the Application says.
+    ``always_asks``: it needs approval whatever the Application says. ``options`` are those of the desired object, of
+    the live one for a prune.
     """
 
     ref: ObjectRef
@@ -122,6 +124,7 @@ class Change:
     follows: ObjectRef | None = None
     managed_fields: tuple[Mapping[str, Any], ...] | None = None
     always_asks: bool = False
+    options: Options = DEFAULT
 
     @property
     def is_write(self) -> bool:

@@ -14,6 +14,7 @@ from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import FIELD_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
+from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
 from gitsync.plan.drift import Drift, compare_objects, find_drift
@@ -21,7 +22,7 @@ from gitsync.plan.explain import explain
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.ignore import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.normalize import declared
-from gitsync.plan.options import Deletion, HookPhase, Reconcile, options_of
+from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
@@ -54,10 +55,11 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """What a plan is computed from; ``desired`` comes from ``desired_objects``."""
+    """What a plan is computed from; ``desired`` comes from ``desired_objects``, ``options`` are those of each of it."""
 
     app: Application
     desired: Mapping[ObjectRef, Manifest]
+    options: Mapping[ObjectRef, Options]
     seen: ClusterState
     inventory: Inventory
     schema_of: SchemaOf
@@ -185,7 +187,7 @@ def _is_unchanged(again: Change, manifest: Manifest, seen: ClusterState, ref: Ob
         and ref not in seen.dry_runs
         and (live is again.live or _version(live) == _version(again.live) != ("", ""))
         and again.desired == manifest
-        and not options_of(manifest).hooks  # whether one runs depends on the others
+        and not again.options.hooks  # whether one runs depends on the others
     )
 
 
@@ -200,7 +202,7 @@ def _skipped(step: Change) -> Change:
 def _steps(given: PlanInput, ref: ObjectRef) -> Iterable[Change]:
     """Yield the steps for one declared object: one, or one for each phase of a hook."""
     seen, manifest = given.seen, given.desired[ref]
-    options = options_of(manifest)
+    options = given.options[ref]
     live = seen.live.get(ref)
     if options.hooks:
         for phase in options.hooks:
@@ -213,10 +215,18 @@ def _steps(given: PlanInput, ref: ObjectRef) -> Iterable[Change]:
                 wave=options.wave,
                 desired=manifest,
                 live=live,
+                options=options,
             )
         return
     step = Change(
-        ref, Action.NOTHING, rule=NOTHING, stage=stage_of(ref.of), wave=options.wave, desired=manifest, live=live
+        ref,
+        Action.NOTHING,
+        rule=NOTHING,
+        stage=stage_of(ref.of),
+        wave=options.wave,
+        desired=manifest,
+        live=live,
+        options=options,
     )
     if options.reconcile is Reconcile.NEVER:
         yield replace(step, reason="its annotation disables reconciling")
@@ -254,7 +264,7 @@ def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef
 
 def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -> Change:
     """Return the step for an object that exists."""
-    app, seen, options, schema = given.app, given.seen, options_of(desired), given.schema_of(desired)
+    app, seen, options, schema = given.app, given.seen, step.options, given.schema_of(desired)
     answer = seen.dry_runs.get(step.ref)
     if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
         found = find_drift(desired, live, schema).differences

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import TypeVar
 
 from gitsync.errors import InvalidInput
 from gitsync.objects import keys
 from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.options import DEFAULT, Deletion, HookDelete, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ref_of
 
 ARGO_WAVE = "argocd.argoproj.io/sync-wave"
@@ -50,64 +49,6 @@ _OPTION_KEYS = frozenset(
     }
 )
 
-
-class Deletion(Enum):
-    """Whether an object may be deleted once Git no longer declares it."""
-
-    ALLOWED = "true"
-    CONFIRM = "confirm"
-    KEEP = "false"
-
-
-class Reconcile(Enum):
-    """How often an object is reconciled with Git."""
-
-    ALWAYS = "true"
-    ONCE = "once"
-    """Created when absent, left alone afterwards."""
-    NEVER = "false"
-
-
-class HookPhase(Enum):
-    """When a hook runs."""
-
-    PRE_SYNC = "PreSync"
-    SYNC = "Sync"
-    POST_SYNC = "PostSync"
-    SYNC_FAIL = "SyncFail"
-    PRE_DELETE = "PreDelete"
-    POST_DELETE = "PostDelete"
-
-    @property
-    def is_of_deletion(self) -> bool:
-        """Whether hooks of this phase run only when the Application is deleted."""
-        return self in (HookPhase.PRE_DELETE, HookPhase.POST_DELETE)
-
-
-class HookDelete(Enum):
-    """When a hook object is deleted."""
-
-    SUCCEEDED = "HookSucceeded"
-    FAILED = "HookFailed"
-    BEFORE_CREATION = "BeforeHookCreation"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the annotations of one object ask for."""
-
-    wave: int = 0
-    hooks: tuple[HookPhase, ...] = ()
-    hook_delete: tuple[HookDelete, ...] = ()
-    prune: Deletion = Deletion.ALLOWED
-    delete: Deletion = Deletion.ALLOWED
-    reconcile: Reconcile = Reconcile.ALWAYS
-    force: bool = False
-    prune_last: bool = False
-    ignore: tuple[str, ...] = ()
-
-
-DEFAULT = Options()
 
 _T = TypeVar("_T")
 _WAVE = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)

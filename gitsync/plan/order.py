@@ -7,8 +7,8 @@ from itertools import groupby
 
 from gitsync.kube.kinds import CRD, NAMESPACE
 from gitsync.objects.change import Action, Change
+from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.options import HookPhase, Options
 
 PRE_SYNC = 0
 """Hooks that run before anything is applied."""

@@ -8,8 +8,9 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.options import Deletion, Options
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import Deletion, Options, options_of
+from gitsync.plan.options import options_of
 from gitsync.plan.order import prune_stage
 from gitsync.plan.tracking import is_owned, owner_of
 
@@ -50,6 +51,7 @@ def _step(ref: ObjectRef, live: Manifest, options: Options, kept: str) -> Change
         stage=prune_stage(ref.of, options),
         wave=-options.wave,
         live=live,
+        options=options,
     )
 
 

@@ -14,10 +14,10 @@ from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.options import Options
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.normalize import PreparedObject
-from gitsync.plan.options import Options
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 

@@ -13,7 +13,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.options import HookPhase
+from gitsync.objects.options import HookPhase
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Ports
 from gitsync.sync.advice import AdviceGate

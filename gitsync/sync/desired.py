@@ -9,9 +9,10 @@ from functools import partial
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.options import Options
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import Options, options_of
+from gitsync.plan.options import options_of
 from gitsync.ports import Cluster, LiveCache, Renderer, Source
 from gitsync.render.build import Build
 from gitsync.render.provenance.locate import locate_field
@@ -43,8 +44,7 @@ class Rendered:
 
     def target(self, fetched: Commit | None) -> Target:
         """Return the target of a reconcile that converges to this commit."""
-        hooks = frozenset(ref for ref, options in self.options.items() if options.hooks)
-        return Target(self.commit, self.objects, hooks, fetched.id if fetched else "", self.locate)
+        return Target(self.commit, self.objects, self.options, fetched.id if fetched else "", self.locate)
 
 
 class DesiredState:

@@ -15,9 +15,9 @@ from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of
+from gitsync.objects.options import HookPhase
 from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import HookPhase
 from gitsync.plan.order import POST_SYNC
 from gitsync.ports import LiveCache, Ports
 from gitsync.sync.cache import ExecutionCache, Operation, RetryState

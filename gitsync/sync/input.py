@@ -15,6 +15,7 @@ from gitsync.objects.application import (
 )
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
+from gitsync.objects.options import Options
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.analysis.run import AnalysisRun
@@ -133,7 +134,7 @@ class ReconcileInput:
 @dataclass(frozen=True, slots=True)
 class Target:
     """
-    What a reconcile converges to: a commit and the objects it declares.
+    What a reconcile converges to: a commit, the objects it declares, and their options.
 
     ``fetched`` is the id of the commit that Git has, empty when it could not be fetched. Objects are validated where
     ``locate`` is given.
@@ -141,6 +142,11 @@ class Target:
 
     commit: Commit
     desired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
-    hooks: frozenset[ObjectRef] = frozenset()
+    options: Mapping[ObjectRef, Options] = field(default_factory=dict)
     fetched: str = ""
     locate: Locator | None = None
+
+    @property
+    def hooks(self) -> frozenset[ObjectRef]:
+        """The declared objects that are hooks."""
+        return frozenset(ref for ref, options in self.options.items() if options.hooks)

@@ -9,9 +9,9 @@ from typing import Any
 from gitsync.apply.hooks import HookRun, HookRuns, is_hook
 from gitsync.apply.types import StepResult
 from gitsync.objects.change import Action, Change, Plan
+from gitsync.objects.options import HookPhase
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import HookPhase
 from gitsync.sync.cache import Operation
 
 

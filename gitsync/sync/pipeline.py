@@ -18,11 +18,11 @@ from gitsync.objects.application import Application
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
 from gitsync.objects.manifest import Manifest, metadata_of, uid_of
+from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
-from gitsync.plan.options import HookPhase, Options
 from gitsync.ports import Clock, Records
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
@@ -228,7 +228,7 @@ class Pipeline:
             return True
         rendered = self._render(report, cache, Commit(report.state.applied))
         hooks = _hooks_of(report.app, rendered.objects, rendered.options, phase)
-        target = Target(rendered.commit, hooks, frozenset(hooks))
+        target = Target(rendered.commit, hooks, {ref: rendered.options[ref] for ref in hooks})
         return not hooks or self._reconciler.run_deletion_hooks(report, cache, target, phase)
 
     def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:

@@ -94,7 +94,9 @@ class Planner:
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._state.declared_elsewhere(given.app.key, observation.versions)
         seen = ClusterState(observation.live, _cached_answers(given, observation, cache), claims, self._appliers)
-        inputs = PlanInput(given.app, observation.desired, seen, observation.inventory, observation.schema_of)
+        inputs = PlanInput(
+            given.app, observation.desired, target.options, seen, observation.inventory, observation.schema_of
+        )
         return build_plan(inputs, target.commit.id, cache.plan)
 
     def _dry_run(self, desired: Manifest, user: str) -> Answer:

@@ -13,10 +13,10 @@ from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import HOOK_RUN
 from gitsync.objects.manifest import annotations_of, metadata_of, uid_of
+from gitsync.objects.options import HookPhase
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit, Outcome
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import HookPhase
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Cluster, LiveCache, Records
 from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState

@@ -17,6 +17,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.build import ClusterState, PlanInput, build_plan
 from gitsync.plan.normalize import desired_objects, without_nulls
+from gitsync.plan.options import options_of
 
 CLUSTER_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "StorageClass")
 
@@ -100,7 +101,9 @@ def plan_of(
     """Return the plan for manifests over a cluster; without an inventory, everything that lives is held."""
     seen = ClusterState(live, dry_runs or {}, claims or {})
     held = inventory_of(live) if inventory is None else inventory
-    return build_plan(PlanInput(app, desired_of(app, *manifests), seen, held, schema_of), "commit", previous)
+    desired = desired_of(app, *manifests)
+    options = {ref: options_of(manifest) for ref, manifest in desired.items()}
+    return build_plan(PlanInput(app, desired, options, seen, held, schema_of), "commit", previous)
 
 
 def ref(manifest: Manifest, namespace: str = "shop") -> ObjectRef:

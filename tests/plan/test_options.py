@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.options import Deletion, HookDelete, HookPhase, Options, Reconcile
 from gitsync.plan import options
-from gitsync.plan.options import Deletion, HookDelete, HookPhase, Options, Reconcile, options_of
+from gitsync.plan.options import options_of
 from tests.plan.factories import config
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gitsync.objects.change import Action, Change
+from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.ref import GroupKind, ObjectRef
-from gitsync.plan.options import HookPhase, Options
 from gitsync.plan.order import (
     CLASSES,
     FOUNDATION,

@@ -11,10 +11,10 @@ from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan, R
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.options import HookPhase, Options
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import HookPhase
 from gitsync.sync.analysis.run import AnalysisRun
 from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.observe import Observation
@@ -52,7 +52,7 @@ def test_everything_that_a_status_keeps_is_read() -> None:
 
 def test_a_running_operation_is_restored_with_its_hooks() -> None:
     kept = ReconcileInput.parse(application(), NOW).state.operation
-    hook = Change(HOOK, Action.HOOK, desired={"metadata": {"annotations": {"gitsync.dev/hook": "PreSync"}}})
+    hook = Change(HOOK, Action.HOOK, desired={}, options=Options(hooks=(HookPhase.PRE_SYNC,)))
     plan = Plan("gitsync/shop", "c" * 40, (hook,), "digest", Risk.SAFE)
     operation = operation_from_status(kept, plan, NOW, 100.0)
     assert (operation.id, operation.trigger, operation.began) == ("0f1e2d3c4b5a6978", "commit", 98.0)

@@ -7,8 +7,9 @@ from typing import Any
 from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE
 from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.manifest import Manifest, at, labels_of
+from gitsync.objects.options import Deletion
 from gitsync.objects.ref import GroupKind
-from gitsync.plan.options import Deletion, options_of
+from gitsync.plan.options import options_of
 from gitsync.plan.risk.privileges import (
     containers,
     permissions,
