@@ -12,6 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.git_processes import GitProcesses
+
+
+@pytest.fixture
+def git_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitProcesses:
+    """Count the git processes that this process and its children start from now on."""
+    made = GitProcesses(tmp_path / "git-processes")
+    monkeypatch.setenv("PATH", str(made.folder), prepend=os.pathsep)
+    return made
+
 
 def _postgres_folder() -> Path | None:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))

@@ -7,10 +7,11 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock
 from git import Repo
@@ -21,14 +22,19 @@ from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.source.git import REMOTE, GitFailed, authenticated_env, environment, run
+from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
 from gitsync.source.quarantine import NEW, largest_file, quarantine, remove_leftovers
 from gitsync.source.refs import HEADS, find_ref
-from gitsync.source.snapshot import AUTHORIZED, CORRUPT, Limits, mark_corrupt
+from gitsync.source.snapshot import Limits
+from gitsync.source.tree_diff import changed_paths
 from gitsync.source.validation import is_commit, shown_url
 
+_T = TypeVar("_T")
 _NEVER = float("-inf")
 _LOCK_POLL = 0.01
 """Seconds between attempts to lock a mirror that another thread or process holds."""
+_CACHED_PAIRS = 256
+"""Pairs of commits whose comparison is cached."""
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
     *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
@@ -48,7 +54,14 @@ class Mirror:
     the server never accepted read nothing here.
     """
 
-    def __init__(self, url: str, folder: Path, schemes: Sequence[str], limits: Limits) -> None:
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        schemes: Sequence[str],
+        limits: Limits,
+        on_read: Callable[[ObjectReader], None] = lambda reader: None,
+    ) -> None:
         self.url = url
         self.path = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
         self._schemes = schemes
@@ -58,6 +71,9 @@ class Mirror:
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
         self._failures: dict[Credentials, tuple[float, SourceUnavailable]] = {}
+        self.objects = ObjectReader(self.path, on_read)
+        self._changes: dict[tuple[str, str], frozenset[str]] = {}
+        self._ancestors: dict[tuple[str, str], bool] = {}
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
@@ -84,12 +100,27 @@ class Mirror:
         return name.removeprefix(HEADS) if name.startswith(HEADS) else ""
 
     def contains(self, commit: str, earlier: str) -> bool:
-        """Return whether a fetched commit has an earlier one among its ancestors."""
-        try:
-            run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
-        except GitFailed:  # also when the earlier commit is absent: histories are complete, so it is not an ancestor
-            return False
+        """Return whether a fetched commit has an earlier one among its ancestors; the answer is cached."""
+        pair = (commit, earlier)
+        if pair not in self._ancestors:
+            try:
+                run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
+            except (
+                GitFailed
+            ):  # also when the earlier commit is absent: histories are complete, so it is not an ancestor
+                return False
+            _limited(self._ancestors)[pair] = True
         return True
+
+    def changed_paths(self, before: str, after: str) -> frozenset[str] | None:
+        """Return the paths that differ between two commits, None when one is not here; the answer is cached."""
+        pair = (before, after)
+        known = self._changes.get(pair)
+        if known is None:
+            known = changed_paths(self.objects, before, after)
+            if known is not None:
+                _limited(self._changes)[pair] = known
+        return known
 
     def _raise_recent_failure(self, credentials: Credentials, max_age: float) -> None:
         """Raise the error of the last poll while it is recent: Applications share failures as they share answers."""
@@ -249,6 +280,7 @@ class Mirror:
     def _swap(self, beside: Path) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         beside.rename(self.path)
+        self.objects.close()
 
     def _rebuild(self, revision: str, commit: str, credentials: Credentials) -> None:
         """Fetch into a mirror beside this damaged one, and swap; until that is done the damaged one stays."""
@@ -263,6 +295,8 @@ class Mirror:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _has(self, git_dir: Path, commit: str, kind: str = "tree") -> bool:
+        if git_dir == self.path:
+            return self.objects.has_commit(commit, with_files=kind == "tree")
         try:
             run(git_dir, "cat-file", "-e", f"{commit}^{{{kind}}}", env=self._env)
         except GitFailed:
@@ -271,7 +305,7 @@ class Mirror:
 
     def commit(self, commit: str) -> Commit:
         """Return author, message and time of a commit that is here."""
-        return self.log(commit, 1)[0]
+        return self.objects.commit(commit).commit
 
     def log(self, commit: str, limit: int) -> tuple[Commit, ...]:
         """Return a commit and its first parents, newest first."""
@@ -292,14 +326,6 @@ class Mirror:
             mark_corrupt(self.path)
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read from the mirror") from error
 
-    def changed_paths(self, before: str, after: str) -> frozenset[str] | None:
-        """Return the paths that differ between two commits, None when one of them is not here."""
-        try:
-            out = run(self.path, "diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, env=self._env)
-        except GitFailed:
-            return None
-        return frozenset(part.decode("utf-8", "surrogateescape") for part in out.split(b"\0") if part)
-
     def git(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> bytes:
         """Run a local git command in the mirror; see ``gitsync.source.git.run``."""
         return run(self.path, *arguments, env={**self._env, **(env or {})}, stdin=stdin)
@@ -307,6 +333,14 @@ class Mirror:
     def locked(self) -> AbstractContextManager[object]:
         """Hold the mirror while several commands belong together."""
         return self._lock
+
+
+def _limited(cache: dict[tuple[str, str], _T]) -> dict[tuple[str, str], _T]:
+    """Return a cache with room for another entry, without its oldest one where it is full."""
+    if len(cache) >= _CACHED_PAIRS:
+        with contextlib.suppress(KeyError, RuntimeError):  # another thread removes it too
+            del cache[next(iter(cache))]
+    return cache
 
 
 class _Damaged(SourceUnavailable):

@@ -12,10 +12,14 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.mirror import Mirror
+from gitsync.source.object_reader import ObjectReader
 from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.revert import make_revert
-from gitsync.source.snapshot import GitTree, Limits
+from gitsync.source.snapshot import GitTree, Limits, MeteredTree
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
+
+_READERS = 32
+"""Repositories whose objects are read by a process that stays."""
 
 
 class Repositories:
@@ -31,6 +35,7 @@ class Repositories:
         self._schemes = tuple(sorted(schemes))
         self._limits = limits or Limits()
         self._mirrors: dict[str, Mirror] = {}
+        self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         remove_all_leftovers(folder)
@@ -47,11 +52,12 @@ class Repositories:
         """Return the files of a commit, fetched if need be; see the port."""
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials)
-        tree = GitTree(mirror.path, commit, self._limits)
+        tree = GitTree(mirror.path, commit, self._limits, mirror.objects)
         path = clean_path(source.path)
         tree.check_size(path)
         warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
-        return Snapshot(mirror.commit(commit), tree, str(mirror.path), warnings)
+        metered = MeteredTree(tree, self._limits.read_bytes)
+        return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings)
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
@@ -103,6 +109,14 @@ class Repositories:
         with self._lock:
             mirror = self._mirrors.get(source.repo_url)
             if mirror is None:
-                mirror = Mirror(source.repo_url, self._folder, self._schemes, self._limits)
+                mirror = Mirror(source.repo_url, self._folder, self._schemes, self._limits, self._on_read)
                 self._mirrors[source.repo_url] = mirror
             return mirror
+
+    def _on_read(self, reader: ObjectReader) -> None:
+        """Limit the reading processes: when another one starts, the one that was started first is ended."""
+        with self._lock:
+            self._readers = [other for other in self._readers if other is not reader] + [reader]
+            oldest = self._readers.pop(0) if len(self._readers) > _READERS else None
+        if oldest is not None:
+            oldest.close(wait=False)  # one that is being read has to finish first

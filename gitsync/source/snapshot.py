@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from gitsync.errors import InvalidInput, SourceUnavailable
-from gitsync.objects.tree import Entry
-from gitsync.source.git import GitFailed, environment, run
+from gitsync.objects.tree import Entry, Tree
 from gitsync.source.lfs import reject_pointer
-
-_ENTRIES = {"100644": Entry.FILE, "100755": Entry.FILE, "100664": Entry.FILE, "120000": Entry.LINK}
-AUTHORIZED = "gitsync-readers"
-"""Marker file: the credentials that the Git server has accepted."""
-CORRUPT = "gitsync-damaged"
-"""Marker file: the mirror is corrupt and must be rebuilt."""
+from gitsync.source.object_reader import ObjectReader, TooLarge, TreeEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,149 +25,131 @@ class Limits:
     """How long one talk with the server may take."""
 
 
-def mark_corrupt(git_dir: Path) -> None:
-    """Mark an own mirror as corrupt, for the next fetch; other repositories are left alone."""
-    if (git_dir / AUTHORIZED).exists():
-        with contextlib.suppress(OSError):
-            (git_dir / CORRUPT).touch()
-
-
-@dataclass(frozen=True, slots=True)
-class _Blob:
-    entry: Entry
-    id: str
-    size: int
-
-
 class GitTree:
     """
     The files of one commit, as ``gitsync.objects.tree.Tree``.
 
-    Listed once when made; contents are read on demand, through one ``git cat-file --batch`` process that lives until
-    ``close``. Links are never followed and submodules never entered. Safe for use from several threads.
+    Folders are listed and files read on demand, through a reader that all trees of a repository may share; without
+    one, the tree has its own. Links are never followed and submodules never entered. Safe for use from several threads.
     """
 
-    def __init__(self, git_dir: str | Path, commit: str, limits: Limits | None = None) -> None:
-        self._git_dir = Path(git_dir)
+    def __init__(
+        self, git_dir: str | Path, commit: str, limits: Limits | None = None, reader: ObjectReader | None = None
+    ) -> None:
         self._limits = limits or Limits()
-        self._env = environment(())
-        self._blobs: dict[str, _Blob] = {}
-        self._folders: dict[str, list[str]] = {"": []}
-        self._batch: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._read = 0
-        self._list(commit)
-
-    def _list(self, commit: str) -> None:
-        try:
-            listing = run(self._git_dir, "ls-tree", "-r", "-t", "-z", "-l", commit, env=self._env)
-        except GitFailed as error:
-            mark_corrupt(self._git_dir)
-            raise SourceUnavailable(f"commit {commit[:12]} cannot be read: {error}") from error
-        for line in listing.split(b"\0"):
-            if not line:
-                continue
-            head, _, name = line.partition(b"\t")
-            mode, kind, oid, size = head.decode().split()
-            path = name.decode("utf-8", "surrogateescape")
-            folder, _, base = path.rpartition("/")
-            self._folders[folder].append(base)
-            if kind == "tree":
-                self._folders[path] = []
-            else:
-                entry = Entry.SUBMODULE if kind == "commit" else _ENTRIES.get(mode, Entry.FILE)
-                self._blobs[path] = _Blob(entry, oid, int(size) if size.isdigit() else 0)
+        self._reader = reader or ObjectReader(git_dir)
+        self._root = TreeEntry(Entry.FOLDER, self._reader.commit(commit).tree)
 
     def entry(self, path: str) -> Entry | None:
         """Return the kind of entry at the path itself, or None."""
-        blob = self._blobs.get(path)
-        if blob is not None:
-            return blob.entry
-        return Entry.FOLDER if path in self._folders else None
+        found = self._find(path)
+        return found.kind if found is not None else None
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder; KeyError when there is none."""
-        return tuple(sorted(self._folders[path]))
+        found = self._find(path)
+        if found is None or found.kind is not Entry.FOLDER:
+            raise KeyError(path)
+        return tuple(sorted(self._reader.tree(found.id)))
 
     def blob_id(self, path: str) -> str:
         """Return the object id of a file or link; KeyError when there is none."""
-        return self._blobs[path].id
+        return self._file(path).id
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes, or a link's target; raise InvalidInput past the limits, KeyError when absent."""
-        blob = self._blobs[path]
-        if blob.entry is Entry.SUBMODULE:
+        file = self._file(path)
+        if file.kind is Entry.SUBMODULE:
             raise InvalidInput("is a submodule, and submodules are not followed", location=path)
-        if blob.size > self._limits.file_bytes:
+        try:
+            content = self._reader.blob(file.id, self._limits.file_bytes)
+        except TooLarge as error:
             raise InvalidInput(
-                f"the file is too large: {blob.size} bytes, the limit is {self._limits.file_bytes}",
+                f"the file is too large: {error.size} bytes, the limit is {self._limits.file_bytes}",
                 location=path,
                 hint="split it, or keep it out of the application",
-            )
-        with self._lock:
-            self._read += blob.size
-            if self._read > self._limits.read_bytes:
-                raise InvalidInput(f"the files read exceed the limit of {self._limits.read_bytes} bytes", location=path)
-            content = self._content(blob, path)
-        if blob.entry is Entry.FILE:
+            ) from error
+        except SourceUnavailable as error:
+            raise SourceUnavailable(error.message, location=path) from error
+        if file.kind is Entry.FILE:
             reject_pointer(content, path)
         return content
 
-    def _content(self, blob: _Blob, path: str) -> bytes:
-        batch = self._batch or self._start()
-        assert batch.stdin is not None
-        assert batch.stdout is not None
-        try:
-            batch.stdin.write(blob.id.encode() + b"\n")
-            batch.stdin.flush()
-            header = batch.stdout.readline().split()
-            if len(header) == 3 and header[1] == b"blob":
-                content = batch.stdout.read(int(header[2]))
-                if batch.stdout.read(1):  # else git gave up on the way
-                    return content
-        except OSError:
-            header = []
-        self._stop()
-        mark_corrupt(self._git_dir)
-        raise SourceUnavailable("the object of this file is damaged or missing in the mirror", location=path)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._batch = subprocess.Popen(
-            ["git", "--git-dir", str(self._git_dir), "cat-file", "--batch"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=self._env,
-        )
-        return self._batch
-
-    def _stop(self) -> None:
-        batch, self._batch = self._batch, None
-        if batch is not None:
-            for stream in (batch.stdin, batch.stdout):
-                if stream is not None:
-                    stream.close()
-            batch.kill()
-            batch.wait()
-
-    def close(self) -> None:
-        """End the reading process; a later read starts another."""
-        with self._lock:
-            self._stop()
-
-    def __del__(self) -> None:
-        if getattr(self, "_batch", None) is not None:
-            self._stop()
-
     def check_size(self, path: str) -> None:
         """Raise InvalidInput when there are more files at or below the path than the limit allows."""
-        prefix = f"{path}/" if path else ""
-        count = sum(1 for name in self._blobs if name.startswith(prefix))
-        if count > self._limits.files:
-            raise InvalidInput(f"too many files: {count}, the limit is {self._limits.files}", location=path or ".")
+        limit = self._limits.files
+        if sum(1 for _ in islice(self._below(path), limit + 1)) > limit:
+            count = sum(1 for _ in self._below(path))
+            raise InvalidInput(f"too many files: {count}, the limit is {limit}", location=path or ".")
 
     def submodules(self, path: str) -> tuple[str, ...]:
         """Return the paths of submodules at or below the path; their files are not read."""
-        prefix = f"{path}/" if path else ""
-        found = (name for name, blob in self._blobs.items() if blob.entry is Entry.SUBMODULE)
-        return tuple(name for name in found if name == path or name.startswith(prefix))
+        found = self._find(path)
+        if found is not None and found.kind is Entry.SUBMODULE:
+            return (path,)
+        return tuple(sorted(name for name, entry in self._below(path) if entry.kind is Entry.SUBMODULE))
+
+    def close(self) -> None:
+        """End the reading process; a later read starts another."""
+        self._reader.close()
+
+    def _find(self, path: str) -> TreeEntry | None:
+        found: TreeEntry | None = self._root
+        for name in path.split("/") if path else ():
+            found = self._entries(found).get(name)
+        return found
+
+    def _file(self, path: str) -> TreeEntry:
+        found = self._find(path)
+        if found is None or found.kind is Entry.FOLDER:
+            raise KeyError(path)
+        return found
+
+    def _entries(self, folder: TreeEntry | None) -> Mapping[str, TreeEntry]:
+        return self._reader.tree(folder.id) if folder is not None and folder.kind is Entry.FOLDER else {}
+
+    def _below(self, path: str) -> Iterator[tuple[str, TreeEntry]]:
+        """Yield what is below a folder at any depth, other than folders."""
+        pending = [(f"{path}/" if path else "", self._find(path))]
+        while pending:
+            prefix, folder = pending.pop()
+            for name, entry in self._entries(folder).items():
+                if entry.kind is Entry.FOLDER:
+                    pending.append((f"{prefix}{name}/", entry))
+                else:
+                    yield f"{prefix}{name}", entry
+
+
+class MeteredTree:
+    """A tree of which one user, such as a build, may read a limited number of bytes."""
+
+    def __init__(self, tree: Tree, limit: int) -> None:
+        self._tree = tree
+        self._limit = limit
+        self._read = 0
+
+    def entry(self, path: str) -> Entry | None:
+        """Return the kind of entry at the path itself, or None."""
+        return self._tree.entry(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        return self._tree.names(path)
+
+    def blob_id(self, path: str) -> str:
+        """Return an id of the content."""
+        return self._tree.blob_id(path)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file; raise InvalidInput when more than the limit was read."""
+        content = self._tree.read(path)
+        self._read += len(content)
+        if self._read > self._limit:
+            raise InvalidInput(
+                f"the files read exceed the limit of {_size(self._limit)}", location=path, hint="divide the application"
+            )
+        return content
+
+
+def _size(limit: int) -> str:
+    return f"{limit >> 20} MiB" if limit >> 20 else f"{limit} bytes"

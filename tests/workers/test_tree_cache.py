@@ -6,8 +6,8 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
-from gitsync.source.snapshot import GitTree
-from gitsync.workers.tree_cache import MeteredTree, TreeCache
+from gitsync.source.snapshot import GitTree, MeteredTree
+from gitsync.workers.tree_cache import TreeCache
 from tests.git_repository import GitRepo
 
 

@@ -1,0 +1,256 @@
+"""A fleet for benchmarks: a repository, a sandbox and a controller, each in a process of its own, all counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+from tests.flow.environment import Repository
+from tests.git_processes import GitProcesses
+from tests.waiting import until
+
+NAMESPACE = "gitsync"
+THREADS = 16
+_TICK = os.sysconf("SC_CLK_TCK")
+_SANDBOX = """
+import sys
+from pathlib import Path
+from gitsync.sandbox.server import Sandbox
+with Sandbox(workloads=False) as sandbox:
+    sandbox.kubeconfig(Path(sys.argv[1]))
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something took: seconds, CPU seconds of processes, requests by verb, and git processes by command."""
+
+    seconds: float
+    controller: float
+    git: float
+    renders: float
+    requests: Counter[str]
+    processes: Counter[str]
+    memory: int
+
+    def __str__(self) -> str:
+        verbs = " ".join(f"{verb} {count}" for verb, count in sorted(self.requests.items()))
+        commands = " ".join(f"{name} {count}" for name, count in sorted(self.processes.items()))
+        return (
+            f"{self.seconds:.2f} s; CPU controller {self.controller:.2f} s, git {self.git:.2f} s, "
+            f"render processes {self.renders:.2f} s; requests: {verbs or 'none'}; "
+            f"git processes: {commands or 'none'}; memory {self.memory >> 20} MiB"
+        )
+
+
+class ControllerProcess:
+    """A controller in a process of its own."""
+
+    def __init__(self, kubeconfig: Path, data: Path, programs: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench._controller", str(kubeconfig), str(data)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+            text=True,
+        )
+        self.id = self._process.pid
+
+    def ask(self, what: str, **more: Any) -> Any:
+        """Return the answer to a question."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"ask": what, **more}) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def stop(self) -> None:
+        """Stop the controller and wait for its end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+class Fleet:
+    """Applications of one repository in a sandbox; ``client`` is another user of the cluster."""
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        self.folder = folder
+        self._kubeconfig = kubeconfig
+        self.repo = Repository(folder / "git")
+        self.client = Client(Connection(str(kubeconfig), pool=THREADS + 4))
+        self.cluster = KubernetesCluster(self.client)
+        self._controller: ControllerProcess | None = None
+        self._git = GitProcesses(folder / "git-processes")
+        self.apply([_namespace(NAMESPACE)])
+        CrdInstaller(self.cluster, install=True).start()
+
+    @property
+    def controller(self) -> ControllerProcess:
+        """The running controller."""
+        assert self._controller is not None
+        return self._controller
+
+    def start(self) -> None:
+        """Start a controller, with the data of the one before it."""
+        self._controller = ControllerProcess(self._kubeconfig, self.folder / "data", self._git.folder)
+
+    def stop(self) -> None:
+        """Stop the controller."""
+        if self._controller is not None:
+            self._controller.stop()
+            self._controller = None
+
+    def apply(self, manifests: Iterable[Manifest]) -> None:
+        """Apply objects in parallel, as another manager."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda manifest: self.cluster.apply(manifest, manager="bench"), manifests))
+
+    def applications(self, names: Iterable[str], interval: str = "1h") -> None:
+        """Declare an Application for the folder of each name, in a namespace of its own."""
+        names = list(names)
+        self.apply(_namespace(name) for name in names)
+        self.apply(self._application(name, interval) for name in names)
+
+    def _application(self, name: str, interval: str) -> Manifest:
+        return {
+            "apiVersion": "gitsync.dev/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {
+                "source": {"repoURL": self.repo.url, "path": name},
+                "destination": {"namespace": name},
+                "sync": {"interval": interval},
+            },
+        }
+
+    def synced(self, count: int, commit: str = "", timeout: float = 400.0) -> None:
+        """Wait until this many Applications are Synced, at a commit where one is named."""
+
+        def is_done() -> bool:
+            time.sleep(0.1)
+            return bool(self.controller.ask("synced", commit=commit) == count)
+
+        until(is_done, timeout, lambda: f"{self.controller.ask('synced', commit=commit)} of {count} are synced")
+
+    def quiet(self, timeout: float = 120.0) -> None:
+        """Wait until the controller has used next to no CPU for a second."""
+        before = _cpu_of(self.controller.id)
+
+        def is_quiet() -> bool:
+            nonlocal before
+            time.sleep(1.0)
+            last, before = before, _cpu_of(self.controller.id)
+            return before - last < 0.03
+
+        until(is_quiet, timeout)
+
+    def config(self, namespace: str, name: str) -> dict[str, str]:
+        """Return the data of a live ConfigMap."""
+        found = self.cluster.read(ObjectRef("", "ConfigMap", namespace, name), "v1") or {}
+        return found.get("data") or {}
+
+    def measured(self, act: Callable[[], None], *, settled: bool = True) -> Cost:
+        """Return what an act costs, with the work that it leaves behind unless it need not settle."""
+        self._git.forget()
+        self.client.send("DELETE", "/sandbox/requests", {})
+        pid, began = self.controller.id, time.perf_counter()
+        cpu = self.controller.ask("cpu")
+        renders = _renders(pid)
+        act()
+        took = time.perf_counter() - began
+        if settled:
+            self.quiet()
+        after = self.controller.ask("cpu")
+        return Cost(
+            took,
+            after[0] - cpu[0],
+            after[1] - cpu[1],
+            _renders(pid) - renders,
+            self._requests(),
+            self._git.counts(),
+            sum(map(_memory, (pid, *_children(pid)))),
+        )
+
+    def _requests(self) -> Counter[str]:
+        counts = self.client.get("/sandbox/requests")["requests"]
+        found: Counter[str] = Counter()
+        for entry in counts:
+            is_ours = "gitsync" in entry["userAgent"] and entry["verb"] != "get"  # a benchmark reads objects
+            if is_ours and not entry["resource"].startswith("/"):
+                found[f"{entry['verb']} {entry['resource']}"] += entry["count"]
+        return found
+
+
+@contextmanager
+def fleet(folder: Path) -> Iterator[Fleet]:
+    """Yield a fleet whose controller is not started."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kubeconfig = folder / "kubeconfig"
+    sandbox = subprocess.Popen(
+        [sys.executable, "-c", _SANDBOX, str(kubeconfig)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert sandbox.stdin is not None and sandbox.stdout is not None
+    sandbox.stdout.readline()
+    made = Fleet(folder, kubeconfig)
+    try:
+        yield made
+    finally:
+        made.stop()
+        made.client.close()
+        sandbox.stdin.close()
+        sandbox.wait(30)
+
+
+def raw_seconds(folder: Path, manifests: Iterable[Manifest], namespaces: Iterable[str]) -> float:
+    """Return the seconds that raw parallel applies of these objects take in a fresh sandbox."""
+    with fleet(folder) as made:
+        made.apply(_namespace(name) for name in namespaces)
+        objects = list(manifests)
+        began = time.perf_counter()
+        made.apply(objects)
+        return time.perf_counter() - began
+
+
+def _namespace(name: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def _renders(pid: int) -> float:
+    return sum(map(_cpu_of, _children(pid)))
+
+
+def _memory(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    return 0

@@ -1,0 +1,39 @@
+"""Count the git processes of this process and its children: a git on PATH that leaves an empty file per call."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+_PROGRAM = """#!/bin/sh
+[ "$1" = --git-dir ] && command=$3 || command=$1
+: > {calls}/$$.$command
+exec {git} "$@"
+"""
+
+
+class GitProcesses:
+    """The git processes that were started with ``folder`` first on PATH; a render process can create empty files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._calls = folder / "programs", folder / "calls"
+        for made in (self.folder, self._calls):
+            made.mkdir(parents=True)
+        program = self.folder / "git"
+        program.write_text(_PROGRAM.format(calls=self._calls, git=shutil.which("git")))
+        program.chmod(0o755)
+
+    def counts(self) -> Counter[str]:
+        """Return how many processes were started, by git command."""
+        return Counter(call.name.partition(".")[2] for call in self._calls.iterdir())
+
+    def running(self) -> list[int]:
+        """Return the ids of those that run now; an id may belong to another process by now."""
+        ids = (int(call.name.partition(".")[0]) for call in self._calls.iterdir())
+        return [pid for pid in ids if Path(f"/proc/{pid}").exists()]
+
+    def forget(self) -> None:
+        """Count from zero."""
+        for call in self._calls.iterdir():
+            call.unlink()

@@ -1,0 +1,155 @@
+"""Objects of a real repository, read through one git process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gitsync.errors import SourceUnavailable
+from gitsync.objects.application import GitSource
+from gitsync.ports import Credentials
+from gitsync.source.commit_object import parse_commit
+from gitsync.source.object_reader import ObjectReader, TooLarge
+from gitsync.source.repositories import Repositories
+from gitsync.source.tree_diff import changed_paths
+from tests.git_processes import GitProcesses
+from tests.git_repository import GitRepo, git
+
+NOBODY = Credentials()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    return GitRepo(tmp_path / "git")
+
+
+def test_objects_are_read_by_one_process(repo: GitRepo, git_processes: GitProcesses) -> None:
+    commit = repo.commit({"a/b/c.yaml": "1", "d.yaml": "22"})
+    git_processes.forget()
+    reader = ObjectReader(repo.origin)
+    root = reader.tree(reader.commit(commit).tree)
+    assert reader.blob(root["d.yaml"].id, 10) == b"22"
+    assert reader.tree(root["a"].id).keys() == {"b"}
+    assert git_processes.counts() == Counter({"cat-file": 1})
+    reader.close()
+
+
+def test_a_large_object_is_not_loaded_and_the_next_one_is_read(repo: GitRepo) -> None:
+    reader = ObjectReader(repo.origin)
+    root = reader.tree(reader.commit(repo.commit({"large": "x" * 1000, "small": "y"})).tree)
+    with pytest.raises(TooLarge) as error:
+        reader.blob(root["large"].id, 10)
+    assert error.value.size == 1000
+    assert reader.blob(root["small"].id, 10) == b"y"
+    reader.close()
+
+
+def test_a_missing_object_is_unavailable_and_no_end_of_reading(repo: GitRepo) -> None:
+    commit = repo.commit({"a": "1"})
+    reader = ObjectReader(repo.origin)
+    with pytest.raises(SourceUnavailable, match="cannot be read from the mirror"):
+        reader.commit("0" * 40)
+    assert reader.find_commit("0" * 40) is None
+    assert reader.find_tree(commit) is None, "a commit is not a tree"
+    assert reader.commit(commit).commit.author == "Ada Writer"
+    reader.close()
+
+
+def test_objects_that_arrive_later_are_found(repo: GitRepo) -> None:
+    reader = ObjectReader(repo.origin)
+    reader.commit(repo.commit({"a": "1"}))
+    later = repo.commit({f"{number}": str(number) for number in range(200)})
+    assert len(reader.tree(reader.commit(later).tree)) == 201
+    reader.close()
+
+
+def test_a_commit_is_read_in_its_encoding_and_zone() -> None:
+    head = b"tree " + b"1" * 40 + b"\nauthor J\xf6rg <j@x> 1 +0000\ncommitter C <c@x> 86400 -0130\nencoding latin-1\n"
+    commit, tree = parse_commit("c" * 40, head + b"gpgsig a\n b\n\nSubj\xe9ct\n\nbody\n")
+    assert (commit.author, commit.email, commit.message) == ("Jörg", "j@x", "Subjéct\n\nbody")
+    assert commit.time is not None
+    assert commit.time.isoformat() == "1970-01-01T22:30:00-01:30"
+    assert tree == "1" * 40
+
+
+@pytest.mark.parametrize("line", [b"committer C <c@x> 1 +9999", b"committer C", b"committer <> 99999999999999 +0000"])
+def test_a_commit_with_an_invalid_time_is_read(line: bytes) -> None:
+    commit, _ = parse_commit("c" * 40, b"tree 1\nauthor A <a@x>\n" + line + b"\nencoding none\n\nm")
+    assert commit.author == "A"
+    assert commit.time is not None
+    assert commit.time.timestamp() == 0
+
+
+PATHS = ("a", "a/b", "a/b/c", "d/e", "d/f", "g", "h\xff", "sp ace/x")
+TREES = st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["1", "2"]), max_size=6)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=TREES, after=TREES)
+def test_changed_paths_are_those_that_git_lists(
+    tmp_path_factory: pytest.TempPathFactory, before: dict[str, str], after: dict[str, str]
+) -> None:
+    folder = tmp_path_factory.mktemp("diff")
+    git(folder, "init", "-q", "-b", "main")
+    commits = [_commit(folder, files) for files in (before, after)]
+    reader = ObjectReader(folder / ".git")
+    found = changed_paths(reader, *commits)
+    listed = git(folder, "diff-tree", "-r", "-z", "--name-only", "--no-renames", *commits)
+    assert found == frozenset(part for part in listed.split("\0") if part)
+    assert changed_paths(reader, commits[0], "0" * 40) is None
+    reader.close()
+
+
+def _commit(folder: Path, files: dict[str, str]) -> str:
+    """Commit exactly these files, without those that another one would be a folder of."""
+    git(folder, "read-tree", "--empty")
+    for path, content in files.items():
+        if not any(other.startswith(f"{path}/") for other in files):
+            blob = git(folder, "hash-object", "-w", "--stdin", stdin=content.encode())
+            git(folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}")
+    tree = git(folder, "write-tree")
+    return git(folder, "commit-tree", "-m", "x", tree)
+
+
+def test_a_commit_costs_few_git_processes_however_many_applications_read_it(
+    repo: GitRepo, tmp_path: Path, git_processes: GitProcesses
+) -> None:
+    files = {f"app-{number}/a.yaml": str(number) for number in range(50)}
+    sources = [GitSource(repo_url=repo.url, path=f"app-{number}") for number in range(50)]
+    first = repo.commit(dict(files))
+    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    for source in sources:
+        repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY, max_age=60))
+    second = repo.commit({"app-7/a.yaml": "x"})
+    git_processes.forget()
+    for number, source in enumerate(sources):
+        assert repositories.resolve(source, NOBODY, max_age=0 if number == 0 else 60) == second
+        snapshot = repositories.snapshot(source, NOBODY, second)
+        assert snapshot.tree.read(f"app-{number}/a.yaml") == (b"x" if number == 7 else str(number).encode())
+        assert repositories.changed_paths(source, first, second) == {"app-7/a.yaml"}
+        assert repositories.is_forward(source, first, second)
+    assert sum(git_processes.counts().values()) <= 8, git_processes.counts()
+
+
+def test_repositories_end_reading_processes_beyond_the_limit(
+    tmp_path: Path, git_processes: GitProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitsync.source.repositories._READERS", 2)
+    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+    for name in "abcd":
+        repo = GitRepo(tmp_path / name)
+        commit = repo.commit({"x": name})
+        assert repositories.snapshot(GitSource(repo_url=repo.url), NOBODY, commit).tree.read("x") == name.encode()
+    reading = [pid for pid in git_processes.running() if b"cat-file" in _command(pid)]
+    assert len(reading) == 2
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
