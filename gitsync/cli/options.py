@@ -50,6 +50,10 @@ AgeKey = Annotated[
 ]
 Reason = Annotated[str, typer.Option(help="The reason, for the audit.")]
 By = Annotated[str, typer.Option(help="The reviewer; by default the name of the operating system's user.")]
+Requester = Annotated[
+    str,
+    typer.Option("--by", help="Who requests it, for the audit; by default the name of the operating system's user."),
+]
 ServerUrl = Annotated[
     str,
     typer.Option(

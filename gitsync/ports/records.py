@@ -51,6 +51,10 @@ class Records(Protocol):
         """Return audit records, newest first; an empty filter lets all pass."""
         ...
 
+    def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:
+        """Return the audit records that belong to no sync, newest first: reviews, requests of users, refusals."""
+        ...
+
     def export(self, application: str = "") -> Iterator[AuditRecord]:
         """Yield the audit chain of one application or of all, oldest first, without holding all of it in memory."""
         ...

@@ -103,6 +103,16 @@ class SqlRecords:
         with self._database.reading() as connection:
             return tuple(record_of(row) for row in connection.execute(query))
 
+    def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:
+        """Return the audit records that belong to no sync, newest first; see the port."""
+        query = select(*AUDIT_COLUMNS).where(AUDIT.c.sync == "").order_by(AUDIT.c.id.desc()).limit(limit)
+        if application:
+            query = query.where(AUDIT.c.application == application)
+        if before:
+            query = query.where(AUDIT.c.id < before)
+        with self._database.reading() as connection:
+            return tuple(record_of(row) for row in connection.execute(query))
+
     def export(self, application: str = "", batch: int = 1000) -> Iterator[AuditRecord]:
         """Yield the chain of one application or of all, oldest first, a batch in memory at a time."""
         last = 0

@@ -9,15 +9,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
-from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url
+from gitsync.server.notices import leave_notice
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, UserOf, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.reviews import line, reviewer
+from gitsync.services.user_actions import user_action
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 checked = [Depends(check_form)]
@@ -31,7 +32,7 @@ def sync(backend: BackendOf, view: ViewOf, user: UserOf) -> RedirectResponse:
     by = User(user.name or "dashboard")
     _audit(backend, view, "sync", by, "Sync now")
     backend.requests.request_sync(view.key, by.name)
-    return _back(view)
+    return _back(view, "sync")
 
 
 @router.get("/suspend", response_class=HTMLResponse)
@@ -89,7 +90,7 @@ def revert(
     backend.reverts.push(app, commits, author=author.name or "dashboard", branch=branch.strip())
     if not branch.strip():
         backend.requests.poll_now([view.key])
-    return _back(view)
+    return _back(view, "revert")
 
 
 def _set_suspended(backend: Backend, view: ApplicationView, suspended: bool, by: User, reason: str) -> RedirectResponse:
@@ -98,26 +99,11 @@ def _set_suspended(backend: Backend, view: ApplicationView, suspended: bool, by:
         raise InvalidInput(f"to {action} needs a name and a reason", object=f"Application {view.key}")
     _audit(backend, view, action, by, reason)
     backend.requests.suspend(view.key, suspended)
-    return _back(view)
+    return _back(view, action)
 
 
 def _audit(backend: Backend, view: ApplicationView, action: str, by: User, reason: str, *, commit: str = "") -> None:
-    backend.records.audit(
-        [
-            AuditRecord(
-                application=view.key,
-                action=action,
-                resource="",
-                outcome=Outcome.SUCCEEDED,
-                timestamp=backend.clock.now(),
-                sync="",
-                reasoning=reason,
-                commit=commit,
-                approver=by.name,
-                details={"groups": list(by.groups), "signedIn": by.is_authenticated},
-            )
-        ]
-    )
+    backend.records.audit([user_action(view.key, action, by, reason, backend.clock.now(), commit=commit)])
 
 
 def _followers(backend: Backend, app: Application) -> list[str]:
@@ -138,5 +124,7 @@ def _readable(view: ApplicationView) -> Application:
     return view.application
 
 
-def _back(view: ApplicationView, page: str = "") -> RedirectResponse:
-    return RedirectResponse(app_url(view.key) + page, 303)
+def _back(view: ApplicationView, action: str) -> RedirectResponse:
+    response = RedirectResponse(app_url(view.key), 303)
+    leave_notice(response, action)
+    return response

@@ -18,7 +18,20 @@ from gitsync.server.auth.access import Access, Guard
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
-from gitsync.server.pages import application, approvals, audit, differences, history, overview, plan
+from gitsync.server.pages import (
+    application,
+    applications,
+    approvals,
+    audit,
+    changes,
+    differences,
+    drift,
+    history,
+    objects,
+    overview,
+    plan,
+    search,
+)
 from gitsync.server.pages.templates import Pages
 from gitsync.server.reviews import ReviewHandler
 
@@ -43,7 +56,9 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    for routes in (overview, approvals, audit, application, plan, differences, history, actions, api):
+    for routes in (overview, applications, changes, drift, objects, search, approvals, audit):
+        app.include_router(routes.router)
+    for routes in (application, plan, differences, history, actions, api):
         app.include_router(routes.router)
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")
     _explain_errors(app, pages)

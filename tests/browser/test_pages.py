@@ -16,7 +16,14 @@ from tests.waiting import until
 
 APP = "/apps/gitsync/shop"
 PAGES = {
-    "/": "Overview",
+    "/": "Home",
+    "/changes": "Open the shop",
+    "/changes?q=kind:revert": "No change matches",
+    "/changes/compare": "What changed in total",
+    "/objects": "settings",
+    "/objects?q=kind:Deployment": "web",
+    "/drift": "No object differs because of a change in the cluster",
+    "/search?q=settings": "ConfigMap",
     "/apps": "Applications",
     "/apps?q=nothing": "No match",
     APP: "settings",
@@ -120,10 +127,10 @@ def test_keys_search_and_move(open_page: Opens) -> None:
     page.keyboard.press("p")
     expect(page).to_have_url(re.compile("/approvals$"))
     page.keyboard.press("/")
-    expect(page.get_by_label("Search applications")).to_be_focused()
+    expect(page.get_by_label("Search applications and objects")).to_be_focused()
     page.keyboard.type("sho")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/apps\?q=sho"))
+    expect(page).to_have_url(re.compile(r"/search\?q=sho"))
 
 
 def test_suspending_asks_who_and_why(open_page: Opens, site: Site) -> None:

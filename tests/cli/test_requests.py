@@ -203,13 +203,18 @@ def test_a_pin_holds_until_it_is_taken_back(shop: Shop) -> None:
     assert shop("pin", "shop", "main").code == 0  # again: what it followed before is still known
     assert shop("unpin", "shop").out == "gitsync/shop follows main again\n"
     shop.world.synced(shop.second)
+    actions = {record["action"]: record for record in shop("audit", "shop", "-o", "json").json}
+    assert actions["pin"]["commit"] == shop.first
+    assert actions["unpin"]["approver"]
     assert "is not pinned: it follows main" in shop("unpin", "shop").err
     assert "does not name a commit" in shop("pin", "shop", "no-such-thing").err
 
 
 def test_a_suspended_application_syncs_again_when_resumed(shop: Shop) -> None:
-    assert shop("suspend", "shop").code == 0
+    assert shop("suspend", "shop", "--by", "grace", "--reason", "maintenance").code == 0
     phase(shop, "Suspended")
+    (record,) = shop("audit", "shop", "-o", "json", "--limit", "1").json
+    assert (record["action"], record["approver"], record["reasoning"]) == ("suspend", "grace", "maintenance")
     done = shop("sync", "shop")
     assert done.code == 2
     assert done.err.endswith("is suspended, so it is not synced; resume it first: gitsync resume shop\n")

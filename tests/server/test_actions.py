@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -37,6 +38,22 @@ def test_sync_suspend_and_resume_are_asked_of_the_engine(site: Open) -> None:
         ("suspend", "Ada", "maintenance"),
         ("sync", "dashboard", "Sync now"),
     ]
+
+
+def test_the_page_after_a_request_says_what_was_requested_once(site: Open) -> None:
+    opened = site([application()])
+    answer = opened.post(f"{SHOP}/sync")
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    page = opened.get(SHOP, Cookie=cookie)
+    assert '<p class="notice" role="status">Sync requested.' in page.text
+    assert 'gitsync-notice=""' in page.headers["set-cookie"]
+    assert "notice" not in opened.get(SHOP, Cookie="gitsync-notice=<script>").text.partition("</header>")[2]
+
+
+def test_a_suspended_application_names_who_suspended_it_and_why(site: Open) -> None:
+    opened = site([application(phase="Suspended")])
+    opened.post(f"{SHOP}/suspend", {"by": "Ada", "reason": "database move"})
+    assert re.search(r"By Ada, <time[^>]*>[^<]*</time>: database move", opened.get(SHOP).text)
 
 
 @pytest.mark.parametrize("fields", [{}, {"by": "Ada"}, {"reason": "maintenance"}, {"by": " ", "reason": "x"}])

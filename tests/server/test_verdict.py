@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from gitsync.objects.change import Action, HoldReason, Risk
+from gitsync.objects.change import Action, FieldOwner, HoldReason, Risk
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import Outcome
+from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.rows.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.rows.verdict import verdict_of
 from gitsync.server.rows.words import WORDS, words
 from tests.server.conftest import Open
-from tests.server.fakes import application, resource
+from tests.server.fakes import NOW, application, changed, resource
 
 SINCE = {"phaseSince": "2026-03-01T11:59:53Z", "healthSince": "2026-03-01T11:50:00Z"}
 SHOP = "/apps/gitsync/shop"
@@ -52,7 +52,7 @@ def test_a_suspended_application_shows_its_problems(site: Open) -> None:
     opened = site([suspended, calm])
     overview = opened.get("/").text
     assert "CrashLoopBackOff (suspended)" in overview
-    assert '<a href="/apps?suspended=yes"><b>2</b>' in overview
+    assert '<a href="/apps?q=is:suspended"><b>2</b>' in overview
     assert "spec.suspend is true" not in overview
 
 
@@ -107,10 +107,10 @@ def test_facets_combine_and_pages_have_a_range(site: Open) -> None:
     opened = site(many)
     first = opened.get("/apps?sync=OutOfSync&sort=name").text
     assert "1\u201350 of 120" in first
-    assert 'href="/apps?sync=OutOfSync&amp;health=Degraded&amp;sort=name"' in first
+    assert 'href="/apps?q=sync%3AOutOfSync+health%3ADegraded&amp;sort=name"' in first
     last = opened.get("/apps?sync=OutOfSync&sort=name&start=100").text
     assert "101\u2013120 of 120" in last
-    assert 'rel="prev" href="/apps?sync=OutOfSync&amp;sort=name&amp;start=50"' in last
+    assert 'rel="prev" href="/apps?q=sync%3AOutOfSync&amp;sort=name&amp;start=50"' in last
 
 
 def test_the_audit_takes_a_bare_name(site: Open) -> None:
@@ -118,3 +118,28 @@ def test_the_audit_takes_a_bare_name(site: Open) -> None:
     opened.post(f"{SHOP}/sync")
     assert "Sync now" in opened.get("/audit?app=shop").text
     assert "namespace/name" in opened.get("/audit?app=other").text
+
+
+def test_history_says_what_became_of_a_sync(site: Open) -> None:
+    opened = site(
+        [application(health="Degraded", resources=[resource("web", health=Health.DEGRADED, message="crashes")])]
+    )
+    for _ in range(2):
+        opened.engine.records.save(
+            SyncRecord("gitsync/shop", Commit("c" * 40), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "d")
+        )
+    page = " ".join(opened.get("/apps/gitsync/shop/history").text.partition("<tbody>")[2].split())
+    newest, older = page.split("<tr>")[1:3]
+    assert 'Succeeded</span></td> <td><span class="state s-degraded">' in newest
+    assert "replaced by a later sync" in older
+    head = opened.get("/apps/gitsync/shop").text
+    assert re.search(r'class="p-failed"><span>Execute</span><small>applied, now degraded', head)
+
+
+def test_a_write_without_a_time_shows_when_it_was_first_seen(site: Open) -> None:
+    owner = FieldOwner("kubectl", "Update", subresource="scale")
+    difference = replace(changed(".spec.replicas", 4, 1), owners=(owner,))
+    shown = application(resources=[resource("web", "Deployment", sync="OutOfSync", differences=(difference,))])
+    shown = replace(shown, status={**shown.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:50:00Z"}})
+    page = " ".join(site([shown]).get("/apps/gitsync/shop/diff").text.split())
+    assert 'Update of scale first seen <time datetime="2026-03-01T11:50:00+00:00">' in page

@@ -171,6 +171,9 @@
     "ga": () => location.assign("/apps"),
     "gp": () => location.assign("/approvals"),
     "gl": () => location.assign("/audit"),
+    "gc": () => location.assign("/changes"),
+    "gd": () => location.assign("/drift"),
+    "gj": () => location.assign("/objects"),
   };
   let prefix = "";
   document.addEventListener("keydown", (event) => {

@@ -9,9 +9,11 @@ import typer
 from gitsync.cli.applications import change_application, connect, one_application, pinned_from
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Target
+from gitsync.cli.identity import user_name
+from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
 from gitsync.cli.revisions import find_commit
+from gitsync.cli.user_audit import audit_request
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM
@@ -25,6 +27,8 @@ def pin(
         str, typer.Argument(metavar="REVISION", help="A commit, the number of a sync, a branch or a tag.")
     ],
     namespace: Namespace = NAMESPACE,
+    reason: Reason = "",
+    by: Requester = "",
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
@@ -35,6 +39,7 @@ def pin(
     manifest = one_application(evaluator.client, namespace, name)
     followed = pinned_from(manifest) or parse_application(manifest).source.revision
     commit = find_commit(evaluator, manifest, revision, followed)
+    audit_request(target, "pin", user_name(by, "--by"), reason, commit=commit.id)
     change_application(
         evaluator.client,
         target,
@@ -49,7 +54,14 @@ def pin(
 
 
 @exit_on_error
-def unpin(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig = "", data: Data = DATA) -> Exit:
+def unpin(
+    name: Name,
+    namespace: Namespace = NAMESPACE,
+    reason: Reason = "",
+    by: Requester = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
     """Follow the revision again that was followed before the pin."""
     target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data)
     client = connect(target.cluster)
@@ -60,6 +72,7 @@ def unpin(name: Name, namespace: Namespace = NAMESPACE, kubeconfig: Kubeconfig =
             f"is not pinned: it follows {at(manifest, 'spec', 'source', 'revision')}",
             object=f"Application {target.key}",
         )
+    audit_request(target, "unpin", user_name(by, "--by"), reason)
     change_application(client, target, PIN_MANAGER, spec={"source": {"revision": followed}})
     say(f"{target.key} follows {followed} again")
     return Exit.OK

@@ -10,9 +10,10 @@ from gitsync.cli.applications import one_application
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
 from gitsync.cli.identity import user_name
-from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Target
+from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Reason, Target
 from gitsync.cli.output import Exit, say
 from gitsync.cli.revisions import commit_of_sync
+from gitsync.cli.user_audit import audit_request
 from gitsync.objects.application import parse_application
 from gitsync.services.revert import RevertService
 
@@ -27,17 +28,20 @@ def rollback(
     ] = "",
     branch: Annotated[str, typer.Option(help="Push to this branch for review instead of the tracked one.")] = "",
     author: Annotated[str, typer.Option(help="The author of the revert: Name <mail>.")] = "",
+    reason: Reason = "",
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
 ) -> Exit:
     """Push a revert commit to Git; the controller then applies it."""
-    evaluator = Evaluator(Target(kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls))
+    target = Target(name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls)
+    evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, namespace, name)
     application = parse_application(manifest)
     service = RevertService(evaluator.source, evaluator.cluster, evaluator.live)
     commits = service.commits(application, commit_of_sync(manifest, to))
     user = user_name()
+    audit_request(target, "revert", author or user, reason, commit=commits[0].id)
     reverted = service.push(application, commits, author=author or f"{user} <{user}@localhost>", branch=branch)
     for commit in commits:
         say(f"reverted: {commit.id[:12]} {commit.subject} ({commit.author})")

@@ -10,8 +10,10 @@ import typer
 
 from gitsync.cli.applications import connect, is_good, one_application, request_sync
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Target
+from gitsync.cli.identity import user_name
+from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
+from gitsync.cli.user_audit import audit_request
 from gitsync.cluster.client import Client
 from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
 from gitsync.objects.change import HoldReason
@@ -33,6 +35,8 @@ def sync(
     namespace: Namespace = NAMESPACE,
     wait: Annotated[bool, typer.Option(help="Wait until the sync has ended, and report progress.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 300.0,
+    reason: Reason = "",
+    by: Requester = "",
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
 ) -> Exit:
@@ -45,6 +49,7 @@ def sync(
             object=f"Application {target.key}",
             hint=f"resume it first: gitsync resume {name}",
         )
+    audit_request(target, "sync", user_name(by, "--by"), reason)
     request = request_sync(client, target)
     if not wait:
         say(f"sync of {target.key} requested")

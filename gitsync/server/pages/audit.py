@@ -19,7 +19,7 @@ router = APIRouter()
 
 _PAGE = 100
 WRITES = ("create", "update", "replace", "adopt", "prune", "hook")
-DECISIONS = ("approve", "reject", "sync", "suspend", "resume", "revert", "post-sync", "trim")
+DECISIONS = ("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "post-sync", "trim")
 
 Text = Annotated[str, Query(max_length=300)]
 

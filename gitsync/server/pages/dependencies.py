@@ -28,6 +28,7 @@ def _reviews(request: Request) -> ReviewHandler:
 PagesOf = Annotated[Pages, Depends(_pages)]
 ReviewsOf = Annotated[ReviewHandler, Depends(_reviews)]
 UserOf = Annotated[User, Depends(current_user)]
+SearchText = Annotated[str, Query(max_length=300)]
 Start = Annotated[int, Query(ge=0, le=10_000_000)]
 
 

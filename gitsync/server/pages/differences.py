@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import Schema
-from gitsync.objects.change import ABSENT, DRIFT, Action, Change, Difference, FieldDifference
+from gitsync.objects.change import ABSENT, Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 from gitsync.objects.ref import ObjectRef
@@ -28,6 +28,7 @@ from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row, place
 from gitsync.server.rows.objects import (
     ResourceRow,
     by_severity,
+    drifted,
     foreign_counts,
     foreign_fields,
     ignored_counts,
@@ -126,6 +127,9 @@ def object_differences(
     app, commit = view.application, view.plan.revision if view.plan is not None else ""
     traces = backend.provenance.trace(app, commit, wanted) if app is not None and wanted and commit else {}
 
+    drift = view.status.get("drift") or {}
+    first_seen = str(drift.get("detectedAt", "")) if drift.get("objects") else ""
+
     def places_of(ref: ObjectRef, field: str) -> tuple[Place, ...]:
         return places(traces.get(ref, {}).get(field, ()), app.source, commit) if app is not None else ()
 
@@ -133,7 +137,8 @@ def object_differences(
         ObjectDifferences(
             row=resource_row(item),
             fields=[
-                field_row(found, places_of(item.ref, found.path), item.change.live) for found in drifted(item)[:FIELDS]
+                field_row(found, places_of(item.ref, found.path), item.change.live, first_seen)
+                for found in drifted(item)[:FIELDS]
             ],
             more=max(len(drifted(item)) - FIELDS, 0),
             foreign=[field_row(found) for found in foreign_fields(item)[:FIELDS]],
@@ -156,11 +161,6 @@ def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk |
     if change is None:
         return drift_risk(_unchanged(item), foreign) if foreign else None
     return drift_risk(change, foreign)
-
-
-def drifted(item: ResourceView) -> list[FieldDifference]:
-    """Return the differences of an object that count as drift."""
-    return [difference for difference in item.change.differences if difference.kind in DRIFT]
 
 
 def _defaulted(item: ResourceView) -> list[tuple[str, int]]:

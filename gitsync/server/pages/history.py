@@ -10,6 +10,7 @@ from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
 from gitsync.server.pages.templates import Pages
+from gitsync.server.rows.applications import app_row, newest_syncs
 from gitsync.server.rows.contents import recorded_content
 from gitsync.server.rows.fields import FIELDS, recorded_field
 
@@ -23,7 +24,8 @@ def history(request: Request, pages: PagesOf, view: ViewOf, before: Start = 0) -
     """Show the syncs of an application, newest first."""
     records = pages.engine.records.history(view.key, limit=_HISTORY, before=before)
     older = records[-1].id if len(records) == _HISTORY else 0
-    return show_application(pages, request, view, "history", records=records, older=older)
+    newest = newest_syncs(records, [app_row(view, pages.engine.clock.now())]) if not before else {}
+    return show_application(pages, request, view, "history", records=records, newest=newest, older=older)
 
 
 @router.get("/{id}", response_class=HTMLResponse)

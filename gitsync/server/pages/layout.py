@@ -7,8 +7,12 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.errors import RecordUnavailable
 from gitsync.objects.conditions import find_condition
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import AuditRecord
 from gitsync.ports import ApplicationView
+from gitsync.server.backend import Backend
 from gitsync.server.pages.templates import Pages
 from gitsync.server.rows.applications import app_row
 from gitsync.server.rows.phases import phases
@@ -30,5 +34,17 @@ def show_application(
         condition=find_condition,
         phases=phases(view),
         deletions=stuck_deletions(view, pages.engine.view.owned_by),
+        suspension=_suspension(pages.engine, view),
         **context,
     )
+
+
+def _suspension(backend: Backend, view: ApplicationView) -> AuditRecord | None:
+    """Return the audit record of who suspended an application, None where it runs or the audit does not know."""
+    if Phase.of(view.status) is not Phase.SUSPENDED:
+        return None
+    try:
+        links = backend.records.audit_records(view.key, action="suspend", limit=1)
+    except RecordUnavailable:
+        return None
+    return links[0] if links else None

@@ -15,6 +15,7 @@ from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.formatting import app_url
+from gitsync.server.notices import leave_notice
 from gitsync.server.pages.dependencies import PagesOf, ReviewsOf, Start, UserOf, ViewOf
 from gitsync.server.pages.differences import changed_in_cluster, unpaired
 from gitsync.server.pages.layout import show_application
@@ -101,7 +102,9 @@ def review(
         )
         draft = ReviewDraft(problem, by, reason, changed)
         return _show_plan(pages, reviews, request, user, view, status=status, draft=draft)
-    return RedirectResponse(app_url(view.key) + ("/plan" if decision == "reject" else ""), 303)
+    response = RedirectResponse(app_url(view.key) + ("/plan" if decision == "reject" else ""), 303)
+    leave_notice(response, decision)
+    return response
 
 
 def _decision(text: str) -> Literal["approve", "reject"]:

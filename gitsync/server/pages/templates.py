@@ -13,8 +13,9 @@ from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import age, app_url, duration, iso, utc, visible
+from gitsync.server.notices import drop_notice, take_notice
 from gitsync.server.pending import awaiting_decision
-from gitsync.server.rows.words import TRIGGERS, words
+from gitsync.server.rows.words import KINDS, TRIGGERS, words
 
 
 class Pages:
@@ -37,6 +38,7 @@ class Pages:
         self._templates.filters["iso"] = iso
         self._templates.filters["utc"] = utc
         self._templates.filters["words"] = words
+        self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)
         self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
         self._templates.globals["static"] = lambda name: f"/static/{name}?v={fingerprint(name)}"
 
@@ -52,8 +54,10 @@ class Pages:
             last_event=newest,
             now=self.engine.clock.now(),
             waiting=len(awaiting_decision(self.engine.view.applications(), self.engine)),
+            notice=take_notice(request),
             **context,
         )
         response = HTMLResponse(page, status)
+        drop_notice(request, response)
         keep_token(request, response)
         return response

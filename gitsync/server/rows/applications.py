@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
+from gitsync.objects.record import SyncRecord
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import age, visible
+from gitsync.server.rows.query import Query
 from gitsync.server.rows.verdict import verdict_of
 
 SYNC_STATES = ("Synced", "OutOfSync", "Unknown")
 HEALTH_STATES = tuple(health.value for health in Health)
+NAMES: Final = ("app", "ns", "state", "sync", "health", "by", "commit", "is")
+"""The members of a filter that the list of applications accepts."""
 PAGE = 50
+_DIFFERING = re.compile(r"\S*/\S*|\d+|[0-9a-f]{7,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,35 +99,70 @@ def is_busy(row: AppRow) -> bool:
     return row.phase.is_in_progress or row.health == "Progressing"
 
 
+def newest_syncs(records: Iterable[SyncRecord], rows: Iterable[AppRow]) -> dict[int, AppRow]:
+    """Return the row of the application for the newest of its syncs in a list that is newest first."""
+    known = {row.key: row for row in rows}
+    first: dict[str, int] = {}
+    for record in records:
+        first.setdefault(record.application, record.id)
+    return {id: known[key] for key, id in first.items() if key in known}
+
+
 def counts(rows: Iterable[AppRow], member: str, order: Sequence[str]) -> list[tuple[str, int]]:
     """Return how many rows have each value of a member, in order, without those that nothing has."""
     found = Counter(getattr(row, member) for row in rows)
     return [(state, found[state]) for state in order if found[state]]
 
 
+def matching(rows: Iterable[AppRow], query: Query, sort: str = "worst") -> list[AppRow]:
+    """Return the rows that match, the worst first or sorted ``name``."""
+    wanted = filter(query.matcher(_READ, _text), rows)
+    return sorted(wanted, key=lambda row: (row.key,) if sort == "name" else (row.rank, row.key))
+
+
+def _text(row: AppRow) -> str:
+    return f"{row.key} {row.reason} {row.message} {row.author} {row.commit}"
+
+
+_READ: Final[Mapping[str, Callable[[AppRow], Iterable[str]]]] = {
+    "app": lambda row: (row.key, row.name),
+    "ns": lambda row: (row.namespace,),
+    "state": lambda row: (row.state,),
+    "sync": lambda row: (row.sync,),
+    "health": lambda row: (row.health,),
+    "by": lambda row: (row.author,),
+    "commit": lambda row: (row.commit, row.applied),
+    "is": lambda row: [name for name, is_so in (("suspended", row.is_suspended), ("behind", row.is_behind)) if is_so],
+}
+
+
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """The filter of a list, as its URL has it."""
+class Problem:
+    """Applications with the same problem: the reason without what differs between them, and since when."""
 
-    q: str = ""
-    sync: str = ""
-    health: str = ""
-    ns: str = ""
-    sort: str = "worst"
-    start: int = 0
-    suspended: str = ""
+    rows: tuple[AppRow, ...]
 
-    def matches(self, row: AppRow) -> bool:
-        """Tell whether a row is wanted."""
-        return (
-            self.q.lower() in f"{row.key} {row.reason} {row.message}".lower()
-            and self.sync in ("", row.sync)
-            and self.health in ("", row.health)
-            and self.ns in ("", row.namespace)
-            and (not self.suspended or row.is_suspended)
-        )
+    @property
+    def first(self) -> AppRow:
+        """The application that represents all."""
+        return self.rows[0]
 
-    def ordered(self, rows: Iterable[AppRow]) -> list[AppRow]:
-        """Return the wanted rows in the wanted order."""
-        wanted = [row for row in rows if self.matches(row)]
-        return sorted(wanted, key=lambda row: (row.key,) if self.sort == "name" else (row.rank, row.key))
+    @property
+    def since(self) -> str:
+        """When the oldest of them began (RFC 3339)."""
+        return min((row.since_time for row in self.rows if row.since_time), default="")
+
+
+def problems(rows: Iterable[AppRow]) -> list[Problem]:
+    """Return the problems of applications that need a person, equal ones as one, the most urgent and oldest first."""
+    found: dict[tuple[str, str], list[AppRow]] = {}
+    for row in rows:
+        found.setdefault((row.state, _common_reason(row)), []).append(row)
+    grouped = [Problem(tuple(members)) for members in found.values()]
+    return sorted(grouped, key=lambda item: (item.first.rank, item.since or "~", item.first.key))
+
+
+def _common_reason(row: AppRow) -> str:
+    """Return the reason without names, paths and numbers, which differ between applications with one problem."""
+    text = row.reason.replace(row.key, "").replace(row.name, "")
+    return _DIFFERING.sub("", text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.objects.application import GitSource
-from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
+from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.display.value_diff import NestedChange, TextLine, changes_in, inner_changes, inner_lines
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
@@ -45,6 +45,7 @@ class FieldRow:
 
     ``lines`` compare a text of several lines and ``inside`` a container place by place; both are empty for a short
     value. ``steps`` are those that set the field in Git, in order, and ``origin`` is the one that had the last word.
+    ``first_seen`` is when the controller saw the drift, where the API server keeps no ``time`` of the write.
     """
 
     path: str
@@ -55,21 +56,25 @@ class FieldRow:
     operation: str
     time: str
     is_drift: bool
+    first_seen: str = ""
     lines: tuple[TextLine, ...] = ()
     inside: tuple[NestedDiff, ...] = ()
     origin: Place | None = None
     steps: tuple[Place, ...] = ()
 
 
-def field_row(difference: FieldDifference, places: Sequence[Place] = (), live: Manifest | None = None) -> FieldRow:
+def field_row(
+    difference: FieldDifference, places: Sequence[Place] = (), live: Manifest | None = None, first_seen: str = ""
+) -> FieldRow:
     """Return the row of a difference of an object; its values are masked already."""
     owner = difference.owners[0] if difference.owners else None
     return FieldRow(
         path=visible(difference.path),
         kind=difference.kind.value,
         owner=visible(owner.manager) if owner else "",
-        operation=owner.operation if owner else "",
+        operation=_operation(owner) if owner else "",
         time=owner.time if owner else "",
+        first_seen=first_seen if owner and not owner.time else "",
         is_drift=difference.kind in DRIFT,
         origin=next((place for place in reversed(places) if place.where), None),
         steps=tuple(places) if len(places) > 1 else (),
@@ -104,6 +109,10 @@ def places(steps: Iterable[FieldSetter], source: GitSource, commit: str) -> tupl
         else Place(step.step, visible(step.where), file_url(source.repo_url, commit, step.where))
         for step in steps
     )
+
+
+def _operation(owner: FieldOwner) -> str:
+    return f"{owner.operation} of {owner.subresource}" if owner.subresource else owner.operation
 
 
 def _inside(change: NestedChange) -> NestedDiff:

@@ -72,6 +72,11 @@ def ignored_counts(view: ResourceView) -> list[tuple[str, int]]:
     return [(kind.value, found[kind]) for kind in Difference if found[kind]] + bookkeeping
 
 
+def drifted(view: ResourceView) -> list[FieldDifference]:
+    """Return the differences of an object that count as drift."""
+    return [difference for difference in view.change.differences if difference.kind in DRIFT]
+
+
 def foreign_fields(view: ResourceView) -> list[FieldDifference]:
     """Return the fields that others added, without the annotations in which Kubernetes controllers keep their state."""
     return [item for item in view.foreign if not item.path.startswith(_BOOKKEEPING)]

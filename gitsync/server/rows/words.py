@@ -52,6 +52,24 @@ TRIGGERS = {
 }
 """What started a sync."""
 
+KINDS = {
+    "sync": "Sync",
+    "heal": "Drift corrected",
+    "drift": "Drift",
+    "approve": "Approval",
+    "reject": "Rejection",
+    "suspend": "Suspended",
+    "resume": "Resumed",
+    "request": "Sync requested",
+    "revert": "Revert",
+    "pin": "Pinned",
+    "unpin": "Unpinned",
+    "refused": "Refused",
+    "post-sync": "Limits",
+    "trim": "Audit trimmed",
+}
+"""The kinds of entries of the timeline."""
+
 
 def words(state: str) -> str:
     """Return the words for a state; one without words is shown by its name."""

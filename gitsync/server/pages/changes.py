@@ -1,0 +1,86 @@
+"""The timeline of all changes, and what changed between two points in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from itertools import groupby
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from gitsync.server.changes import NAMES, SYNCS, Position, changes, records_between
+from gitsync.server.pages.dependencies import PagesOf, SearchText
+from gitsync.server.pages.paging import list_url
+from gitsync.server.rows.fields import FIELDS
+from gitsync.server.rows.net_changes import NetChange, net_changes
+from gitsync.server.rows.query import parse_query
+from gitsync.server.rows.timeline import KINDS
+
+router = APIRouter()
+
+COMPARED = ("app", "ns", "kind", "name", "since", "until")
+"""The members of a filter that a comparison accepts."""
+_ENTRIES, _OBJECTS = 40, 40
+_PERIOD = timedelta(hours=24)
+
+
+@router.get("/changes", response_class=HTMLResponse)
+def timeline(
+    request: Request, pages: PagesOf, q: SearchText = "", before: Annotated[str, Query(max_length=80)] = ""
+) -> HTMLResponse:
+    """Show commits with their syncs, drift, decisions and requests, newest first."""
+    query = parse_query(q, NAMES, pages.engine.clock.now())
+    found = changes(pages.engine, query, Position.parse(before), _ENTRIES)
+    return pages.show(
+        request,
+        "changes.html",
+        days=[(day, list(entries)) for day, entries in groupby(found.entries, key=lambda entry: entry.time.date())],
+        query=query,
+        names=NAMES,
+        kinds=KINDS,
+        spans=_SPANS,
+        newest=not before,
+        older=list_url("/changes", str(query), before=str(found.older)) if found.older is not None else "",
+        url=list_url("/changes", str(query)),
+        link=lambda name, value: list_url("/changes", query.toggled(name, value)),
+        span=lambda text: list_url("/changes", " ".join(filter(None, (str(query.without("since")), text)))),
+    )
+
+
+_SPANS = (("since:1h", "last hour"), ("since:18h", "last 18 hours"), ("since:7d", "last 7 days"), ("", "all"))
+
+
+@router.get("/changes/compare", response_class=HTMLResponse)
+def compare(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLResponse:
+    """Show what the syncs between two points in time changed in total, each object once."""
+    now = pages.engine.clock.now()
+    query = parse_query(q, COMPARED, now)
+    if query.since is None:
+        query = replace(query, since=now - _PERIOD)
+    records = records_between(pages.engine, query)
+    found = net_changes(reversed(records))
+    matches = query.without("since").without("until").matcher(_READ, lambda item: f"{item.application} {item.step.ref}")
+    wanted = list(filter(matches, found))
+    return pages.show(
+        request,
+        "compare.html",
+        changes=[(item, item.fields(FIELDS), item.content(min(len(wanted), _OBJECTS))) for item in wanted[:_OBJECTS]],
+        matched=len(wanted),
+        syncs=len(records),
+        is_cut=len(records) >= SYNCS,
+        query=query,
+        names=COMPARED,
+        since=query.since,
+        until=query.until or now,
+    )
+
+
+_READ: dict[str, Callable[[NetChange], list[str]]] = {
+    "app": lambda item: [item.application, item.application.rpartition("/")[2]],
+    "ns": lambda item: [item.step.ref.split("/", 3)[2]],
+    "kind": lambda item: [item.step.ref.split("/", 3)[1]],
+    "name": lambda item: [item.step.ref.split("/", 3)[3]],
+}

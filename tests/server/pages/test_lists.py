@@ -1,0 +1,94 @@
+"""Objects, drift and search over all applications."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from urllib.parse import quote
+
+from gitsync.objects.change import Difference
+from gitsync.objects.health import Health
+from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from tests.server.conftest import Open, Site
+from tests.server.fakes import NOW, application, changed, resource
+
+FOREIGN = replace(changed(".metadata.labels.owner", live="bob"), kind=Difference.FOREIGN)
+
+
+def rows(opened: Site, path: str) -> list[str]:
+    return re.findall(r'data-row="[^"]*/([^"/]+)"', opened.get(quote(path, safe="/?=:")).text)
+
+
+def many(site: Open) -> Site:
+    drifted = resource("web", "Deployment", sync="OutOfSync", differences=(changed(".spec.replicas", 4, 1),))
+    drifted = replace(drifted, change=replace(drifted.change, desired=drifted.change.live))
+    sick = resource("cart", "Deployment", health=Health.DEGRADED, message="crashes")
+    touched = replace(resource("labels"), foreign=(FOREIGN,))
+    return site([application("shop", [drifted, sick, touched]), application("blog", [resource("posts")])])
+
+
+def test_objects_of_all_applications_are_found_and_the_worst_come_first(site: Open) -> None:
+    opened = many(site)
+    assert rows(opened, "/objects") == ["cart", "web", "labels", "posts"]
+    for text, expected in (
+        ("kind:Deployment", ["cart", "web"]),
+        ("kind:deployment health:Degraded", ["cart"]),
+        ("is:foreign", ["labels"]),
+        ("is:different", ["web"]),
+        ("is:trouble", ["cart", "web"]),
+        ("by:kubectl-edit", ["web", "labels"]),
+        ("app:blog", ["posts"]),
+        ("crashes", ["cart"]),
+        ("nothing", []),
+    ):
+        assert rows(opened, f"/objects?q={text}") == expected, text
+    assert "risk" in opened.get("/objects?q=since:1h").text
+
+
+def test_facets_count_what_a_click_would_show(site: Open) -> None:
+    opened = many(site)
+    page = opened.get("/objects?q=kind:Deployment").text
+    assert re.search(r'href="/objects\?q=kind%3ADeployment\+kind%3AConfigMap"[^>]*>ConfigMap <b>2</b>', page)
+    assert re.search(r'href="/objects" aria-current="true">Deployment <b>2</b>', page)
+
+
+def test_drift_of_all_applications_shows_what_was_changed_by_whom_and_a_rule_to_ignore_it(site: Open) -> None:
+    opened = many(site)
+    page = opened.get("/drift").text
+    assert "by kubectl-edit" in page
+    assert ".spec.replicas" in page
+    assert '<form method="post" action="/apps/gitsync/shop/sync">' in page
+    assert "- kind: Deployment\n  group: apps\n  name: web\n  jqPathExpressions:\n  - &#39;.spec.replicas&#39;" in page
+    assert "cart" not in page
+    assert "No drift matches" in opened.get("/drift?q=by:helm").text
+
+
+def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
+    opened = site([application()])
+    owner = {"manager": "kubectl", "operation": "Update", "time": (NOW - timedelta(minutes=6)).isoformat()}
+    item = {"path": ".spec.replicas", "live": 4, "desired": 1, "owners": [owner]}
+    step = Step("apps/Deployment/shop/web", "update", "Safe", "", Outcome.SUCCEEDED, differences=(item,))
+    for minutes in (300, 200, 5):
+        started = NOW - timedelta(minutes=minutes)
+        opened.engine.records.save(
+            SyncRecord(
+                "gitsync/shop", Commit("c" * 40), "drift", started, 500, Outcome.SUCCEEDED, "Safe", "d", steps=(step,)
+            )
+        )
+    past = opened.get("/drift").text.partition('id="past"')[2]
+    assert re.search(r'<td>kubectl</td><td class="num">3</td>', past)
+    assert "60.5 s" in past
+    recent = opened.get("/drift?q=since:1h").text.partition('id="past"')[2]
+    assert re.search(r'<td>kubectl</td><td class="num">1</td>', recent)
+
+
+def test_search_finds_applications_objects_and_changes(site: Open) -> None:
+    opened = many(site)
+    commit = Commit("abcdef1" + "0" * 33, "Ada", message="Add a cart")
+    opened.engine.records.save(SyncRecord("gitsync/shop", commit, "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "d"))
+    page = opened.get("/search?q=cart").text
+    assert "Deployment</td>" in page
+    assert "Add a cart" in page
+    assert ">shop</a>" in opened.get("/search?q=shop").text
+    assert "Nothing matches zebra" in opened.get("/search?q=zebra").text

@@ -1,0 +1,172 @@
+"""The timeline, the comparison of two points in time, and home since the last visit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.user import User
+from gitsync.services.user_actions import user_action
+from tests.server.conftest import Open, Site
+from tests.server.fakes import NOW, application, changed, resource
+
+KEY = "gitsync/shop"
+
+
+def record(app: str = KEY, trigger: str = "commit", minutes: int = 60, **members: Any) -> SyncRecord:
+    commit = Commit(members.pop("commit", "c" * 40), "Ada", message=members.pop("message", "Open the shop"))
+    started = NOW - timedelta(minutes=minutes)
+    return SyncRecord(app, commit, trigger, started, 400, Outcome.SUCCEEDED, "Safe", "d", **members)
+
+
+def step(name: str, action: str = "update", *differences: dict[str, Any]) -> Step:
+    return Step(f"/ConfigMap/shop/{name}", action, "Safe", "why", Outcome.SUCCEEDED, differences=differences)
+
+
+def edit(live: Any, desired: Any, path: str = ".data.mode", manager: str = "kubectl-edit") -> dict[str, Any]:
+    owner = {"manager": manager, "operation": "Update", "time": (NOW - timedelta(minutes=31)).isoformat()}
+    return {"path": path, "live": live, "desired": desired, "owners": [owner]}
+
+
+def titles(site: Site, path: str) -> list[str]:
+    text = site.get(path).text
+    return re.findall(r'<li class="k-([\w-]+)">', text)
+
+
+def filled(opened: Site) -> None:
+    """Keep a commit in two applications, drift that was corrected, and decisions."""
+    records = opened.engine.records
+    records.save(record(minutes=60))
+    records.save(record("gitsync/other", minutes=59))
+    records.save(record(trigger="drift", minutes=30, steps=(step("a", "update", edit("closed", "open")),)))
+    action = user_action(KEY, "suspend", User("Grace"), "maintenance", NOW - timedelta(minutes=20))
+    records.audit([action, user_action(KEY, "resume", User("Grace"), "done", NOW - timedelta(minutes=10))])
+
+
+def test_it_has_commits_with_their_syncs_drift_and_decisions(site: Open) -> None:
+    opened = site([application(), application("other")])
+    filled(opened)
+    assert titles(opened, "/changes") == ["resume", "suspend", "heal", "sync"]
+    page = opened.get("/changes").text
+    assert "kubectl-edit changed .data.mode of ConfigMap a to closed (Git: open)" in page
+    assert "maintenance" in page
+    commit = page[page.index('class="k-sync"') :]
+    assert ">shop</a>" in commit
+    assert ">other</a>" in commit
+    assert "Open the shop" in commit
+
+
+def test_it_is_filtered_by_kind_person_time_and_words(site: Open) -> None:
+    opened = site([application(), application("other")])
+    filled(opened)
+    for text, expected in (
+        ("kind:heal", ["heal"]),
+        ("by:Grace", ["resume", "suspend"]),
+        ("by:kubectl*", ["heal"]),
+        ("since:25m", ["resume", "suspend"]),
+        ("until:25m", ["heal", "sync"]),
+        ("app:other", ["sync"]),
+        ("app:gitsync/other", ["sync"]),
+        ("maintenance", ["suspend"]),
+        ("by:Bob", []),
+    ):
+        assert titles(opened, f"/changes?q={text}") == expected, text
+
+
+def test_pages_hold_every_change_once(site: Open) -> None:
+    opened = site([application()])
+    for number in range(90):
+        opened.engine.records.save(record(minutes=200 - number, commit=f"{number:040d}", message=f"commit {number}."))
+        action = user_action(KEY, "sync", User("Grace"), f"request {number}.", NOW - timedelta(minutes=200 - number))
+        opened.engine.records.audit([action])
+    seen: list[str] = []
+    path = "/changes"
+    while path:
+        text = opened.get(path).text
+        seen += re.findall(r"(?:commit|request) \d+\.", text)
+        following = re.search(r'<a rel="next" href="([^"]+)"', text)
+        path = following[1].replace("&amp;", "&") if following else ""
+    assert len(seen) == len(set(seen)) == 180
+
+
+def test_a_position_that_is_not_valid_is_the_newest(site: Open) -> None:
+    opened = site([application()])
+    filled(opened)
+    for before in ("x", "1-2-nan", "1-2-9e99", "9" * 70, "1-1-"):
+        assert opened.get(f"/changes?before={before}").status == 200
+
+
+def test_drift_that_is_not_corrected_is_in_it(site: Open) -> None:
+    view = application(resources=[resource("a", sync="OutOfSync", differences=(changed(),))], phase="Drifted")
+    since = (NOW - timedelta(minutes=5)).isoformat()
+    view = replace(view, status={**view.status, "drift": {"objects": 1, "detectedAt": since}})
+    opened = site([view])
+    assert titles(opened, "/changes") == ["drift"]
+    assert "ConfigMap shop/a .data.mode" in opened.get("/changes").text
+    assert titles(opened, "/changes?q=until:10m") == []
+
+
+def test_a_refusal_is_not_a_request(site: Open) -> None:
+    opened = site([application()])
+    refused = AuditRecord(KEY, "sync", "x", Outcome.REFUSED, NOW, "", "PolicyViolation", message="not allowed")
+    opened.engine.records.audit([refused])
+    assert titles(opened, "/changes") == ["refused"]
+
+
+def test_a_comparison_has_each_object_once_from_first_to_last(site: Open) -> None:
+    opened = site([application()])
+    save = opened.engine.records.save
+    save(record(minutes=50, steps=(step("a", "update", edit("one", "two")), step("back", "update", edit("x", "y")))))
+    whole = {"path": "", "live": None, "desired": {"kind": "ConfigMap", "data": {"new": "yes"}}}
+    save(record(minutes=40, steps=(step("b", "create", whole), step("back", "update", edit("y", "x")))))
+    save(record(minutes=30, trigger="drift", steps=(step("a", "update", edit("rogue", "two")),)))
+    save(record(minutes=20, steps=(step("a", "update", edit("two", "three")),)))
+    page = opened.get("/changes/compare?q=since:1h").text
+    assert "3 syncs changed 2 objects" in " ".join(page.split())
+    assert "one" in page
+    assert "three" in page
+    assert "rogue" not in page
+    assert "new: &#39;yes&#39;" in page or "new: " in page
+    assert "ConfigMap back" not in page
+    assert "changed 1 object." in " ".join(opened.get("/changes/compare?q=since:25m").text.split())
+
+
+def test_home_groups_equal_problems(site: Open) -> None:
+    views = []
+    for number in range(6):
+        view = application(f"app-{number}")
+        failed = {
+            "type": "Rendered",
+            "status": "False",
+            "message": f"apps/app-{number}/web.yaml:{number}: unknown field `resourcez`",
+            "lastTransitionTime": (NOW - timedelta(minutes=number)).isoformat(),
+        }
+        views.append(replace(view, status={**view.status, "conditions": [failed], "phase": "Failed"}))
+    page = site(views).get("/").text
+    assert '<a href="/apps?q=state:InvalidManifests">6 applications</a>' in page
+    assert page.count('<li class="n-0"') == 1
+
+
+def test_home_shows_what_happened_since_the_last_visit(site: Open) -> None:
+    opened = site([application(), application("other")])
+    filled(opened)
+    first = opened.get("/")
+    assert "In the last 24 hours" in first.text
+    assert "Plan" in first.text or "k-suspend" in first.text
+    now = NOW.timestamp()
+    visited = f"gitsync-visit={now - 9000:.0f}.{now - 40 * 60:.0f}"
+    page = opened.get("/", Cookie=visited).text
+    assert "Since your last visit" in page
+    shown = page[page.index('id="since"') : page.index('id="apps"')]
+    assert "k-heal" in shown
+    assert "k-sync" not in shown
+    same_visit = f"gitsync-visit={now - 15 * 60:.0f}.{now - 60:.0f}"
+    page = opened.get("/", Cookie=same_visit).text
+    shown = page[page.index('id="since"') : page.index('id="apps"')]
+    assert "k-resume" in shown
+    assert "k-suspend" not in shown
+    for broken in ("x", "1", "-1.5", "9" * 39):
+        assert opened.get("/", Cookie=f"gitsync-visit={broken}").status == 200
