@@ -18,12 +18,14 @@ class GitServer:
     Serve the bare repositories below a folder.
 
     ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
-    each byte of an answer, in seconds. ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests.
+    each byte of an answer, in seconds. ``failures`` maps a part of a URL to the HTTP status code of its requests.
+    ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests.
     """
 
     def __init__(self, folder: Path) -> None:
         self.accepted: set[str] | None = None
         self.trickle = 0.0
+        self.failures: dict[str, int] = {}
         self.requests = 0
         self.listings = 0
         self.packs = 0
@@ -52,6 +54,10 @@ class GitServer:
             return True
         given = authorization.removeprefix("Basic ")
         return base64.b64decode(given).decode() in self.accepted
+
+    def failure(self, target: str) -> int:
+        """Return the status code with which a request fails, 0 where it does not."""
+        return next((code for text, code in self.failures.items() if text in target), 0)
 
     def answer(self, method: str, path: str, query: str, headers: Any, body: bytes) -> bytes:
         """Return what the CGI program says: headers, an empty line, and the body."""
@@ -87,6 +93,11 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             if not server.is_accepted(self.headers.get("Authorization", "")):
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", 'Basic realm="git"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            if code := server.failure(self.path):
+                self.send_response(code)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return

@@ -91,6 +91,6 @@ class FolderSource(Repositories):
         super().__init__(mirrors)
         self._tree = tree
 
-    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> Snapshot:
         """Return the files of the folder."""
         return Snapshot(Commit(commit), self._tree, "")

@@ -62,8 +62,12 @@ class Source(Protocol):
         """
         ...
 
-    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
-        """Return the files of a commit, fetched if need be."""
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> Snapshot:
+        """
+        Return the files of a commit, fetched if need be.
+
+        A failure of the server at most ``max_age`` seconds old may be raised again, so applications share failures.
+        """
         ...
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gitsync.objects.conditions import SOURCE_READY, find_condition
 from gitsync.objects.manifest import at
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
@@ -28,6 +29,13 @@ class Applications(Collector):
             for state, count in sorted(Counter(str(view.status.get(label, "Unknown")) for view in views).items()):
                 gauge.add_metric([state], count)
             yield gauge
+        ready = GaugeMetricFamily(
+            "gitsync_source_ready", "Applications by the status of their condition SourceReady", labels=["status"]
+        )
+        sources = Counter(str(find_condition(view.status, SOURCE_READY).get("status", "Unknown")) for view in views)
+        for status in ("True", "False", "Unknown"):
+            ready.add_metric([status], sources[status])
+        yield ready
         resources = GaugeMetricFamily("gitsync_resources", "Objects by sync state", labels=["sync"])
         for state, count in sorted(Counter(item.sync for view in views for item in view.resources).items()):
             resources.add_metric([state], count)

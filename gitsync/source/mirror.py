@@ -21,10 +21,11 @@ from gitdb.exc import BadName, BadObject, ODBError
 from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
+from gitsync.source.failures import RecentFailures
 from gitsync.source.git import REMOTE, GitFailed, authenticated_env, environment, run
 from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
 from gitsync.source.quarantine import NEW, largest_file, quarantine, remove_leftovers
-from gitsync.source.refs import HEADS, find_ref
+from gitsync.source.refs import HEADS, branch_name, find_ref
 from gitsync.source.snapshot import Limits
 from gitsync.source.tree_diff import changed_paths
 from gitsync.source.validation import is_commit, shown_url
@@ -61,8 +62,10 @@ class Mirror:
         schemes: Sequence[str],
         limits: Limits,
         on_read: Callable[[ObjectReader], None] = lambda reader: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
+        self._clock = clock
         self.path = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
         self._schemes = schemes
         self._limits = limits
@@ -70,7 +73,7 @@ class Mirror:
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
-        self._failures: dict[Credentials, tuple[float, SourceUnavailable]] = {}
+        self._failures = RecentFailures(clock)
         self.objects = ObjectReader(self.path, on_read)
         self._changes: dict[tuple[str, str], frozenset[str]] = {}
         self._ancestors: dict[tuple[str, str], bool] = {}
@@ -80,9 +83,9 @@ class Mirror:
         if is_commit(revision):
             return revision
         with self._locked():
-            if time.monotonic() - self._asked_at.get(credentials, _NEVER) >= max_age:
-                self._raise_recent_failure(credentials, max_age)
-                self._ask(credentials)
+            if self._clock() - self._asked_at.get(credentials, _NEVER) >= max_age:
+                with self._failures.shared(credentials, max_age):
+                    self._ask(credentials)
             name = self._full_name(revision)
             if name is None:
                 raise InvalidInput(
@@ -95,8 +98,12 @@ class Mirror:
         return find_ref(revision, self._refs)
 
     def branch(self, revision: str) -> str:
-        """Return the branch that a revision names, empty when it names a tag, a range, a commit, or nothing."""
-        name = self._full_name(revision) or ""
+        """
+        Return the branch that a revision names, empty when it names a tag, a range, a commit, or nothing.
+
+        Before the server has answered, a name that could be a branch is one.
+        """
+        name = (self._full_name(revision) if self._refs else branch_name(revision)) or ""
         return name.removeprefix(HEADS) if name.startswith(HEADS) else ""
 
     def contains(self, commit: str, earlier: str) -> bool:
@@ -122,27 +129,16 @@ class Mirror:
                 _limited(self._changes)[pair] = known
         return known
 
-    def _raise_recent_failure(self, credentials: Credentials, max_age: float) -> None:
-        """Raise the error of the last poll while it is recent: Applications share failures as they share answers."""
-        failed_at, error = self._failures.get(credentials, (_NEVER, None))
-        if error is not None and time.monotonic() - failed_at < max_age:
-            raise type(error)(error.message, location=error.location, hint=error.hint)
-
     def _ask(self, credentials: Credentials) -> None:
         nowhere = Path(os.devnull)  # a damaged mirror must not hide what the server answers
-        try:
-            listing = self._talk(nowhere, credentials, "ls-remote", "--heads", "--tags", REMOTE)
-        except SourceUnavailable as error:
-            self._failures[credentials] = (time.monotonic(), error)
-            raise
-        self._failures.pop(credentials, None)
+        listing = self._talk(nowhere, credentials, "ls-remote", "--heads", "--tags", REMOTE)
         lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
         self._refs = {name: oid for oid, name in lines}
         self._open()
         if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
-        self._asked_at[credentials] = time.monotonic()
+        self._asked_at[credentials] = self._clock()
 
     def _is_reader(self, credentials: Credentials) -> bool:
         """Whether the server let these credentials in before; that is remembered over a restart."""
@@ -156,30 +152,37 @@ class Mirror:
         text = "\0".join(getattr(credentials, field.name) for field in fields(credentials))
         return hashlib.scrypt(text.encode(), salt=self.url.encode(), n=1 << 12, r=8, p=1, dklen=24).hex()
 
-    def fetch(self, revision: str, commit: str, credentials: Credentials) -> None:
+    def fetch(self, revision: str, commit: str, credentials: Credentials, max_age: float = 0.0) -> None:
         """
         Make sure that the commit and its files are here; fetches the ref that names it when they are not.
 
-        Credentials that were never let in are shown to the server first, also for what is here.
+        Credentials that were never let in are shown to the server first, also for what is here. A failure at most
+        ``max_age`` seconds ago is raised again.
         """
         with self._locked():
             if not self._is_reader(credentials):
-                self._ask(credentials)
+                with self._failures.shared(credentials, max_age):
+                    self._ask(credentials)
             is_damaged = (self.path / CORRUPT).exists()
             if not is_damaged and self._has(self.path, commit):
                 return
             remove_leftovers(self.path)
-            try:
-                if is_damaged:
-                    raise _Damaged
-                self._open()
-                self._receive(self.path, revision, commit, credentials)
-            except _Damaged:
-                self._rebuild(revision, commit, credentials)
+            with self._failures.shared((credentials, commit), max_age):
+                self._get(revision, commit, credentials, is_damaged=is_damaged)
             if not self._has(self.path, commit):
                 raise InvalidInput(
                     f"commit {commit[:12]} does not exist in {shown_url(self.url)}", location="spec.source.revision"
                 )
+
+    def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
+        """Fetch a commit into this mirror, or into a new one where this one is damaged."""
+        try:
+            if is_damaged:
+                raise _Damaged
+            self._open()
+            self._receive(self.path, revision, commit, credentials)
+        except _Damaged:
+            self._rebuild(revision, commit, credentials)
 
     def _receive(self, git_dir: Path, revision: str, commit: str, credentials: Credentials) -> None:
         """Fetch the ref that a revision names, or else the commit itself, into a mirror that may be a new one."""

@@ -34,3 +34,11 @@ def find_ref(revision: str, refs: Collection[str]) -> str | None:
             hint=f"set it to {' or '.join(names)}",
         )
     return names[0] if names else None
+
+
+def branch_name(revision: str) -> str | None:
+    """Return the full name of the branch that a revision may name, None for a commit id, a range and a tag."""
+    if is_commit(revision) or parse_range(revision) is not None:
+        return None
+    name = revision if revision.startswith("refs/") else f"{HEADS}{revision}"
+    return name if name.startswith(HEADS) else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from gitsync.errors import InvalidInput, Refused
@@ -14,6 +15,7 @@ from gitsync.source.git import GitFailed, require_git
 from gitsync.source.mirror import Mirror
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.quarantine import remove_all_leftovers
+from gitsync.source.refs import HEADS
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
@@ -29,8 +31,16 @@ class Repositories:
     ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named.
     """
 
-    def __init__(self, folder: Path, *, schemes: Collection[str] = SAFE_SCHEMES, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        schemes: Collection[str] = SAFE_SCHEMES,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         require_git()
+        self._clock = clock
         self._folder = folder
         self._schemes = tuple(sorted(schemes))
         self._limits = limits or Limits()
@@ -48,10 +58,10 @@ class Repositories:
         """Return the commit that the revision names now; see the port."""
         return self._mirror(source).resolve(source.revision, credentials, max_age)
 
-    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> Snapshot:
         """Return the files of a commit, fetched if need be; see the port."""
         mirror = self._mirror(source)
-        mirror.fetch(source.revision, commit, credentials)
+        mirror.fetch(source.revision, commit, credentials, max_age)
         tree = GitTree(mirror.path, commit, self._limits, mirror.objects)
         path = clean_path(source.path)
         tree.check_size(path)
@@ -85,8 +95,7 @@ class Repositories:
                     "the application follows a tag, a range or a fixed commit, not a branch",
                     location="spec.source.revision",
                 )
-            target = branch or tracked
-            check_revision(target)
+            target = self._target(branch) or tracked
             mirror.fetch(source.revision, head, credentials)
             reverted = make_revert(mirror, head, [self._known(mirror, commit) for commit in commits], author)
             try:
@@ -99,6 +108,16 @@ class Repositories:
             return RevertResult(mirror.commit(reverted), target)
 
     @staticmethod
+    def _target(branch: str) -> str:
+        """Return the name of a branch to push to, below ``refs/heads/``; raise InvalidInput for another ref."""
+        name = branch.removeprefix(HEADS)
+        if name.startswith("refs/") or (branch and not name):
+            raise InvalidInput(f"{branch[:80]!r} is not a branch", location="--branch", hint="name a branch to push to")
+        if name:
+            check_revision(name, "--branch")
+        return name
+
+    @staticmethod
     def _known(mirror: Mirror, commit: str) -> str:
         if not is_commit(commit):
             raise InvalidInput(f"{commit!r} is not a full commit id", location="commit")
@@ -109,7 +128,7 @@ class Repositories:
         with self._lock:
             mirror = self._mirrors.get(source.repo_url)
             if mirror is None:
-                mirror = Mirror(source.repo_url, self._folder, self._schemes, self._limits, self._on_read)
+                mirror = Mirror(source.repo_url, self._folder, self._schemes, self._limits, self._on_read, self._clock)
                 self._mirrors[source.repo_url] = mirror
             return mirror
 

@@ -91,7 +91,7 @@ def _check_scheme(scheme: str, schemes: Collection[str], allowed: str) -> None:
         )
 
 
-def check_revision(revision: str) -> None:
+def check_revision(revision: str, location: str = "spec.source.revision") -> None:
     """
     Raise InvalidInput unless the revision is a branch or tag name, or a full commit id.
 
@@ -108,7 +108,7 @@ def check_revision(revision: str) -> None:
     if bad:
         raise InvalidInput(
             f"the revision {revision[:80]!r} is invalid: not a valid branch, tag or commit name",
-            location="spec.source.revision",
+            location=location,
             hint="use a branch such as main, a tag, a range such as >=1.2 <2, or a full commit id",
         )
 

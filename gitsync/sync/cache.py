@@ -76,10 +76,15 @@ class GitCache:
     next_poll: float = float("-inf")
     last_poll: float = float("-inf")
     poll_error: GitsyncError | None = None
+    """Why the last poll, or the fetch of its commit, failed."""
+    is_unfetched: bool = False
+    """Whether the fetch of the last polled commit failed."""
     commit: str = ""
     polled_request: str = ""
     notified_at: float | None = None
     """Time of the last unprocessed push notification, or None."""
+    max_age: float = 0.0
+    """Seconds that an answer or failure of the Git server may be old to be used by the last poll and its fetch."""
     retry_delay: float = 0.0
     """Seconds between the last failed poll and its retry; 0 where it succeeded."""
     credentials: Credentials = field(default_factory=Credentials)

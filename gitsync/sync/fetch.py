@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import random
 
-from gitsync.errors import GitsyncError, Refused, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
 from gitsync.ports import Clock, Cluster, Credentials, LiveCache, Snapshot, Source
@@ -29,7 +29,7 @@ _SHORTEST_WAIT = 0.05
 @dataclass(frozen=True, slots=True)
 class Polled:
     """
-    The result of the last poll: the commit id, and why the Git server could not be reached.
+    The result of the last poll: the last known commit id, and why the last request failed.
 
     ``requeue_after`` is the number of seconds until the next poll.
     """
@@ -67,12 +67,12 @@ class Fetcher:
         """
         Resolve the revision to a commit id, from the cache while no poll is due.
 
-        An unreachable Git server is an error beside the last known commit; raise SourceUnavailable when none is known.
+        A failure is reported beside the last known commit; ``checkout`` raises it where that one cannot be used.
         """
         source, requested = given.app.source, given.app.requested_sync
         self._source.check(source)
         if cache.source != source:
-            cache.source, cache.fetched, cache.next_poll = source, None, _NOW
+            cache.source, cache.commit, cache.fetched, cache.next_poll = source, "", None, _NOW
         now = self._clock.monotonic()
         if requested != cache.polled_request:
             cache.notified_at, cache.polled_request = now, requested
@@ -86,13 +86,23 @@ class Fetcher:
         return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT))
 
     def checkout(self, given: ReconcileInput, cache: GitCache) -> Commit:
-        """Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one."""
+        """
+        Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one.
+
+        Raise the error of the last poll where it left no commit to use: SourceUnavailable is to be retried at the next
+        poll, InvalidInput says that the revision does not exist.
+        """
+        error = cache.poll_error
+        if error is not None and (not cache.commit or cache.is_unfetched or isinstance(error, InvalidInput)):
+            raise self._until_next_poll(error, cache)
         trusted = self._trusted_keys(given.app) if given.app.source.verify.mode == "SignedCommits" else None
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
-            snapshot = self.snapshot(given.app, cache, cache.commit)
+            snapshot = self._fetch(given.app, cache)
             if trusted is not None:
                 self._verify(Path(snapshot.git_dir), cache.commit, trusted, given.state.applied_to(given.app))
             cache.fetched, cache.trusted = snapshot.commit, trusted
+        if error is None:
+            cache.retry_delay = 0.0
         if not given.is_requested:
             self._reject_force_push(given, cache)
         return cache.fetched
@@ -100,8 +110,18 @@ class Fetcher:
     def snapshot(self, app: Application, cache: GitCache, commit: str) -> Snapshot:
         """Return the files of a commit; the last snapshot is cached until it is rendered."""
         if cache.snapshot is None or cache.snapshot.commit.id != commit:
-            cache.snapshot = self._source.snapshot(app.source, self._credentials(app), commit)
+            cache.snapshot = self._source.snapshot(app.source, self._credentials(app), commit, max_age=cache.max_age)
         return cache.snapshot
+
+    def _fetch(self, app: Application, cache: GitCache) -> Snapshot:
+        """Return the files of the polled commit; a failure is retried at the next poll, which follows sooner."""
+        try:
+            return self.snapshot(app, cache, cache.commit)
+        except SourceUnavailable as error:
+            cache.is_unfetched = True
+            self._back_off(error, cache, app.sync.interval)
+            self._until_next_poll(error, cache)
+            raise
 
     def _reject_force_push(self, given: ReconcileInput, cache: GitCache) -> None:
         """Raise Refused when the branch was rewritten: its new commit does not contain the applied one."""
@@ -121,19 +141,28 @@ class Fetcher:
     def _poll(self, given: ReconcileInput, cache: GitCache, now: float) -> None:
         source, interval = given.app.source, given.app.sync.interval
         # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
-        age = interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
-        cache.notified_at, cache.last_poll = None, now
+        cache.max_age = interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
+        cache.notified_at, cache.last_poll, cache.is_unfetched = None, now, False
         cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         try:
-            cache.commit = self._source.resolve(source, self._credentials(given.app), max_age=age)
-            cache.poll_error, cache.retry_delay = None, 0.0
-        except SourceUnavailable as error:
-            cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), interval)
-            cache.next_poll = now + cache.retry_delay
-            cache.commit = cache.commit or given.state.fetched
-            if not cache.commit:
-                raise
+            cache.commit = self._source.resolve(source, self._credentials(given.app), max_age=cache.max_age)
+            cache.poll_error = None
+        except InvalidInput as error:
             cache.poll_error = error
+        except SourceUnavailable as error:
+            self._back_off(error, cache, interval)
+            cache.commit = cache.commit or given.state.fetched_for(given.app)
+
+    def _back_off(self, error: SourceUnavailable, cache: GitCache, interval: float) -> None:
+        cache.poll_error = error
+        cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), interval)
+        cache.next_poll = self._clock.monotonic() + cache.retry_delay
+
+    def _until_next_poll(self, error: GitsyncError, cache: GitCache) -> GitsyncError:
+        """Return the error of a poll to raise it again, with the seconds until the next poll."""
+        if isinstance(error, SourceUnavailable):
+            error.retry_after = max(cache.next_poll - self._clock.monotonic(), _SHORTEST_WAIT)
+        return error.with_traceback(None)
 
     def _credentials(self, app: Application) -> Credentials:
         return credentials_of(app, self._cluster, self._live)

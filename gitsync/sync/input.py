@@ -88,6 +88,10 @@ class SyncState:
         """Return the commit that was applied completely for this source and destination, empty when none was."""
         return self.applied if self.applied_spec_hash in ("", app.target_hash) else ""
 
+    def fetched_for(self, app: Application) -> str:
+        """Return the commit that was fetched last, empty where another source or destination was applied since."""
+        return self.fetched if self.applied_spec_hash in ("", app.target_hash) else ""
+
     def with_applied(self, commit: str, app: Application) -> SyncState:
         """Return the state with this commit applied completely."""
         return replace(self, applied=commit, applied_spec_hash=app.target_hash)

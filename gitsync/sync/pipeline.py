@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from gitsync.errors import GitsyncError, RecordUnavailable, TerminalError, TransientError
+from gitsync.errors import GitsyncError, RecordUnavailable, SourceUnavailable, TerminalError, TransientError
 from gitsync.objects.application import Application
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
@@ -147,6 +147,12 @@ class Pipeline:
             self._keep_applied(report, cache, error)
             report.stage = stage
             report.fail(error)
+        except SourceUnavailable as error:
+            if report.stage is not FailureReason.SOURCE or not report.state.applied:
+                raise
+            report.source_error = error
+            report.requeue_in(error.retry_after)
+            self._keep_applied(report, cache, error)
 
     def _fetch(self, report: Report, cache: ReconcileCache) -> Commit:
         """Return the commit that the Application follows."""
@@ -166,11 +172,13 @@ class Pipeline:
             reason = "RolledBack" if rollback.to_commit else "Held"
             report.outcome = replace(report.outcome, phase=Phase.FAILED, reason=reason, message=rollback.message)
 
-    def _keep_applied(self, report: Report, cache: ReconcileCache, reason: TerminalError) -> None:
-        """Converge to the commit that was applied last; raise the reason where that fails too."""
+    def _keep_applied(self, report: Report, cache: ReconcileCache, reason: GitsyncError) -> None:
+        """Converge to the commit that was applied last; raise the reason where that cannot be read or used either."""
+        stage = report.stage
         try:
             self._converge(report, cache, Commit(report.state.applied))
-        except TerminalError:
+        except (TerminalError, SourceUnavailable):
+            report.stage = stage
             raise reason from None  # why the newest commit cannot be used is the error to fix
 
     def _converge(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
@@ -29,6 +30,15 @@ def test_the_applications_are_counted(site: Open) -> None:
     assert found["gitsync_applications_behind_git[]"] == 0
     assert found["gitsync_oldest_look_seconds[]"] == 3
     assert found["gitsync_queue_length[]"] == 0
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_applications_are_counted_by_whether_their_source_is_ready(site: Open, status: str) -> None:
+    view = application()
+    view.status["conditions"].append({"type": "SourceReady", "status": status, "message": "401"})
+    found = values(site([view, application("new")]))
+    counted = {name: found[f"gitsync_source_ready['{name}']"] for name in ("True", "False", "Unknown")}
+    assert counted == {"True": 0, "False": 0, "Unknown": 1} | {status: 1}
 
 
 def test_finished_syncs_are_counted_with_their_duration(site: Open) -> None:

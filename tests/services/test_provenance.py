@@ -41,7 +41,7 @@ class InProcess:
 class CredentialChecking(Repositories):
     """A source that requires the application's own credentials."""
 
-    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> Snapshot:
         assert credentials.username == "shop"
         return super().snapshot(source, credentials, commit)
 

@@ -274,6 +274,42 @@ def test_a_branch_moves_forward_or_was_rewritten(repo: GitRepo, repositories: Re
     assert repositories.is_forward(source_of(repo, second), second, first), "a fixed commit may be any"
 
 
+def test_a_rewritten_branch_is_known_after_a_start_while_the_server_is_away(
+    repo: GitRepo, repositories: Repositories, tmp_path: Path
+) -> None:
+    first, second = repo.commit({"app/a": "1"}), repo.commit({"app/a": "2"})
+    source = source_of(repo)
+    repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
+    again = Repositories(tmp_path / "mirrors", schemes={"file"})
+    for revision in ("main", "refs/heads/main"):
+        assert not again.is_forward(source_of(repo, revision), second, first)
+        assert again.is_forward(source_of(repo, revision), first, second)
+    for revision in ("refs/tags/v1", ">=1.2 <2", second):
+        assert again.is_forward(source_of(repo, revision), second, first)
+
+
+@pytest.mark.parametrize("branch", ["undo", "refs/heads/undo"])
+def test_a_revert_is_pushed_to_a_branch_by_its_short_or_full_name(
+    repo: GitRepo, repositories: Repositories, branch: str
+) -> None:
+    repo.commit({"app/a": "1"})
+    bad = repo.commit({"app/a": "2"})
+    result = repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
+    assert result.branch == "undo"
+    heads = git(repo.work, "ls-remote", "--heads", "origin")
+    assert f"{result.commit.id}\trefs/heads/undo" in heads
+    assert "refs/heads/refs" not in heads
+
+
+@pytest.mark.parametrize("branch", ["refs/tags/v1", "refs/heads/", "refs/for/main", "-x", "a..b", "HEAD~1"])
+def test_a_revert_is_pushed_to_nothing_but_a_branch(repo: GitRepo, repositories: Repositories, branch: str) -> None:
+    repo.commit({"app/a": "1"})
+    bad = repo.commit({"app/a": "2"})
+    with pytest.raises(InvalidInput, match=r"^--branch: "):
+        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
+    assert git(repo.work, "ls-remote", "origin").count("refs/") == 1
+
+
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"
 
 

@@ -201,6 +201,8 @@ def ready_condition(report: Report) -> Condition:
         return Condition(READY, status, report.outcome.reason or report.stage.value, _why(report))
     if report.outcome.phase is not Phase.SYNCED:
         return Condition(READY, "False", report.outcome.reason or report.outcome.phase, _why(report))
+    if report.is_source_outdated:
+        return Condition(READY, "Unknown", "FetchFailed", f"Git may have a newer commit: {report.source_error}")
     health = report.health
     if health in (Health.HEALTHY, Health.SUSPENDED):
         is_noted = report.metric_condition is not None and report.metric_condition.status != "True"

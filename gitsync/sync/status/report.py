@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from gitsync.errors import GitsyncError, TransientError
+from gitsync.errors import GitsyncError, SourceUnavailable, TransientError
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Verdict
-from gitsync.objects.conditions import Condition
+from gitsync.objects.conditions import SOURCE_READY, Condition, find_condition
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase
@@ -20,6 +20,9 @@ from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.observe import Observation
 from gitsync.sync.planner import Planned
 from gitsync.sync.status.outcome import PhaseOutcome
+
+_OUTDATED_INTERVALS = 3
+"""After this many intervals without an answer of the Git server, what it has is Unknown."""
 
 
 class FailureReason(Enum):
@@ -102,6 +105,15 @@ class Report:
         """The error that ended this reconcile, where it is one of rendering."""
         return self.error if self.stage is FailureReason.RENDER else None
 
+    @property
+    def is_source_outdated(self) -> bool:
+        """Whether the Git server has not answered for several intervals, so that Git may have another commit."""
+        before = find_condition(self.previous_status, SOURCE_READY)
+        if not isinstance(self.source_error, SourceUnavailable) or before.get("status") != "False":
+            return False
+        since = datetime.fromisoformat(str(before["lastTransitionTime"]))
+        return self.now - since >= timedelta(seconds=_OUTDATED_INTERVALS * self.app.sync.interval)
+
     def requeue_in(self, seconds: float | None) -> None:
         """Reconcile again in this many seconds, or earlier; None leaves the schedule unchanged."""
         if seconds is not None:
@@ -123,7 +135,9 @@ class Report:
             return "OutOfSync" if self.render_error is not None else "Unknown"
         rollback = self.state.rollback
         is_behind = self.error is not None or (rollback is not None and bool(rollback.to_commit))
-        return "OutOfSync" if self.plan.writes or is_behind else "Synced"
+        if self.plan.writes or is_behind:
+            return "OutOfSync"
+        return "Unknown" if self.is_source_outdated else "Synced"
 
     @property
     def health(self) -> Health:

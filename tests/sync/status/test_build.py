@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.errors import ClusterUnavailable, InvalidInput, SourceDenied
 from gitsync.objects.change import Action
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
@@ -114,3 +114,26 @@ def test_a_suspended_application_keeps_what_was_known() -> None:
     idle.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
     status = build_status(idle)
     assert (status["phase"], status["sync"], status["health"]) == ("Suspended", "Synced", "Healthy")
+
+
+def test_a_git_server_that_does_not_answer_for_three_intervals_makes_the_state_unknown() -> None:
+    status: dict[str, Any] | None = None
+    found = []
+    for minutes in (0, 5, 8, 9, 60):
+        away = run(status, NOW + timedelta(minutes=minutes))
+        away.source_error = SourceDenied("the Git server rejected the credentials")
+        status = build_status(away)
+        ready = condition(status, "Ready")
+        found.append((status["sync"], ready["status"], condition(status, "SourceReady")["status"]))
+    assert found == [("Synced", "True", "False")] * 3 + [("Unknown", "Unknown", "False")] * 2
+    assert "rejected the credentials" in ready["message"]
+    answered = build_status(run(status, NOW + timedelta(minutes=61)))
+    assert (answered["sync"], condition(answered, "Ready")["status"]) == ("Synced", "True")
+
+
+def test_what_is_known_to_differ_stays_out_of_sync_while_git_is_away() -> None:
+    away = run(None, NOW, Action.UPDATE)
+    away.source_error = SourceDenied("the Git server rejected the credentials")
+    later = run(build_status(away), NOW + timedelta(hours=1), Action.UPDATE)
+    later.source_error = away.source_error
+    assert build_status(later)["sync"] == "OutOfSync"
