@@ -7,12 +7,12 @@ from itertools import groupby
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
-from gitsync.apply.wait import live_object
+from gitsync.apply.wait import live_object, missing_definition
 from gitsync.errors import Terminating, TransientError
 from gitsync.objects.change import Action, Change
 from gitsync.objects.health import Health
 from gitsync.objects.keys import HOOK_RUN
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, annotations_of, has_generated_name, metadata_of, uid_of
 from gitsync.objects.options import HookDelete, HookPhase, Options
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
@@ -63,8 +63,10 @@ class Hooks:
         stage = hook_stage(phase)
         hooks = [change for change in job.plan.changes if change.stage == stage and is_hook(change)]
         results: list[StepResult] = []
-        for _, wave in groupby(hooks, key=lambda change: change.wave):
-            waiting = ""
+        for _, group in groupby(hooks, key=lambda change: change.wave):
+            wave = tuple(group)
+            if waiting := missing_definition(job, wave, self._cluster, self._live):
+                return ApplyProgress(tuple(results), waiting)
             for change in wave:
                 run = runs.setdefault((change.ref, phase), HookRun())
                 if run.result is None:
@@ -99,7 +101,8 @@ class Hooks:
             run.uid = uid_of(found)
         if run.uid:
             return self._watch(job, change, run, found, options)
-        if found is not None and (_deletes_before_creation(options) or _is_completed(job, change.ref, found)):
+        is_over = found is not None and _is_completed(job, change.ref, found)
+        if found is not None and (is_over or _deletes_before_creation(change.desired, options)):
             if run.deleting_uid != uid_of(found):
                 run.deleting_uid = uid_of(found)
                 self._delete(job, {change.ref: run.deleting_uid})
@@ -153,8 +156,10 @@ def _policy_for(health: Health) -> HookDelete:
     return HookDelete.FAILED if health is Health.DEGRADED else HookDelete.SUCCEEDED
 
 
-def _deletes_before_creation(options: Options) -> bool:
-    return not options.hook_delete or HookDelete.BEFORE_CREATION in options.hook_delete
+def _deletes_before_creation(hook: Manifest, options: Options) -> bool:
+    """Whether the object of the last run goes first; one with a ``generateName`` runs again in each sync."""
+    is_default = not options.hook_delete or has_generated_name(hook)
+    return is_default or HookDelete.BEFORE_CREATION in options.hook_delete
 
 
 def _marked(hook: Manifest, mark: str) -> Manifest:

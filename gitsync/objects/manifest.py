@@ -23,6 +23,11 @@ def annotations_of(manifest: Manifest) -> dict[str, str]:
     return metadata_of(manifest).get("annotations") or {}
 
 
+def has_generated_name(manifest: Manifest) -> bool:
+    """Whether the manifest was written with ``metadata.generateName``: each of its objects is meant to be another."""
+    return bool(metadata_of(manifest).get("generateName"))
+
+
 def uid_of(manifest: Manifest) -> str:
     """Return the uid the cluster gave, empty for a manifest that was not read from one."""
     return str(metadata_of(manifest).get("uid") or "")

@@ -20,6 +20,7 @@ from gitsync.plan import jq
 from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.explain import explain
 from gitsync.plan.field_owners import owners_of
+from gitsync.plan.hook_needs import needs_first
 from gitsync.plan.ignore import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.normalize import declared
 from gitsync.plan.options import options_of
@@ -93,7 +94,7 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]
-    ordered = in_order(steps)
+    ordered = in_order(needs_first(steps))
     return Plan(
         app.key,
         revision,

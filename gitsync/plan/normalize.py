@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from gitsync.errors import InvalidInput
 from gitsync.kube.defaults import encode_texts
 from gitsync.objects.application import Application
-from gitsync.objects.manifest import Manifest, group_of, metadata_of
+from gitsync.objects.manifest import Manifest, group_of, has_generated_name, metadata_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.options import options_of
 from gitsync.plan.placeholders import without_placeholders
 from gitsync.plan.tracking import marked
 
@@ -82,6 +83,8 @@ def _placed(app: Application, manifest: Manifest, is_namespaced: Callable[[Group
     ref = ref_of(placed)
     if not ref.kind or not ref.name or not placed.get("apiVersion"):
         raise InvalidInput("has no apiVersion, kind or metadata.name", object=str(ref))
+    if has_generated_name(placed) and not options_of(placed).hooks:
+        raise InvalidInput("metadata.generateName is for hooks only", object=str(ref), hint="write metadata.name")
     return PreparedObject(manifest, of, namespaced, ref, marked(app, ref, without_placeholders(declared(placed))))
 
 

@@ -29,6 +29,9 @@ SYNC_FAIL = 31
 POST_DELETE = 32
 """Hooks that run once everything is deleted."""
 
+_HOOK_NEEDS_BASE = -5
+"""What PreSync hooks need is created in stages -4 to -1, in the order of stages 1 to 4."""
+
 _PRUNE_BASE = 14
 
 _FOUNDATION_KINDS = frozenset(
@@ -104,6 +107,11 @@ def stage_of(of: GroupKind) -> int:
 def hook_stage(phase: HookPhase) -> int:
     """Return the stage in which hooks of a phase run."""
     return _HOOK_STAGES[phase]
+
+
+def hook_needs_stage(of: GroupKind) -> int:
+    """Return the stage in which an object is created that a PreSync hook needs."""
+    return _HOOK_NEEDS_BASE + stage_of(of)
 
 
 def prune_stage(of: GroupKind, options: Options) -> int:

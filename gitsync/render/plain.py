@@ -30,7 +30,7 @@ def plain_resources(files: Files, loader: Loader, folder: str, errors: ErrorColl
     for path in _manifests(files, folder):
         with errors:
             _reject_kustomization(files, path)
-            for resource in loader.resources(path):
+            for resource in loader.resources(path, generates_names=True):
                 id_ = scopes.id_of(resource)
                 other = found.setdefault(id_, resource)
                 if other is not resource:

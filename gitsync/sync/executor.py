@@ -18,6 +18,7 @@ from gitsync.objects.manifest import metadata_of
 from gitsync.objects.options import HookPhase
 from gitsync.objects.record import Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.hook_needs import is_needed_by_hooks
 from gitsync.plan.order import POST_SYNC
 from gitsync.ports import LiveCache, Ports
 from gitsync.sync.cache import ExecutionCache, Operation, RetryState
@@ -235,12 +236,21 @@ class SyncExecutor:
             ]
             yield ApplyProgress(waiting=f"{left[0].change.ref} to be deleted ({left[0].message})" if left else "")
             return
+        yield self._create_hook_needs(run)
         yield self._hooks.run(request, hooks, HookPhase.PRE_SYNC)
         yield self._apply(run)
         yield self._hooks.run(request, hooks, HookPhase.SYNC)
         if any(is_hook(change) and change.stage == POST_SYNC for change in request.plan.changes):
             yield ApplyProgress(waiting=_unhealthy(run.planned, self._live))
         yield self._hooks.run(request, hooks, HookPhase.POST_SYNC)
+
+    def _create_hook_needs(self, run: _Run) -> ApplyProgress:
+        """Create what the PreSync hooks need; the next reconcile plans the rest with it."""
+        plan = run.planned.plan
+        needs = tuple(change for change in plan.changes if is_needed_by_hooks(change))
+        done = self._applier.execute(replace(run.request, plan=replace(plan, changes=needs)))
+        waiting = "what the PreSync hooks need to be observed" if needs else ""
+        return replace(done, waiting=done.waiting or waiting)
 
     def _apply(self, run: _Run) -> ApplyProgress:
         plan, commit, peers = run.planned.plan, run.planned.target.commit.id, self._peers_behind(run)

@@ -53,6 +53,33 @@ def deployment(name: str = "web", replicas: int | None = 2, image: str = "web:1"
     return manifest("apps/v1", "Deployment", name, spec=spec if replicas is None else {"replicas": replicas, **spec})
 
 
+def job(name: str, hook: str = "", image: str = "tool:1", **options: str) -> Manifest:
+    """Return a Job; ``hook`` makes it one of that phase, and ``options`` are further annotations of gitsync."""
+    annotations = {"hook": hook, **options} if hook else options
+    pod = {"restartPolicy": "Never", "containers": [{"name": "tool", "image": image}]}
+    made = manifest("batch/v1", "Job", name, spec={"backoffLimit": 0, "template": {"spec": pod}})
+    made["metadata"]["annotations"] = {
+        f"gitsync.dev/{key.replace('_', '-')}": value for key, value in annotations.items()
+    }
+    return made
+
+
+def with_wave(wave: int, made: Manifest) -> Manifest:
+    """Return a manifest with a sync wave."""
+    annotations = {**made["metadata"].get("annotations", {}), "gitsync.dev/sync-wave": str(wave)}
+    return {**made, "metadata": {**made["metadata"], "annotations": annotations}}
+
+
+def definition(group: str, kind: str = "Widget", scope: str = "Namespaced", **members: Any) -> Manifest:
+    """Return a CustomResourceDefinition with ``spec.size``; ``members`` are further ones of its spec."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    plural = f"{kind.lower()}s"
+    names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+    spec = {"group": group, "scope": scope, "names": names, "versions": [version], **members}
+    return manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{plural}.{group}", spec=spec)
+
+
 def _sample(
     api: str, kind: str, edit: dict[str, Any], /, *, is_global: bool = False, name: str = "web", **members: Any
 ) -> Sample:

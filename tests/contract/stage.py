@@ -14,6 +14,7 @@ import yaml
 from kubernetes.config import new_client_from_config
 
 from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.errors import failure
 from gitsync.cluster.kubernetes import KubernetesCluster, collection_path
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import GitsyncError, Rejected
@@ -230,12 +231,19 @@ class Stage:
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request as the administrator, past everything that gitsync's own client decides."""
+        """
+        Send a request as the administrator, past everything that gitsync's own client decides.
+
+        Raise GitsyncError for an answer that is an error.
+        """
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         response = self._api.call_api(method, url, header_params=headers, body=body)
-        return json.loads(response.read())
+        content = response.read()
+        if response.status >= 400:
+            raise failure(response.status, content, response.headers, f"{method} {path}")
+        return json.loads(content)
 
     def managers(self, manifest: Manifest) -> dict[str, str]:
         """Return the operation of each field manager of an object."""

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from kubernetes.client.exceptions import ApiException
 
+from gitsync.errors import GitsyncError
 from gitsync.objects.manifest import Manifest
 from tests.contract.manifests import config_map, deployment, manifest
 from tests.contract.stage import Stage, eventually
@@ -165,6 +165,6 @@ def test_an_unreachable_webhook_fails_its_objects_only(stage: Stage) -> None:
 def is_rejected(request: Callable[[], Any]) -> bool:
     try:
         request()
-    except ApiException:
+    except GitsyncError:
         return True
     return False

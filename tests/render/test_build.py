@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from gitsync.errors import InvalidInput
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from tests.render.factories import DEPLOYMENT, config_map, only, refusal, rendered
@@ -53,6 +54,24 @@ def test_a_folder_without_a_kustomization_is_all_its_manifests():
     files = {"app/b.yaml": config_map("b"), "app/sub/a.yml": config_map("a"), "app/readme.md": "x", "c.yaml": "y"}
 
     assert [manifest["metadata"]["name"] for manifest in rendered(files, "app").manifests] == ["b", "a"]
+
+
+def test_plain_manifests_get_a_name_for_their_generated_one():
+    text = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  generateName: migrate-\nspec:\n  n: %d\n"
+    first, second = (build(MemoryTree({"app/job.yaml": text % n}), "app").manifests[0]["metadata"] for n in (1, 2))
+    assert first["generateName"] == "migrate-"
+    assert first["name"].startswith("migrate-")
+    assert first["name"] != second["name"]
+    assert build(MemoryTree({"app/job.yaml": text % 1}), "app").manifests[0]["metadata"] == first
+
+
+def test_kustomize_rejects_a_generated_name():
+    files = {
+        "app/kustomization.yaml": b"resources: [job.yaml]\n",
+        "app/job.yaml": b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  generateName: migrate-\n",
+    }
+    with pytest.raises(InvalidInput, match=r"has no metadata\.name"):
+        build(MemoryTree(files), "app")
 
 
 def test_a_plain_folder_depends_on_every_name_below_it():

@@ -122,25 +122,26 @@ class Loader:
                 )
         return Loader(self.files, real, self.chain, is_restricted=self._is_restricted)
 
-    def resources(self, path: str) -> list[Resource]:
-        """Return the resources of the file at a real path, one for each object in it."""
+    def resources(self, path: str, *, generates_names: bool = False) -> list[Resource]:
+        """Return the resources of the file at a real path, one for each object in it; see ``objects_in``."""
         if not self.files.is_cached:
-            made = [Resource(manifest, Origin(path, index)) for index, manifest in self._objects(path)]
+            objects = self._objects(path, generates_names=generates_names)
+            made = [Resource(manifest, Origin(path, index)) for index, manifest in objects]
             for resource in made:
                 resource.previous, resource.prefixes, resource.suffixes = name_history(resource.manifest, path)
             return made
         known = self.files.parsed(
             path,
-            f"objects {path}",
+            f"objects {path} {generates_names}",
             lambda: [
                 (ResourceVersion(manifest, *name_history(manifest, path)), Origin(path, index))
-                for index, manifest in self._objects(path)
+                for index, manifest in self._objects(path, generates_names=generates_names)
             ],
         )
         return [Resource(version.manifest, origin, version) for version, origin in known]
 
-    def _objects(self, path: str) -> list[tuple[int, Manifest]]:
-        return objects_in(self.files.read(path), path)
+    def _objects(self, path: str, *, generates_names: bool) -> list[tuple[int, Manifest]]:
+        return objects_in(self.files.read(path), path, generates_names=generates_names)
 
 
 def reject_chart(files: Files, folder: str) -> None:

@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.render.errors import raise_all
 from gitsync.render.yaml.limits import Limits
 from gitsync.render.yaml.places import place
 from gitsync.render.yaml.reader import read_all
 
 _STYLED: Final = Limits(styles=True)
+_PREFIX_LIMIT: Final = 57
+_SUFFIX_LENGTH: Final = 6
+"""Characters of a generated name: together no more than the value of a label, in which Jobs repeat their name."""
 
 
-def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
+def objects_in(text: bytes | str, file: str, *, generates_names: bool = False) -> list[tuple[int, Manifest]]:
     """
     Return the objects of a text with the index of its document; lists are split into their items.
 
+    With ``generates_names``, an object with only a ``metadata.generateName`` gets a name from its content.
     Raise InvalidInput with ``file:line`` for objects without a kind or a name.
     """
     documents = read_all(text, file, limits=_STYLED)
@@ -28,6 +32,8 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     ]
     faults: list[InvalidInput] = []
     for index, path, document in waiting:  # the items of a List join the end
+        if generates_names:
+            document = _named(document)
         fault = _fault(document)
         if fault:
             what, hint, inside = fault
@@ -48,6 +54,20 @@ def objects_in(text: bytes | str, file: str) -> list[tuple[int, Manifest]]:
     return found
 
 
+def _named(document: Any) -> Any:
+    """
+    Return an object with a name after its ``generateName``: the API server would give it another one in each sync.
+
+    The name depends on nothing but the object, so that a build is reproducible and a restart finds a running hook.
+    """
+    meta = document.get("metadata") if isinstance(document, dict) else None
+    prefix = meta.get("generateName") if isinstance(meta, dict) else None
+    if meta is None or not isinstance(prefix, str) or not prefix or meta.get("name") not in (None, ""):
+        return document
+    name = prefix[:_PREFIX_LIMIT] + content_hash(document)[:_SUFFIX_LENGTH]
+    return {**document, "metadata": {**meta, "name": name}}
+
+
 def _is_list(document: Manifest) -> bool:
     """Return whether a document is taken apart; no cluster serves ``v1 List``, so without items it is empty."""
     kind = str(document["kind"])
@@ -64,5 +84,6 @@ def _fault(document: Any) -> tuple[str, str, Sequence[str | int]] | None:
     if not _is_list(document):
         meta = document.get("metadata")
         if not isinstance(meta, dict) or meta.get("name") in (None, "") or isinstance(meta["name"], dict | list):
-            return f"the {kind} has no metadata.name", "add a name; generateName is not supported", ("metadata",)
+            hint = "add a name; metadata.generateName is for hooks in plain manifests only"
+            return f"the {kind} has no metadata.name", hint, ("metadata",)
     return None
