@@ -141,7 +141,7 @@ class Fleet:
             },
         }
 
-    def synced(self, count: int, commit: str = "", timeout: float = 400.0) -> None:
+    def synced(self, count: int, commit: str = "", timeout: float = 800.0) -> None:
         """Wait until this many Applications are Synced, at a commit where one is named."""
 
         def is_done() -> bool:

@@ -149,11 +149,11 @@ class Plan:
     risk: Risk
     explanation: str = ""
     refusals: tuple[str, ...] = ()
+    writes: tuple[Change, ...] = field(init=False, repr=False, compare=False)
+    """The steps that change the cluster."""
 
-    @property
-    def writes(self) -> tuple[Change, ...]:
-        """The steps that change the cluster."""
-        return tuple(change for change in self.changes if change.is_write)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writes", tuple(change for change in self.changes if change.is_write))
 
 
 @dataclass(frozen=True, slots=True)

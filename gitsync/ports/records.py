@@ -59,8 +59,8 @@ class Records(Protocol):
         """Yield the audit chain of one application or of all, oldest first, without holding all of it in memory."""
         ...
 
-    def unfinished(self) -> tuple[AuditRecord, ...]:
-        """Return intents that no outcome follows: what a crash interrupted."""
+    def unfinished(self, application: str = "") -> tuple[AuditRecord, ...]:
+        """Return intents that no outcome follows: what a crash interrupted; of one Application where it is named."""
         ...
 
     def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:

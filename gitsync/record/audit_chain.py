@@ -56,8 +56,8 @@ def _locked(connection: Connection) -> tuple[int, str]:
     return int(length), str(head)
 
 
-def unfinished(connection: Connection) -> tuple[AuditRecord, ...]:
-    """Return intents that no outcome follows, oldest first."""
+def unfinished(connection: Connection, application: str = "") -> tuple[AuditRecord, ...]:
+    """Return intents that no outcome follows, oldest first; of one Application where it is named."""
     done = AUDIT.alias()
     followed = exists().where(
         and_(
@@ -69,6 +69,8 @@ def unfinished(connection: Connection) -> tuple[AuditRecord, ...]:
         )
     )
     query = select(*AUDIT_COLUMNS).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~followed).order_by(AUDIT.c.id)
+    if application:
+        query = query.where(AUDIT.c.application == application)
     return tuple(record_of(row) for row in connection.execute(query))
 
 

@@ -127,10 +127,10 @@ class SqlRecords:
                 return
             last = records[-1].id
 
-    def unfinished(self) -> tuple[AuditRecord, ...]:
-        """Return intents that no outcome follows: what a crash interrupted."""
+    def unfinished(self, application: str = "") -> tuple[AuditRecord, ...]:
+        """Return intents that no outcome follows: what a crash interrupted; of one Application where it is named."""
         with self._database.reading() as connection:
-            return unfinished(connection)
+            return unfinished(connection, application)
 
     def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
         """Store the review of exactly this plan, replacing an earlier one, together with its audit link."""

@@ -190,7 +190,7 @@ class Reconciler:
         """
         if not cache.has_unresolved_writes:
             return
-        open_intents = [record for record in self._records.unfinished() if record.application == planned.app.key]
+        open_intents = self._records.unfinished(planned.app.key)
         now = planned.given.now
         self._records.audit(_resolved(intent, _has_taken_effect(intent, planned), now) for intent in open_intents)
         cache.has_unresolved_writes = False

@@ -107,6 +107,9 @@ def test_intents_without_an_outcome_are_unfinished(records: SqlRecords) -> None:
     records.audit([audit_record("update", Outcome.FAILED)])
     records.audit([audit_record("update", Outcome.FAILED, sync="s0")])
     assert [(record.action, record.sync) for record in records.unfinished()] == [("create", "s1")]
+    application = records.unfinished()[0].application
+    assert records.unfinished(application) == records.unfinished()
+    assert records.unfinished("another/application") == ()
 
 
 def test_writers_do_not_break_the_chain(records: SqlRecords) -> None:
