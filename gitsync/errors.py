@@ -13,6 +13,7 @@ The errors that cross a package's boundary.
         ├── InvalidInput          what Git or the Application says cannot be used
         │   └── EmptyRender         the path declares nothing at all: it is gone, or was emptied
         ├── Refused               a policy says no
+        │   └── AuditMismatch         the audit chain does not confirm a review
         └── Rejected              the API server says no to this object
 
 Each is one line that a user can act on: where, which object, what, a hint. Adapters translate library
@@ -109,6 +110,10 @@ class EmptyRender(InvalidInput):
 
 class Refused(TerminalError):
     """A policy of the operator forbids it."""
+
+
+class AuditMismatch(Refused):
+    """The audit chain does not confirm the review of a plan: a record was changed, removed or never written."""
 
 
 class Cause(NamedTuple):

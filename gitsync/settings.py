@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     data: AbsolutePath = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
     database: str = Field("", description="history database URL; empty: SQLite in the data folder")
     audit_days: int = Field(0, ge=0, description="days after which audit records are dropped; 0: never")
+    audit_heads: AbsolutePath | None = Field(
+        None, description="append-only file for the newest hash of the audit, on another disk than the database"
+    )
     workers: int = Field(4, ge=1, le=64, description="Applications that are synced in parallel")
     writes: int = Field(16, ge=1, le=64, description="parallel writes to the cluster")
     render_workers: int = Field(2, ge=1, le=32, description="isolated render processes")

@@ -38,6 +38,7 @@ from gitsync.ports import (
     SyncRequests,
 )
 from gitsync.record.database import Database
+from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
@@ -112,7 +113,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
-    records = SqlRecords(Database(settings.database_url))
+    records = SqlRecords(Database(settings.database_url), AuditHeads(settings.audit_heads))
     schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
     source = Repositories(settings.data / "mirrors", schemes=schemes)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gitsync.objects.change import Review
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.change import Plan, Review, Risk
+from gitsync.objects.review import review_link
 from gitsync.objects.user import User
 from gitsync.ports import Records
 
@@ -21,10 +21,7 @@ def rejection(by: str = "bob", reason: str = "") -> Review:
     return Review(User(by), False, reason)
 
 
-def keep(records: Records, application: str, digest: str, review: Review) -> None:
-    """Store a review with a link of the audit."""
-    action = "approve" if review.approves else "reject"
-    link = AuditRecord(
-        application, action, "", Outcome.SUCCEEDED, datetime.now(UTC), "", approver=review.by.name, digest=digest
-    )
-    records.keep_review(application, digest, review, link)
+def keep(records: Records, application: str, digest: str, review: Review, now: datetime | None = None) -> None:
+    """Store a review with its link of the audit."""
+    plan = Plan(application, "", (), digest, Risk.DANGEROUS)
+    records.keep_review(review_link(application, plan, review, now or datetime.now(UTC)))

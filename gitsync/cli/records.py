@@ -9,6 +9,7 @@ from pathlib import Path
 from gitsync.cli.options import load_settings
 from gitsync.errors import InvalidInput
 from gitsync.record.database import Database
+from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 
 
@@ -19,7 +20,8 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
 
     Raise InvalidInput when there is no such file: opening it would create an empty database.
     """
-    url = load_settings(data=data).database_url
+    settings = load_settings(data=data)
+    url = settings.database_url
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
     if file is not None and not file.is_file():
         raise InvalidInput(
@@ -27,7 +29,7 @@ def open_records(data: Path) -> Iterator[SqlRecords]:
             location="--data",
             hint="run this beside the controller with its --data, or set GITSYNC_DATABASE to its URL",
         )
-    records = SqlRecords(Database(url))
+    records = SqlRecords(Database(url), AuditHeads(settings.audit_heads))
     try:
         yield records
     finally:

@@ -158,12 +158,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a person said of exactly one plan; an approval counts ``until`` then, a rejection as long as the plan."""
+    """
+    What a user decided about exactly one plan; an approval counts ``until`` then, a rejection as long as the plan.
+
+    ``also`` are the other users whose approvals of it count.
+    """
 
     by: User
     approves: bool
     reason: str = ""
     until: datetime | None = None
+    also: tuple[User, ...] = ()
 
 
 class Decision(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -101,3 +101,29 @@ class AuditRecord:
     id: int = 0
     previous: str = ""
     hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditHead:
+    """Number, hash and time of a link of the audit chain, as they are kept in a place outside the database."""
+
+    id: int
+    hash: str
+    time: datetime
+    place: str = ""
+
+    @classmethod
+    def of(cls, link: AuditRecord, place: str = "") -> AuditHead:
+        """Return the head of a chain that ends with this link."""
+        return cls(link.id, link.hash, link.timestamp, place)
+
+    @classmethod
+    def from_json(cls, members: Any, place: str) -> AuditHead | None:
+        """Return the head that ``to_json`` wrote, None where there is none."""
+        if not isinstance(members, dict) or not members.keys() >= {"record", "hash", "time"}:
+            return None
+        return cls(int(members["record"]), str(members["hash"]), datetime.fromisoformat(str(members["time"])), place)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a status or a file keeps."""
+        return {"record": self.id, "hash": self.hash, "time": self.time.astimezone(UTC).isoformat()}

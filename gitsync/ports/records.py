@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gitsync.objects.change import Review
-from gitsync.objects.record import AuditRecord, SyncRecord
+from gitsync.objects.record import AuditHead, AuditRecord, SyncRecord
 
 
 class Records(Protocol):
@@ -63,25 +63,40 @@ class Records(Protocol):
         """Return intents that no outcome follows: what a crash interrupted; of one Application where it is named."""
         ...
 
-    def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
-        """Store the review of exactly this plan, replacing an earlier one, together with its audit link."""
+    def keep_review(self, link: AuditRecord) -> None:
+        """Append the link of a review (``objects.review``) to the audit, and store that it is one."""
         ...
 
-    def review(self, application: str, digest: str, now: datetime, *, sync: str = "") -> Review | None:
+    def review(
+        self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
+    ) -> Review | None:
         """
-        Return the last review of this plan; an approval only while it is valid.
+        Return the last review of this plan; an approval only while it is valid, with those who approved before.
 
-        It expires, and it is for one sync: the first intent that names its approver uses it, in one transaction. A
-        sync that was interrupted before its first write, and ``sync`` itself, may continue with it.
+        It expires, and it is for one sync: the first one that names its approver in an intent and writes something. A
+        sync that was interrupted before its first write, and ``sync`` itself, may continue with it. Raise AuditMismatch
+        where the chain since the review does not verify, or lacks the head that was ``kept`` outside the database.
         """
         ...
 
     def end_approval(self, application: str, digest: str) -> None:
-        """Drop the approval of a plan: its sync is over."""
+        """Drop the approvals of a plan: its sync is over."""
         ...
 
-    def verify(self) -> tuple[str, ...]:
-        """Return the errors of the audit chain, one line each; empty when it is intact."""
+    def head(self, application: str, kept: AuditHead | None = None) -> AuditHead | None:
+        """
+        Return the newest link about an application, None when there is none.
+
+        A head that was ``kept`` before and that the chain lacks is returned instead: it proves that links were lost.
+        """
+        ...
+
+    def verify(self, heads: Iterable[AuditHead] = ()) -> tuple[str, ...]:
+        """
+        Return the errors of the audit chain, one line each; empty when it is intact.
+
+        ``heads`` are those that other places keep; each must be in the chain.
+        """
         ...
 
     def forget(self, application: str, *, keep: int) -> None:

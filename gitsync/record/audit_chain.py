@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, select, update
 
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.record.serialization import GENESIS, audit_body, audit_record, link_hash
 from gitsync.record.tables import AUDIT, CHAIN
 
 AUDIT_COLUMNS = (AUDIT.c.id, AUDIT.c.body, AUDIT.c.previous, AUDIT.c.hash)
 TRIM = "trim"
 """The action of a link that says up to which one older ones were cut off."""
+ACCEPT = "accept"
+"""The action of a link by which an operator accepts the chain as it is, after links were lost."""
+COPIES = (AUDIT.c.application, AUDIT.c.sync, AUDIT.c.action, AUDIT.c.resource, AUDIT.c.outcome)
+"""Columns that contain members of the body, to be searched."""
 
 
 def record_of(row: Row[int, str, str, str]) -> AuditRecord:
@@ -22,13 +27,13 @@ def record_of(row: Row[int, str, str, str]) -> AuditRecord:
     return audit_record(*row)
 
 
-def append(connection: Connection, records: Iterable[AuditRecord]) -> None:
-    """Append links; the transaction must be one that writes."""
+def append(connection: Connection, records: Iterable[AuditRecord]) -> AuditRecord | None:
+    """Append links and return the last one, None without any; the transaction must be one that writes."""
     bodies = [(record, audit_body(record)) for record in records]
     if not bodies:
-        return
+        return None
     length, head = _locked(connection)
-    rows = []
+    previous, rows = head, []
     for record, body in bodies:
         length += 1
         previous, head = head, link_hash(head, length, body)
@@ -47,6 +52,7 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> None:
         )
     connection.execute(insert(AUDIT), rows)
     connection.execute(update(CHAIN).values(length=length, head=head))
+    return replace(bodies[-1][0], id=length, previous=previous, hash=head)
 
 
 def _locked(connection: Connection) -> tuple[int, str]:
@@ -74,22 +80,26 @@ def unfinished(connection: Connection, application: str = "") -> tuple[AuditReco
     return tuple(record_of(row) for row in connection.execute(query))
 
 
-def trim(connection: Connection, before: datetime, now: datetime) -> int:
-    """Cut off the links older than a time, but for the first unfinished one and what follows it; return how many."""
+def trim(connection: Connection, before: datetime, now: datetime) -> tuple[int, AuditRecord | None]:
+    """
+    Cut off the links older than a time, but for the first unfinished one and what follows it.
+
+    Return how many, and the link that says so.
+    """
     length, _ = _locked(connection)
     first = connection.execute(select(func.min(AUDIT.c.id))).scalar()
     if first is None:
-        return 0
+        return 0, None
     open_intents = unfinished(connection)
     end = min(_first_since(connection, int(first), length, before), open_intents[0].id if open_intents else length + 1)
     if end <= first:
-        return 0
+        return 0, None
     last = record_of(connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == end - 1)).one())
     connection.execute(delete(AUDIT).where(AUDIT.c.id < end))
     message = f"records up to {last.id} are older than {before:%Y-%m-%d} and were dropped"
     details = {"through": last.id, "hash": last.hash}
-    append(connection, [AuditRecord("", TRIM, "", Outcome.SUCCEEDED, now, "", message=message, details=details)])
-    return int(end - first)
+    link = AuditRecord("", TRIM, "", Outcome.SUCCEEDED, now, "", message=message, details=details)
+    return int(end - first), append(connection, [link])
 
 
 def _first_since(connection: Connection, low: int, length: int, time: datetime) -> int:
@@ -105,28 +115,51 @@ def _first_since(connection: Connection, low: int, length: int, time: datetime) 
     return low
 
 
-def broken(connection: Connection) -> Iterator[str]:
-    """Yield what is wrong with the chain, one line each."""
+def broken(connection: Connection, first: int = 0) -> Iterator[str]:
+    """Yield what is wrong with the chain from a link on, one line each; 0 for all of it."""
     length, head = connection.execute(select(CHAIN.c.length, CHAIN.c.head)).one()
-    cut = _cut(connection)
-    expected, previous_hash = int(cut.get("through", 0)) + 1, str(cut.get("hash", GENESIS))
-    rows = connection.execution_options(yield_per=1000).execute(select(*AUDIT_COLUMNS).order_by(AUDIT.c.id))
-    for id, body, previous, hash in rows:
+    start, start_hash = _start(connection)
+    expected, previous_hash = (first, "") if first > start else (start, start_hash)
+    query = select(*AUDIT_COLUMNS, *COPIES).where(AUDIT.c.id >= first).order_by(AUDIT.c.id)
+    for id, body, previous, hash, *copies in connection.execution_options(yield_per=1000).execute(query):
         if id != expected:
             yield f"audit record {expected} is missing" + (f" (up to {id - 1})" if id - expected > 1 else "")
-        elif previous != previous_hash:
+        elif previous_hash not in ("", previous):
             yield f"audit record {id} does not follow the one before it"
-        if link_hash(previous, id, body) != hash:
+        if link_hash(previous, id, body) != hash or copies != _copied(body):
             yield f"audit record {id} was changed"
         expected, previous_hash = id + 1, hash
     if expected - 1 != length:
         yield f"the audit ends at record {expected - 1}, {length} were written"
-    elif previous_hash != head:
+    elif previous_hash not in ("", head):
         yield "the last audit record is not the one that was written last"
 
 
-def _cut(connection: Connection) -> Mapping[str, Any]:
-    """Return up to which link, and with which hash, older ones were cut off, as the chain itself says."""
-    query = select(*AUDIT_COLUMNS).where(AUDIT.c.action == TRIM).order_by(AUDIT.c.id.desc()).limit(1)
-    row = connection.execute(query).first()
-    return record_of(row).details if row is not None else {}
+def lost(connection: Connection, heads: Iterable[AuditHead]) -> Iterator[str]:
+    """Yield the heads that the chain lacks, one line each; not those that age dropped or an operator accepted."""
+    start, _ = _start(connection)
+    accepted = _newest(connection, ACCEPT)
+    for head in heads:
+        if head.id < start or (accepted is not None and head.time <= accepted.timestamp):
+            continue
+        if connection.execute(select(AUDIT.c.hash).where(AUDIT.c.id == head.id)).scalar() != head.hash:
+            yield f"audit record {head.id} is not the one of {head.time:%Y-%m-%d %H:%M:%S} in {head.place}"
+
+
+def _start(connection: Connection) -> tuple[int, str]:
+    """Return the id of the first link, and the hash of the one before it: age may have dropped older ones."""
+    cut = _newest(connection, TRIM)
+    return (int(cut.details["through"]) + 1, str(cut.details["hash"])) if cut is not None else (1, GENESIS)
+
+
+def _copied(body: str) -> list[str]:
+    """Return what the columns beside the body have to contain."""
+    members = orjson.loads(body)
+    return [members[column.name] for column in COPIES]
+
+
+def _newest(connection: Connection, action: str) -> AuditRecord | None:
+    """Return the newest link of an action about the chain itself: up to where it was cut off, or accepted."""
+    query = select(*AUDIT_COLUMNS).where(AUDIT.c.application == "", AUDIT.c.action == action)
+    row = connection.execute(query.order_by(AUDIT.c.id.desc()).limit(1)).first()
+    return record_of(row) if row is not None else None

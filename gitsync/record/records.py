@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
+from itertools import chain
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from gitsync.objects.change import Review, Risk
-from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
-from gitsync.objects.user import User
+from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.ports import Advice
-from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, record_of, trim, unfinished
+from gitsync.record import reviews
+from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unfinished
 from gitsync.record.database import Database
+from gitsync.record.heads import AuditHeads
 from gitsync.record.metrics import count
 from gitsync.record.serialization import history_body, history_record
-from gitsync.record.tables import ADVICE, AUDIT, HISTORY, REVIEWS
+from gitsync.record.tables import ADVICE, AUDIT, HISTORY
 
 _ANSWERS = 1000
 """Number of reasoner answers that are kept."""
@@ -26,22 +28,18 @@ _ANSWERS = 1000
 class SqlRecords:
     """Implement ``gitsync.ports.Records`` and ``AdviceCache``; safe from several threads."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, heads: AuditHeads | None = None) -> None:
         self._database = database
+        self._heads = heads or AuditHeads()
 
     def audit(self, records: Iterable[AuditRecord]) -> None:
-        """Append links to the audit chain, durably, before returning; an intent uses the approval that it names."""
+        """Append links to the audit chain, durably, before returning."""
         links = tuple(records)
         if not links:
             return
         with self._database.writing() as connection:
-            append(connection, links)
-            for application, digest, sync in {
-                (link.application, link.digest, link.sync)
-                for link in links
-                if link.outcome is Outcome.INTENDED and link.approver
-            }:
-                connection.execute(update(REVIEWS).where(_plan(REVIEWS, application, digest)).values(sync=sync))
+            last = append(connection, links)
+        self._keep_head(last)
 
     def save(self, record: SyncRecord) -> SyncRecord:
         """Keep the record of a sync; return it with its id."""
@@ -132,26 +130,35 @@ class SqlRecords:
         with self._database.reading() as connection:
             return unfinished(connection, application)
 
-    def keep_review(self, application: str, digest: str, review: Review, link: AuditRecord) -> None:
-        """Store the review of exactly this plan, replacing an earlier one, together with its audit link."""
+    def keep_review(self, link: AuditRecord) -> None:
+        """Append the link of a review, and store that it is one."""
         with self._database.writing() as connection:
-            connection.execute(delete(REVIEWS).where(_plan(REVIEWS, application, digest)))
-            connection.execute(insert(REVIEWS).values(application=application, digest=digest, **_row(review)))
-            append(connection, [link])
+            written = append(connection, [link])
+            if written is not None:
+                reviews.keep(connection, written)
+        self._keep_head(written)
 
-    def review(self, application: str, digest: str, now: datetime, *, sync: str = "") -> Review | None:
+    def review(
+        self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None
+    ) -> Review | None:
         """Return the last review of this plan; an approval only while it is valid, see the port."""
+        heads = [head for head in (kept, *self._heads.last()) if head is not None]
         with self._database.reading() as connection:
-            row = connection.execute(select(REVIEWS).where(_plan(REVIEWS, application, digest))).first()
-            if row is None or (row.approves and (row.until <= _stamp(now) or _is_used(connection, row.sync, sync))):
-                return None
-        by = User(row.reviewer, tuple(orjson.loads(row.groups)), bool(row.is_known))
-        return Review(by, bool(row.approves), row.reason, datetime.fromisoformat(row.until) if row.until else None)
+            links = reviews.find(connection, application, digest, heads)
+            return reviews.last_review(connection, links, now, sync)
 
     def end_approval(self, application: str, digest: str) -> None:
-        """Drop the approval of a plan: its sync is over."""
+        """Drop the approvals of a plan: its sync is over."""
         with self._database.writing() as connection:
-            connection.execute(delete(REVIEWS).where(_plan(REVIEWS, application, digest), REVIEWS.c.approves == 1))
+            reviews.end(connection, application, digest)
+
+    def head(self, application: str, kept: AuditHead | None = None) -> AuditHead | None:
+        """Return the newest link about an application; see the port."""
+        with self._database.reading() as connection:
+            if kept is not None and [*lost(connection, [kept])]:
+                return kept
+        newest = self.audit_records(application, limit=1)
+        return AuditHead.of(newest[0]) if newest else None
 
     def advice(self, digest: str, asked: str) -> Advice | None:
         """Return the advice on a plan by the endpoint whose hash is ``asked``, None when there is none."""
@@ -172,15 +179,22 @@ class SqlRecords:
             newest = connection.execute(select(func.max(ADVICE.c.id))).scalar_one()
             connection.execute(delete(ADVICE).where(ADVICE.c.id <= newest - _ANSWERS))
 
-    def verify(self) -> tuple[str, ...]:
-        """Return what is wrong with the audit chain, one line each; empty when it is whole."""
+    def verify(self, heads: Iterable[AuditHead] = ()) -> tuple[str, ...]:
+        """Return what is wrong with the audit chain, one line each; see the port."""
         with self._database.reading() as connection:
-            return tuple(broken(connection))
+            return (*broken(connection), *lost(connection, chain(heads, self._heads.kept())))
 
     def trim(self, before: datetime, now: datetime) -> int:
         """Drop the audit records older than a time, and return how many; see the port."""
         with self._database.writing() as connection:
-            return trim(connection, before, now)
+            dropped, last = trim(connection, before, now)
+            reviews.drop_dangling(connection)
+        self._keep_head(last)
+        return dropped
+
+    def _keep_head(self, link: AuditRecord | None) -> None:
+        if link is not None:
+            self._heads.add(link)
 
     def forget(self, application: str, *, keep: int) -> None:
         """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
@@ -193,31 +207,3 @@ class SqlRecords:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
-
-
-def _row(review: Review) -> dict[str, str | int]:
-    return {
-        "approves": int(review.approves),
-        "reviewer": review.by.name,
-        "groups": orjson.dumps(review.by.groups).decode(),
-        "is_known": int(review.by.is_authenticated),
-        "reason": review.reason,
-        "until": _stamp(review.until) if review.until else "",
-        "sync": "",
-    }
-
-
-def _is_used(connection: Connection, by: str, sync: str) -> bool:
-    """Return whether another sync used the approval and wrote something of the plan."""
-    if by in ("", sync):
-        return False
-    done = exists().where(AUDIT.c.sync == by, AUDIT.c.outcome == Outcome.SUCCEEDED.value)
-    return bool(connection.execute(select(done)).scalar())
-
-
-def _plan(table: Table, application: str, digest: str) -> ColumnElement[bool]:
-    return and_(table.c.application == application, table.c.digest == digest)
-
-
-def _stamp(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat()

@@ -45,19 +45,16 @@ CHAIN = Table(
 """One row: how long the audit chain is and the hash of its last link, so that a cut end shows."""
 
 REVIEWS = Table(
-    "reviews",
+    "plan_reviews",
     METADATA,
-    Column("application", String(512), primary_key=True),
-    Column("digest", String(64), primary_key=True),
+    Column("link", _ID, primary_key=True, autoincrement=False),
+    Column("application", String(512), nullable=False),
+    Column("digest", String(64), nullable=False),
     Column("approves", Integer, nullable=False),
-    Column("reviewer", String(256), nullable=False),
-    Column("groups", Text, nullable=False),
-    Column("is_known", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
     Column("until", String(40), nullable=False),
-    Column("sync", String(64), nullable=False),
+    Index("plan_reviews_of", "application", "digest"),
 )
-"""The last review of a plan; ``sync`` is the one that uses an approval, empty before its first intent."""
+"""The links of the audit that are the reviews of plans; the links say what they are, these rows only find them."""
 
 ADVICE = Table(
     "advice",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitsync.errors import RecordUnavailable
+from gitsync.errors import AuditMismatch, RecordUnavailable
 from gitsync.objects.change import Decision, HoldReason, Review
 from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
@@ -29,7 +29,10 @@ def rejection(view: ApplicationView, engine: Backend) -> Review | None:
     """Return the rejection of the plan of an application, None when it was not rejected."""
     if view.plan is None:
         return None
-    review = engine.records.review(view.key, view.plan.digest, engine.clock.now())
+    try:
+        review = engine.records.review(view.key, view.plan.digest, engine.clock.now())
+    except AuditMismatch:
+        return None  # the reconcile reports it
     return review if review is not None and not review.approves else None
 
 

@@ -9,7 +9,7 @@ from gitsync.gate.approvals import approvers, expires, may_review
 from gitsync.gate.decide import rejection_message
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Review
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.review import review_link
 from gitsync.objects.user import User
 from gitsync.ports import Clock, Records
 
@@ -50,23 +50,7 @@ class ReviewService:
         self._store(app, plan, Review(by, False, reason), "")
 
     def _store(self, app: Application, plan: Plan, review: Review, message: str) -> None:
-        link = AuditRecord(
-            application=app.key,
-            action="approve" if review.approves else "reject",
-            resource="",
-            outcome=Outcome.SUCCEEDED,
-            timestamp=self._clock.now(),
-            sync="",
-            reasoning=review.reason,
-            plan_steps=len(plan.writes),
-            risk_level=plan.risk.value,
-            commit=plan.revision,
-            approver=review.by.name,
-            digest=plan.digest,
-            message=message,
-            details={"groups": list(review.by.groups), "signedIn": review.by.is_authenticated},
-        )
-        self._records.keep_review(app.key, plan.digest, review, link)
+        self._records.keep_review(review_link(app.key, plan, review, self._clock.now(), message))
 
 
 def _check(app: Application, by: User) -> None:

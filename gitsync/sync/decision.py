@@ -164,7 +164,8 @@ class SyncGate:
 
     def _review(self, planned: Planned, execution: ExecutionCache) -> Review | None:
         sync = execution.operation.id if execution.operation is not None else ""
-        return self._records.review(planned.app.key, planned.plan.digest, planned.given.now, sync=sync)
+        key, given = planned.app.key, planned.given
+        return self._records.review(key, planned.plan.digest, given.now, sync=sync, kept=given.state.audit)
 
     def _backoff(self, planned: Planned, execution: ExecutionCache) -> float:
         """Return the seconds until the retry backoff has elapsed; not positive when it has."""

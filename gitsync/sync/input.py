@@ -16,7 +16,7 @@ from gitsync.objects.application import (
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.options import Options
-from gitsync.objects.record import Commit
+from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.analysis.run import AnalysisRun
 
@@ -56,7 +56,8 @@ class SyncState:
     What the status keeps from one reconcile to the next.
 
     ``applied`` is the commit that was applied completely, ``applied_spec_hash`` the hash of source and
-    destination that it was applied for, ``requested`` the last requested sync that was carried out.
+    destination that it was applied for, ``requested`` the last requested sync that was carried out, ``audit`` the
+    newest link of the audit about the Application after its last sync.
     """
 
     inventory: Inventory = field(default_factory=Inventory)
@@ -68,6 +69,7 @@ class SyncState:
     operation: Mapping[str, Any] = field(default_factory=dict)
     rollback: Rollback | None = None
     analysis: AnalysisRun | None = None
+    audit: AuditHead | None = None
 
     @classmethod
     def from_status(cls, status: Any) -> SyncState:
@@ -82,6 +84,7 @@ class SyncState:
             operation=at(status, "operation", default={}),
             rollback=Rollback.from_status(at(status, "pinned")),
             analysis=AnalysisRun.from_status(at(status, "postSync")),
+            audit=AuditHead.from_json(at(status, "audit"), "the status of the Application"),
         )
 
     def applied_to(self, app: Application) -> str:

@@ -246,6 +246,7 @@ class Pipeline:
         self._state.track(key, objects | _watched(report.app))
         if not is_deleted:
             self._audit_refusal(report)
+            self._keep_audit_head(report)
             status = build_status(report)
             self._state.publish(view_of(report, status, self._state.application(key)), report.drift, report.record)
             report.manifest = self._statuses.write(report.manifest, status)
@@ -261,6 +262,12 @@ class Pipeline:
                 self._records.audit([record])
             except RecordUnavailable as error:
                 report.fail(error)
+
+    def _keep_audit_head(self, report: Report) -> None:
+        """Keep the newest link about the Application in its status, outside the database, when a sync has ended."""
+        if report.record is not None or report.state.audit is None:
+            with suppress(RecordUnavailable):
+                report.state = replace(report.state, audit=self._records.head(report.app.key, report.state.audit))
 
     def _cache(self, uid: str) -> ReconcileCache:
         return self._caches.setdefault(uid, ReconcileCache())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,9 +108,32 @@ def test_the_audit_is_listed_exported_and_checked(shop: Shop) -> None:
     assert shop("audit", "verify").out == "the audit chain is intact\n"
 
 
-def test_a_broken_chain_exits_with_1(shop: Shop) -> None:
-    import sqlite3
+def test_an_export_verifies_without_gitsync(shop: Shop) -> None:
+    exported = shop("audit", "export").out
+    documentation = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    verifier = documentation.partition("```python\n")[2].partition("```")[0]
+    for text, code in (
+        (exported, 0),
+        (exported.replace("prompt", "other", 1), 1),
+        (exported.partition("\n")[2] * 2, 1),
+    ):
+        assert subprocess.run([sys.executable, "-c", verifier], input=text, text=True).returncode == code
 
+
+def test_verify_compares_the_chain_with_the_statuses_of_applications(shop: Shop) -> None:
+    shop.world.stop()
+    with contextlib.closing(sqlite3.connect(shop.world.folder / "data" / "history.db")) as database, database:
+        database.execute("DELETE FROM audit")
+        database.execute("UPDATE chain SET length = 0, head = ?", ("0" * 64,))
+    done = shop("audit", "verify")
+    assert (done.code, "in the status of Application gitsync/shop" in done.out) == (1, True)
+
+    assert shop("audit", "accept", "--by", "ada").code == 2
+    assert shop("audit", "accept", "--by", "ada", "--reason", "restored a backup").code == 0
+    assert shop("audit", "verify").out == "the audit chain is intact\n"
+
+
+def test_a_broken_chain_exits_with_1(shop: Shop) -> None:
     shop.world.stop()
     with sqlite3.connect(shop.world.folder / "data" / "history.db") as database:
         database.execute("UPDATE audit SET body = replace(body, 'prompt', 'other') WHERE id = 1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -70,6 +72,19 @@ def test_a_closed_window_is_said_to_be_one_and_outlasts_an_approval(world: World
 
     world.application(sync={"windows": []})
     until(lambda: replicas(world) == 0, 10, world.status)
+
+
+def test_an_approval_without_its_record_runs_nothing_and_names_the_mismatch(world: World) -> None:
+    digest = held(world)
+    records = world.controller.records
+    kept = world.status()["audit"]
+    link = records.audit_records(KEY, limit=1)[0]
+    assert (kept["record"], kept["hash"]) == (link.id, link.hash)
+    with closing(sqlite3.connect(world.folder / "data" / "history.db")) as database, database:
+        database.execute("INSERT INTO plan_reviews VALUES (?, ?, ?, 1, '2099-01-01')", (link.id, KEY, digest))
+    world.controller.requests.poll_now([KEY])
+    assert f"the audit chain does not confirm the review of this plan: record {link.id}" in said(world, "PlanRefused")
+    assert replicas(world) == 2
 
 
 def test_the_audit_keeps_so_many_days_as_the_operator_says(world: World) -> None:

@@ -25,7 +25,7 @@ def database(url: str) -> Iterator[Database]:
     yield database
     if not url.startswith("sqlite"):
         with database.writing() as connection:
-            for table in ("history", "audit", "reviews", "advice", "chain"):
+            for table in ("history", "audit", "plan_reviews", "advice", "chain"):
                 connection.exec_driver_sql(f"DROP TABLE {table}")
     database.close()
 

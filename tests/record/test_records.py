@@ -18,6 +18,7 @@ from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
+from tests.review_factories import keep
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 GRACE = User("Grace", ("platform", "on-call"), is_authenticated=True)
@@ -125,7 +126,7 @@ def test_writers_do_not_break_the_chain(records: SqlRecords) -> None:
 def approved(records: SqlRecords, digest: str = "d1", by: User = GRACE, reason: str = "checked") -> Review:
     """Store an approval for an hour."""
     review = Review(by, True, reason, NOW + timedelta(hours=1))
-    records.keep_review("gitsync/dev", digest, review, audit_record("approve", Outcome.SUCCEEDED, ""))
+    keep(records, "gitsync/dev", digest, review, NOW)
     return review
 
 
@@ -182,7 +183,7 @@ def test_records_survive_a_reopening(url: str) -> None:
     again = Database(url)
     assert SqlRecords(again).verify() == ()
     with again.writing() as connection:
-        for table in ("history", "audit", "reviews", "advice", "chain"):
+        for table in ("history", "audit", "plan_reviews", "advice", "chain"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
     again.close()
 
@@ -195,7 +196,7 @@ def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
 def test_the_newest_review_of_a_plan_counts(records: SqlRecords) -> None:
     approved(records)
     rejection = Review(User("Linus"), False, "not on Friday")
-    records.keep_review("gitsync/dev", "d1", rejection, audit_record("reject", Outcome.SUCCEEDED, ""))
+    keep(records, "gitsync/dev", "d1", rejection, NOW)
     assert records.review("gitsync/dev", "d1", NOW + timedelta(days=9)) == rejection
     assert records.review("gitsync/dev", "d2", NOW) is None
     records.end_approval("gitsync/dev", "d1")

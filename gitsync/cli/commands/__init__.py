@@ -16,7 +16,7 @@ SUMMARIES: Final = {
     "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
     "orphans": "List objects that an Application applied and that no Application holds any more.",
     "history": "List the syncs: commit, author, message, outcome.",
-    "audit": "List every write and decision, or verify the chain of hashes.",
+    "audit": "List every write and decision, or verify, export or accept the chain of hashes.",
     "sync": "Request a sync now and wait until it ends.",
     "approve": "Approve the held plan for one sync, exactly as it is.",
     "reject": "Reject the held plan; it stays held until it changes.",

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
+from gitsync.cli.applications import all_applications, connect
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, NAMESPACE, Data, Namespace
+from gitsync.cli.identity import user_name
+from gitsync.cli.options import DATA, NAMESPACE, By, Data, Kubeconfig, Namespace, Reason, Target
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.records import open_records
-from gitsync.record.serialization import dump
+from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.record import AuditHead, AuditRecord, Outcome
+from gitsync.record.audit_chain import ACCEPT
+from gitsync.record.records import SqlRecords
+from gitsync.record.serialization import audit_body, dump
+from gitsync.runtime.clock import SystemClock
 
 _COLUMNS = ("id", "timestamp", "application", "action", "resource", "risk_level", "outcome", "approver", "message")
 
@@ -33,25 +41,40 @@ class AuditFormat(StrEnum):
 def audit(
     name: Annotated[
         str,
-        typer.Argument(metavar="APPLICATION|verify", help="Only this Application; verify: check the chain of hashes."),
+        typer.Argument(
+            metavar="APPLICATION|verify|export|accept",
+            help="Only this Application; verify: check the chain of hashes; export: all of it; accept: continue a "
+            "chain that lost records.",
+        ),
     ] = "",
     namespace: Namespace = NAMESPACE,
     limit: Annotated[int, typer.Option(min=1, help="The newest records to list; jsonl always has all.")] = 100,
     output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, json, yaml or jsonl.")] = (
         AuditFormat.TABLE
     ),
+    by: By = "",
+    reason: Reason = "",
+    kubeconfig: Kubeconfig = "",
     data: Data = DATA,
 ) -> Exit:
-    """List every write and decision, or verify the chain of hashes. Exit code 1: the chain is broken."""
-    if name == "verify":
-        return _verify(data)
-    application = f"{namespace}/{name}" if name else ""
+    """List every write and decision, or verify, export or accept the chain of hashes. Exit code 1: it is broken."""
     with open_records(data) as records:
-        if output is AuditFormat.JSONL:
-            for record in records.export(application):
-                sys.stdout.write(dump(asdict(record)) + "\n")
-            return Exit.OK
-        found = [orjson.loads(dump(asdict(record))) for record in records.audit_records(application, limit=limit)]
+        match name:
+            case "verify":
+                return _verify(records, Target(kubeconfig=kubeconfig, data=data))
+            case "export":
+                return _export(records)
+            case "accept":
+                return _accept(records, user_name(by, "--by"), reason)
+        return _list(records, f"{namespace}/{name}" if name else "", limit, output)
+
+
+def _list(records: SqlRecords, application: str, limit: int, output: AuditFormat) -> Exit:
+    if output is AuditFormat.JSONL:
+        for record in records.export(application):
+            sys.stdout.write(dump(asdict(record)) + "\n")
+        return Exit.OK
+    found = [orjson.loads(dump(asdict(record))) for record in records.audit_records(application, limit=limit)]
     if found or output is not AuditFormat.TABLE:
         show(found, _COLUMNS, Format(output.value))
     else:
@@ -59,11 +82,44 @@ def audit(
     return Exit.OK
 
 
-def _verify(data: Path) -> Exit:
-    with open_records(data) as records:
-        wrong = records.verify()
+def _export(records: SqlRecords) -> Exit:
+    """Print every link with the exact text that its hash covers."""
+    for link in records.export():
+        line = {"id": link.id, "previous": link.previous, "hash": link.hash, "body": audit_body(link)}
+        sys.stdout.write(orjson.dumps(line).decode() + "\n")
+    return Exit.OK
+
+
+def _verify(records: SqlRecords, target: Target) -> Exit:
+    wrong = records.verify(_kept_heads(target))
     for line in wrong:
         say(line, "red")
     if not wrong:
         say("the audit chain is intact", "green")
     return Exit.DIFFERENT if wrong else Exit.OK
+
+
+def _kept_heads(target: Target) -> list[AuditHead]:
+    """Return the heads of the chain that the statuses of Applications keep; none while the cluster is unreachable."""
+    try:
+        with contextlib.closing(connect(target.cluster)) as client:
+            applications = all_applications(client)
+    except GitsyncError as error:
+        say(f"not compared with the statuses of Applications: {error}", "yellow")
+        return []
+    heads = (AuditHead.from_json(at(app, "status", "audit"), f"the status of {_named(app)}") for app in applications)
+    return [head for head in heads if head is not None]
+
+
+def _named(app: Manifest) -> str:
+    return f"Application {at(app, 'metadata', 'namespace')}/{at(app, 'metadata', 'name')}"
+
+
+def _accept(records: SqlRecords, by: str, reason: str) -> Exit:
+    """Record that a user accepts the chain as it is: what other places keep from before no longer counts."""
+    if not reason:
+        raise InvalidInput("to accept a chain that lost records needs a reason", location="--reason")
+    now = SystemClock().now()
+    records.audit([AuditRecord("", ACCEPT, "", Outcome.SUCCEEDED, now, "", reasoning=reason, approver=by)])
+    say("the audit chain is accepted as it is now")
+    return Exit.OK

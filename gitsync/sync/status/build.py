@@ -39,6 +39,7 @@ def build_status(report: Report) -> dict[str, Any]:
             "postSync": state.analysis.to_status() if state.analysis else {},
             "plan": _plan(report),
             "operation": dict(state.operation),
+            "audit": state.audit.to_json() if state.audit else {},
             "drift": _drift(report, now),
             "problems": [{"object": str(ref), "message": text} for ref, text in sorted(outcome.problems.items())][
                 :_PROBLEMS

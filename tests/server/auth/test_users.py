@@ -110,7 +110,8 @@ def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path
     assert review is not None
     assert review.by == User("ada", ("platform",), is_authenticated=True)
     (link,) = opened.engine.records.audit_records(KEY)
-    assert (link.approver, link.details) == ("ada", {"groups": ["platform"], "signedIn": True})
+    assert link.approver == "ada"
+    assert link.details.items() >= {"groups": ["platform"], "signedIn": True}.items()
     assert opened.engine.requests.done == [("look", KEY)]
 
 

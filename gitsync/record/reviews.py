@@ -1,0 +1,100 @@
+"""Reviews of plans: the table finds them, the audit chain says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
+
+from gitsync.errors import AuditMismatch
+from gitsync.objects.change import Review
+from gitsync.objects.record import AuditHead, AuditRecord, Outcome
+from gitsync.objects.review import APPROVE, REJECT, review_of
+from gitsync.record.audit_chain import AUDIT_COLUMNS, broken, lost, record_of
+from gitsync.record.tables import AUDIT, REVIEWS
+
+
+def keep(connection: Connection, link: AuditRecord) -> None:
+    """Store the review of a link: a rejection replaces the approvals of its plan, an approval the rejection."""
+    approves, until = int(link.action == APPROVE), review_of(link).until
+    connection.execute(delete(REVIEWS).where(_of_plan(link.application, link.digest), REVIEWS.c.approves != approves))
+    connection.execute(delete(REVIEWS).where(REVIEWS.c.approves == 1, REVIEWS.c.until <= _stamp(link.timestamp)))
+    connection.execute(
+        insert(REVIEWS).values(
+            link=link.id,
+            application=link.application,
+            digest=link.digest,
+            approves=approves,
+            until=_stamp(until) if until else "",
+        )
+    )
+
+
+def end(connection: Connection, application: str, digest: str) -> None:
+    """Drop the approvals of a plan."""
+    connection.execute(delete(REVIEWS).where(_of_plan(application, digest), REVIEWS.c.approves == 1))
+
+
+def drop_dangling(connection: Connection) -> None:
+    """Drop the reviews whose links were cut off by age."""
+    connection.execute(delete(REVIEWS).where(REVIEWS.c.link < select(func.min(AUDIT.c.id)).scalar_subquery()))
+
+
+def find(connection: Connection, application: str, digest: str, heads: Iterable[AuditHead]) -> list[AuditRecord]:
+    """
+    Return the links of the reviews of a plan that count, oldest first.
+
+    Raise AuditMismatch where the chain from the first of them on, or from a head, is not as it was written.
+    """
+    ids = connection.execute(select(REVIEWS.c.link).where(_of_plan(application, digest)).order_by(REVIEWS.c.link))
+    links = [_link(connection, int(id), application, digest) for id in ids.scalars()]
+    problems = [*broken(connection, links[0].id), *lost(connection, heads)] if links else []
+    if problems:
+        raise _mismatch(problems[0])
+    return links
+
+
+def last_review(connection: Connection, links: list[AuditRecord], now: datetime, sync: str) -> Review | None:
+    """Return the last of these reviews, with the users who approved before it; None where none is valid."""
+    if not links or links[-1].action == REJECT:
+        return review_of(links[-1]) if links else None
+    if _written_by(connection, links[0]) - {sync}:
+        return None
+    valid = [review for review in map(review_of, links) if review.until is not None and review.until > now]
+    if not valid:
+        return None
+    last = valid[-1]
+    others = {review.by.name: review.by for review in valid if review.by.name != last.by.name}
+    return Review(last.by, True, last.reason, last.until, tuple(others.values()))
+
+
+def _link(connection: Connection, id: int, application: str, digest: str) -> AuditRecord:
+    row = connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == id)).first()
+    link = record_of(row) if row is not None else None
+    if link is None or (link.application, link.digest) != (application, digest) or link.action not in (APPROVE, REJECT):
+        raise _mismatch(f"record {id} is not a review of it")
+    return link
+
+
+def _written_by(connection: Connection, review: AuditRecord) -> set[str]:
+    """Return the syncs that used approvals of a plan, after its review, and wrote something of it."""
+    query = select(*AUDIT_COLUMNS).where(AUDIT.c.application == review.application, AUDIT.c.id > review.id)
+    links = [link for link in map(record_of, connection.execute(query)) if link.digest == review.digest]
+    used = {link.sync for link in links if link.outcome is Outcome.INTENDED and link.approver}
+    return used & {link.sync for link in links if link.outcome is Outcome.SUCCEEDED}
+
+
+def _mismatch(problem: str) -> AuditMismatch:
+    return AuditMismatch(
+        f"the audit chain does not confirm the review of this plan: {problem}",
+        hint="`gitsync audit verify` lists what was changed; `gitsync audit accept` continues in spite of it",
+    )
+
+
+def _of_plan(application: str, digest: str) -> ColumnElement[bool]:
+    return and_(REVIEWS.c.application == application, REVIEWS.c.digest == digest)
+
+
+def _stamp(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat()
