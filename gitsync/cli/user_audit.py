@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from gitsync.cli.options import Target
 from gitsync.cli.records import open_records
 from gitsync.errors import InvalidInput
+from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.user_actions import user_action
 
 
 def audit_request(target: Target, action: str, by: str, reason: str, *, commit: str = "") -> None:
@@ -22,7 +23,8 @@ def audit_request(target: Target, action: str, by: str, reason: str, *, commit: 
     text = reason or f"gitsync {action}"
     try:
         with open_records(target.data) as records:
-            records.audit([user_action(target.key, action, User(by), text, SystemClock().now(), commit=commit)])
+            record = AuditRecord.by_user(target.key, action, User(by), SystemClock().now(), text)
+            records.audit([replace(record, commit=commit)])
     except InvalidInput as error:
         if error.location != "--data":
             raise

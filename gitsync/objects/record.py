@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+
+from gitsync.objects.application import Application
+from gitsync.objects.change import Plan
+from gitsync.objects.keys import GROUP
+from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
 
 
 class Outcome(Enum):
@@ -101,6 +107,36 @@ class AuditRecord:
     id: int = 0
     previous: str = ""
     hash: str = ""
+
+    @classmethod
+    def by_user(cls, application: str, action: str, user: User, timestamp: datetime, reason: str) -> AuditRecord:
+        """Return the record of what a user did, with the groups of the sign-in and whether it proved them."""
+        details = {"groups": list(user.groups), "signedIn": user.is_authenticated}
+        return cls(
+            application, action, "", Outcome.SUCCEEDED, timestamp, "", reason, approver=user.name, details=details
+        )
+
+    @classmethod
+    def of_application(
+        cls, app: Application, action: str, outcome: Outcome, timestamp: datetime, reason: str
+    ) -> AuditRecord:
+        """Return the record of what the controller decided about a whole Application."""
+        resource = ObjectRef(GROUP, "Application", app.namespace, app.name).path
+        return cls(app.key, action, resource, outcome, timestamp, "", reason)
+
+    def of_plan(self, plan: Plan) -> AuditRecord:
+        """Return the record with what identifies a plan: its number of writes, risk class, commit and digest."""
+        return replace(
+            self,
+            plan_steps=len(plan.writes),
+            risk_level=plan.risk.value,
+            commit=plan.revision,
+            digest=plan.digest,
+        )
+
+    def of_commit(self, commit: Commit) -> AuditRecord:
+        """Return the record with the id and the author of a commit."""
+        return replace(self, commit=commit.id, author=commit.author)
 
 
 @dataclass(frozen=True, slots=True)

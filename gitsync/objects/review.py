@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from gitsync.objects.change import Plan, Review
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 
 APPROVE: Final = "approve"
@@ -15,26 +16,10 @@ REJECT: Final = "reject"
 
 def review_link(application: str, plan: Plan, review: Review, now: datetime, message: str = "") -> AuditRecord:
     """Return the link that records the review of a plan of an Application (``namespace/name``)."""
-    return AuditRecord(
-        application=application,
-        action=APPROVE if review.approves else REJECT,
-        resource="",
-        outcome=Outcome.SUCCEEDED,
-        timestamp=now,
-        sync="",
-        reasoning=review.reason,
-        plan_steps=len(plan.writes),
-        risk_level=plan.risk.value,
-        commit=plan.revision,
-        approver=review.by.name,
-        digest=plan.digest,
-        message=message,
-        details={
-            "groups": list(review.by.groups),
-            "signedIn": review.by.is_authenticated,
-            "until": review.until.astimezone(UTC).isoformat() if review.until else "",
-        },
-    )
+    action = APPROVE if review.approves else REJECT
+    link = AuditRecord.by_user(application, action, review.by, now, review.reason).of_plan(plan)
+    until = review.until.astimezone(UTC).isoformat() if review.until else ""
+    return replace(link, message=message, details={**link.details, "until": until})
 
 
 def review_of(link: AuditRecord) -> Review:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
@@ -9,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application
+from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
@@ -18,7 +20,6 @@ from gitsync.server.notices import leave_notice
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, UserOf, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.reviews import line, reviewer
-from gitsync.services.user_actions import user_action
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 checked = [Depends(check_form)]
@@ -103,7 +104,8 @@ def _set_suspended(backend: Backend, view: ApplicationView, suspended: bool, by:
 
 
 def _audit(backend: Backend, view: ApplicationView, action: str, by: User, reason: str, *, commit: str = "") -> None:
-    backend.records.audit([user_action(view.key, action, by, reason, backend.clock.now(), commit=commit)])
+    record = AuditRecord.by_user(view.key, action, by, backend.clock.now(), reason)
+    backend.records.audit([replace(record, commit=commit)])
 
 
 def _followers(backend: Backend, app: Application) -> list[str]:

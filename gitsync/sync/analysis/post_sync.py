@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 
 from gitsync.objects.conditions import Condition
 from gitsync.objects.health import Health
-from gitsync.objects.keys import GROUP
 from gitsync.objects.record import AuditRecord, Outcome, SyncRecord
-from gitsync.objects.ref import ObjectRef
 from gitsync.ports import MetricResult, MetricsProvider, Records
 from gitsync.sync.analysis.metrics import CONDITION, Measurement, final_condition, measure, to_condition
 from gitsync.sync.analysis.run import AnalysisRun
@@ -155,19 +153,9 @@ def _next_reading(
 
 
 def _audit_record(planned: Planned, outcome: Outcome, message: str) -> AuditRecord:
-    app, commit = planned.app, planned.target.commit
-    return AuditRecord(
-        application=app.key,
-        action=TRIGGER,
-        resource=ObjectRef(GROUP, "Application", app.namespace, app.name).path,
-        outcome=outcome,
-        timestamp=planned.given.now,
-        sync="",
-        reasoning=app.sync.on_degraded,
-        commit=commit.id,
-        author=commit.author,
-        message=message,
-    )
+    app = planned.app
+    record = AuditRecord.of_application(app, TRIGGER, outcome, planned.given.now, app.sync.on_degraded)
+    return replace(record.of_commit(planned.target.commit), message=message)
 
 
 def _history_record(planned: Planned, outcome: Outcome, message: str) -> SyncRecord:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gitsync.errors import Refused, TerminalError
 from gitsync.objects.conditions import not_ready_message
-from gitsync.objects.keys import GROUP
 from gitsync.objects.record import AuditRecord, Outcome
-from gitsync.objects.ref import ObjectRef
 from gitsync.sync.status.build import ready_condition
 from gitsync.sync.status.report import Report
 
@@ -22,18 +22,10 @@ def refusal_record(report: Report) -> AuditRecord | None:
     if not message or message == not_ready_message(report.previous_status):
         return None
     is_refused = isinstance(report.error, Refused) or report.error is None
-    return AuditRecord(
-        application=report.app.key,
-        action=ACTION,
-        resource=ObjectRef(GROUP, "Application", report.app.namespace, report.app.name).path,
-        outcome=Outcome.REFUSED if is_refused else Outcome.FAILED,
-        timestamp=report.now,
-        sync="",
-        reasoning=report.outcome.reason,
-        plan_steps=len(report.plan.writes) if report.plan is not None else 0,
-        risk_level=report.plan.risk.value if report.plan is not None else "",
-        commit=report.commit.id if report.commit is not None else "",
-        author=report.commit.author if report.commit is not None else "",
-        digest=report.plan.digest if report.plan is not None else "",
-        message=message,
-    )
+    outcome = Outcome.REFUSED if is_refused else Outcome.FAILED
+    record = AuditRecord.of_application(report.app, ACTION, outcome, report.now, report.outcome.reason)
+    if report.plan is not None:
+        record = record.of_plan(report.plan)
+    if report.commit is not None:
+        record = record.of_commit(report.commit)
+    return replace(record, message=message)

@@ -9,7 +9,6 @@ from typing import Any
 
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.user import User
-from gitsync.services.user_actions import user_action
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, resource
 
@@ -42,8 +41,8 @@ def filled(opened: Site) -> None:
     records.save(record(minutes=60))
     records.save(record("gitsync/other", minutes=59))
     records.save(record(trigger="drift", minutes=30, steps=(step("a", "update", edit("closed", "open")),)))
-    action = user_action(KEY, "suspend", User("Grace"), "maintenance", NOW - timedelta(minutes=20))
-    records.audit([action, user_action(KEY, "resume", User("Grace"), "done", NOW - timedelta(minutes=10))])
+    action = AuditRecord.by_user(KEY, "suspend", User("Grace"), NOW - timedelta(minutes=20), "maintenance")
+    records.audit([action, AuditRecord.by_user(KEY, "resume", User("Grace"), NOW - timedelta(minutes=10), "done")])
 
 
 def test_it_has_commits_with_their_syncs_drift_and_decisions(site: Open) -> None:
@@ -80,7 +79,9 @@ def test_pages_hold_every_change_once(site: Open) -> None:
     opened = site([application()])
     for number in range(90):
         opened.engine.records.save(record(minutes=200 - number, commit=f"{number:040d}", message=f"commit {number}."))
-        action = user_action(KEY, "sync", User("Grace"), f"request {number}.", NOW - timedelta(minutes=200 - number))
+        action = AuditRecord.by_user(
+            KEY, "sync", User("Grace"), NOW - timedelta(minutes=200 - number), f"request {number}."
+        )
         opened.engine.records.audit([action])
     seen: list[str] = []
     path = "/changes"
