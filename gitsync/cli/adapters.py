@@ -12,7 +12,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.tree import Tree
-from gitsync.ports import Credentials, Resource, Snapshot
+from gitsync.ports import Credentials, Resource, Scope, Snapshot
 from gitsync.render.build import Build, build
 from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
@@ -26,7 +26,7 @@ class DirectLiveCache:
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
-    def follow(self, resources: Iterable[Resource], timeout: float) -> None:
+    def follow(self, scopes: Iterable[Scope], timeout: float) -> None:
         """Do nothing: every read is a request."""
 
     def forget(self, of: GroupKind) -> None:

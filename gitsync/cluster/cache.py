@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gitsync.cluster.client import Client
+from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.watch import KindCollection
-from gitsync.errors import ClusterUnavailable, Refused, Rejected
+from gitsync.errors import ClusterUnavailable, GitsyncError, Refused, Rejected
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind
-from gitsync.ports import Resource
+from gitsync.ports import Resource, Scope
 from gitsync.runtime.reflector import Reflector
 
 OnChange = Callable[[Manifest | None, Manifest | None], None]
@@ -30,9 +31,9 @@ class InformerCache:
     """
     Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
 
-    With ``namespaces``, namespaced kinds are followed in each of these instead, for a controller that may not list
-    all; objects of other namespaces are unknown, and reading them is refused. Subscribers are called outside the lock,
-    from the thread of the kind's reflector or of the writer.
+    With ``namespaces``, namespaced kinds are followed in those of them that a scope names instead, for a controller
+    that may not list all; objects of other namespaces are unknown, and reading them is refused. Subscribers are called
+    outside the lock, from the thread of the kind's reflector or of the writer.
     """
 
     def __init__(self, client: Client, namespaces: Sequence[str] = ()) -> None:
@@ -50,16 +51,22 @@ class InformerCache:
         """Subscribe to changes, and to watches that fail, recover, or have their first list; once, at the start."""
         self._on_change, self._on_state = on_change, on_state
 
-    def follow(self, resources: Iterable[Resource], timeout: float) -> None:
-        """Follow these kinds too; wait until each has been listed completely and none is behind."""
-        reflectors = [self._reflector(place) for resource in resources for place in self._places(resource)]
+    def follow(self, scopes: Iterable[Scope], timeout: float) -> None:
+        """
+        Follow these kinds too; wait until each has been listed completely and none is behind.
+
+        Of several namespaces for which a scope without one stands, those that may not be read are left out.
+        """
+        followed = [[self._reflector(place) for place in self._places(*scope)] for scope in scopes]
         give_up = time.monotonic() + timeout
-        for reflector in reflectors:
-            if not reflector.wait_synced(max(give_up - time.monotonic(), 0)):
-                raise _behind(reflector, "has not been listed yet")
-        for reflector in reflectors:
-            if reflector.error is not None:
-                raise _behind(reflector, "may be out of date")
+        for reflectors in followed:
+            for reflector in reflectors:
+                reflector.wait_synced(max(give_up - time.monotonic(), 0))
+            for reflector in _required(reflectors):
+                if not reflector.is_synced:
+                    raise self._behind(reflector, "has not been listed yet")
+                if reflector.error is not None:
+                    raise self._behind(reflector, "may be out of date")
 
     def forget(self, of: GroupKind) -> None:
         """Stop following a kind that the cluster does not serve any more."""
@@ -125,14 +132,24 @@ class InformerCache:
         for reflector in reflectors:
             reflector.join(2.0)
 
+    def _behind(self, reflector: Reflector, state: str) -> ClusterUnavailable:
+        """Return why a kind is not up to date, with the missing right where that is the reason."""
+        error, hint = reflector.error, ""
+        if error is not None and _is_forbidden(error):
+            hint = forbidden_hint(error.message)
+            hint += "" if self._namespaces else "; GITSYNC_NAMESPACES limits the controller to some namespaces"
+        return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=hint)
+
     def _copy(self, resource: Resource, manifest: Manifest) -> _KindStore | None:
         place = self._scope_of(resource, str(metadata_of(manifest).get("namespace") or ""))
         with self._lock:
             return self._kinds.get(place)
 
-    def _places(self, resource: Resource) -> tuple[_Place, ...]:
-        """Return what is listed and watched to follow a kind."""
-        return tuple((resource, name) for name in (resource.namespaced and self._namespaces) or ("",))
+    def _places(self, resource: Resource, namespace: str = "") -> tuple[_Place, ...]:
+        """Return what is listed and watched to follow a kind, in all watched namespaces or in one of them."""
+        if not resource.namespaced or not self._namespaces:
+            return ((resource, ""),)
+        return tuple((resource, name) for name in self._namespaces if namespace in ("", name))
 
     def _scope_of(self, resource: Resource, namespace: str) -> _Place:
         """Return the scope that covers a namespace; raise Refused when none does, since absence is then unknown."""
@@ -253,8 +270,11 @@ def _key(manifest: Manifest) -> str:
     return f"{meta.get('namespace') or ''}/{meta.get('name')}"
 
 
-def _behind(reflector: Reflector, state: str) -> ClusterUnavailable:
-    error = reflector.error
-    is_forbidden = isinstance(error, Rejected) and error.code == 403
-    hint = "let the controller list and watch it, or only some namespaces by GITSYNC_NAMESPACES" if is_forbidden else ""
-    return ClusterUnavailable(f"{reflector.name} {state}" + (f": {error}" if error else ""), hint=hint)
+def _required(reflectors: list[Reflector]) -> list[Reflector]:
+    """Return the reflectors that have to be up to date: all, or those that may read where some of several may."""
+    allowed = [reflector for reflector in reflectors if not _is_forbidden(reflector.error)]
+    return allowed or reflectors
+
+
+def _is_forbidden(error: GitsyncError | None) -> bool:
+    return isinstance(error, Rejected) and error.code == 403

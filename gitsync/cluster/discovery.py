@@ -15,8 +15,8 @@ _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
-_PATIENCE = 2.0
-"""Minimum seconds between discoveries of a kind that is not served."""
+_RETRY, _LONGEST_RETRY = 2.0, 60.0
+"""Seconds until discovery is repeated for a kind that is not served: at first, and at most; it doubles."""
 
 Kind = tuple[str, str, str]
 
@@ -25,7 +25,8 @@ class Discovery:
     """
     Find resources by group, version and kind.
 
-    The answer of the server is kept; a kind it does not hold makes it ask again, so a new CRD is found.
+    The answer of the server is kept. For a kind that it does not have, discovery is repeated with growing delays, so
+    a new CRD is found, and an Application of a kind that is never installed costs next to nothing.
     """
 
     def __init__(self, client: Client, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -33,6 +34,8 @@ class Discovery:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._resources: dict[Kind, Resource] = {}
+        self._absent: dict[Kind, tuple[float, float]] = {}
+        """When to repeat discovery for a kind, in monotonic seconds, and the delay after that."""
         self._asked = float("-inf")
 
     def resource(self, group: str, version: str, kind: str) -> Resource | None:
@@ -40,10 +43,13 @@ class Discovery:
         found = self._resources.get((group, version, kind))
         if found is not None:
             return found
+        wanted = (group, version, kind)
         with self._lock:
-            if (group, version, kind) not in self._resources and self._monotonic() - self._asked >= _PATIENCE:
+            due, delay = self._absent.get(wanted, (float("-inf"), _RETRY))
+            if wanted not in self._resources and self._monotonic() >= max(due, self._asked + _RETRY):
                 self._refresh()
-            return self._resources.get((group, version, kind))
+                self._absent[wanted] = (self._monotonic() + delay, min(2 * delay, _LONGEST_RETRY))
+            return self._resources.get(wanted)
 
     def any_version(self, group: str, kind: str) -> Resource | None:
         """Return the resource of a kind at the version that the server prefers."""
@@ -65,13 +71,14 @@ class Discovery:
     def forget(self) -> None:
         """Ask again at the next question: definitions have changed."""
         with self._lock:
-            self._resources = {}
+            self._resources, self._absent = {}, {}
             self._asked = float("-inf")
 
     def _refresh(self) -> None:
         found = [resource for root in ("/api", "/apis") for resource in self._read(root)]
         self._resources = {(item.group, item.version, item.kind): item for item in found}
         self._asked = self._monotonic()
+        self._absent = {kind: due for kind, due in self._absent.items() if kind not in self._resources}
 
     def _read(self, root: str) -> Iterator[Resource]:
         answer = self._client.get(root, accept=_AGGREGATED)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gitsync.cluster.client import Client, segment
 from gitsync.cluster.discovery import Discovery
+from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.openapi import ClusterSchemas
 from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
 from gitsync.merge.schema import Schemas
@@ -159,7 +160,7 @@ def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:
     elif error.code == 403 and "being terminated" in error.message:
         return Terminating(error.message, object=str(ref), hint="it is tried again when the namespace is gone")
     elif error.code == 403:
-        hint = "give the service account that right"
+        hint = forbidden_hint(error.message)
     return Rejected(
         error.message, object=str(ref), hint=hint, code=error.code, reason=error.reason, causes=error.causes
     )

@@ -182,7 +182,7 @@ class ApplicationController:
             raise ClusterUnavailable(
                 "the cluster does not serve Application", hint="install the CRDs (gitsync run does when allowed)"
             )
-        self._live.follow([self._resource], _FIRST_LIST)
+        self._live.follow([(self._resource, "")], _FIRST_LIST)
         self._state.register(_key(manifest) for manifest in self._live.all(self._resource))
 
     def _get(self, key: str) -> Manifest | None:

@@ -1,7 +1,7 @@
 """Ports: what the engine needs from outside, in its own words; adapters implement them, and so may tests."""
 
 from gitsync.ports.clock import Clock
-from gitsync.ports.cluster import Cluster, Resource
+from gitsync.ports.cluster import Cluster, Resource, Scope
 from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
 from gitsync.ports.ports import Ports
@@ -30,6 +30,7 @@ __all__ = [
     "ResourceView",
     "RevertResult",
     "Sample",
+    "Scope",
     "Snapshot",
     "Source",
     "StateEvent",

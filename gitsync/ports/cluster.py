@@ -31,6 +31,10 @@ class Resource:
         return f"{self.kind} {self.api_version}"
 
 
+Scope = tuple[Resource, str]
+"""A kind, and the namespace in which its objects are; empty for all that are watched, and for kinds without one."""
+
+
 class Cluster(Protocol):
     """
     Read and write a cluster by requests.

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import GroupKind
-from gitsync.ports.cluster import Resource
+from gitsync.ports.cluster import Resource, Scope
 
 
 class LiveCache(Protocol):
@@ -17,9 +17,11 @@ class LiveCache(Protocol):
     Called by each reconcile to observe objects, and by the applier after each write, before the watch event arrives.
     """
 
-    def follow(self, resources: Iterable[Resource], timeout: float) -> None:
+    def follow(self, scopes: Iterable[Scope], timeout: float) -> None:
         """
         Keep copies of these kinds too, and wait for the first complete list of each.
+
+        A namespace matters where the controller watches single namespaces: only the rights there are needed.
 
         Raise ClusterUnavailable when one is not complete in time or may be out of date.
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +9,7 @@ from datetime import datetime
 from gitsync.apply.hooks import HookRuns
 from gitsync.apply.types import StepResult
 from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.gate.self_heal import SelfHeals
 from gitsync.merge.schema import Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
@@ -135,7 +135,7 @@ class ExecutionCache:
     operation: Operation | None = None
     retry: RetryState = field(default_factory=RetryState)
     failed: dict[ObjectRef, StepResult] = field(default_factory=dict)
-    self_heals: deque[float] = field(default_factory=lambda: deque(maxlen=6))
+    self_heals: SelfHeals = field(default_factory=SelfHeals)
     hook_cleanup_due: float = float("-inf")
     """Monotonic time of the next attempt to delete leftover hooks."""
     is_operation_restored: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gitsync.apply.hooks import is_hook
 from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy
@@ -26,8 +27,6 @@ from gitsync.sync.validation import policy_violations
 DELETE = "delete"
 """The trigger of an operation that deletes the objects of a deleted Application."""
 _ADVICE_POLL = 0.3
-_SELF_HEAL_LIMIT, _SELF_HEAL_WINDOW = 5, 60.0
-"""Self-heals per window (seconds) above which another controller is assumed to write the same fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class SyncGate:
         self._rules = rules
 
     def decide(self, planned: Planned, cache: ReconcileCache) -> SyncDecision:
-        """Decide on a sync: retry backoff, dependencies, the self-heal limit, and then policy and reviews."""
+        """Decide on a sync: retry backoff, dependencies, earlier self-heals, and then policy and reviews."""
         plan, execution = planned.plan, cache.execution
         violations = self._violations(planned, cache.checks)
         verdict = Verdict(Decision.REFUSED, violations) if violations and execution.operation is None else None
@@ -83,7 +82,7 @@ class SyncGate:
         decision = SyncDecision(advised, verdict=verdict)
         if not trigger:
             return decision
-        blocked = self._blocked(planned, decision, execution)
+        blocked = self._blocked(planned, decision, execution, trigger)
         if blocked is not None:
             return blocked
         verdict = self._verdict(replace(planned, plan=advised), execution, violations)
@@ -132,8 +131,10 @@ class SyncGate:
             key = owner_of(manifest) if manifest is not None else ""
         return tuple(found)
 
-    def _blocked(self, planned: Planned, decision: SyncDecision, execution: ExecutionCache) -> SyncDecision | None:
-        """Return the decision where backoff, a dependency or the self-heal limit delays the sync, otherwise None."""
+    def _blocked(
+        self, planned: Planned, decision: SyncDecision, execution: ExecutionCache, trigger: str
+    ) -> SyncDecision | None:
+        """Return the decision where backoff, a dependency or earlier self-heals delay the sync, otherwise None."""
         backoff = self._backoff(planned, execution)
         if backoff > 0:
             return replace(decision, requeue_after=backoff)
@@ -141,12 +142,21 @@ class SyncGate:
             message = blocking_dependency(planned.app, planned.plan.revision, self._application)
             if message:
                 return replace(decision, message=message)
-        if planned.is_applied and len(execution.self_heals) >= _SELF_HEAL_LIMIT:
-            pause = execution.self_heals[-_SELF_HEAL_LIMIT] + _SELF_HEAL_WINDOW - self._clock.monotonic()
-            if pause > 0:
-                message = f"healed {_SELF_HEAL_LIMIT} times within a minute: another controller writes the same fields"
-                return replace(decision, message=message, requeue_after=pause)
+        if trigger == "drift" and execution.operation is None:
+            return self._postponed(planned, decision, execution)
         return None
+
+    def _postponed(self, planned: Planned, decision: SyncDecision, execution: ExecutionCache) -> SyncDecision | None:
+        """Return the decision where every correction waits because others set the same fields back, else None."""
+        heals, now = execution.self_heals, self._clock.monotonic()
+        steps = [step for step in planned.plan.writes if not is_hook(step) and not is_terminating(step)]
+        delays = {step.ref: heals.remaining(step, now) for step in steps}
+        if not steps or min(delays.values()) <= 0:
+            return None
+        first = min(steps, key=lambda step: delays[step.ref])
+        more = f"; and {len(steps) - 1} more" if len(steps) > 1 else ""
+        message = heals.explain(first, planned.observation.live.values()) + more
+        return replace(decision, message=message, requeue_after=delays[first.ref])
 
     def _verdict(self, planned: Planned, execution: ExecutionCache, violations: tuple[str, ...]) -> Verdict:
         operation = execution.operation

@@ -71,6 +71,8 @@ class _Run:
     planned: Planned
     operation: Operation
     request: ApplyRequest
+    postponed: frozenset[ObjectRef] = frozenset()
+    """Objects whose correction waits, since another controller sets the same fields back."""
 
 
 class SyncExecutor:
@@ -101,11 +103,18 @@ class SyncExecutor:
     def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:
         """Run an operation until it ends, fails or has to wait; ``finish`` has to be called when it is over."""
         cache.has_unresolved_writes = True  # also when the audit fails on the way
-        run = _Run(planned, operation, self._request(planned, operation, store))
+        run = _Run(planned, operation, self._request(planned, operation, store), self._postponed(operation, cache))
         done = self._run_phases(run)
         operation.steps.update(record_steps(done.results))
         cache.has_unresolved_writes = bool(operation.hooks) or any(result.is_unknown for result in done.results)
         return self._complete_or_requeue(run, cache, done)
+
+    def _postponed(self, operation: Operation, cache: ExecutionCache) -> frozenset[ObjectRef]:
+        """Return the objects that a self-heal leaves for later; every other sync applies all."""
+        if operation.trigger != "drift":
+            return frozenset()
+        now, heals = self._clock.monotonic(), cache.self_heals
+        return frozenset(step.ref for step in operation.plan.writes if heals.remaining(step, now) > 0)
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
@@ -254,7 +263,8 @@ class SyncExecutor:
 
     def _apply(self, run: _Run) -> ApplyProgress:
         plan, commit, peers = run.planned.plan, run.planned.target.commit.id, self._peers_behind(run)
-        due = tuple(change for change in plan.changes if not is_hook(change) and _is_due(change, bool(peers)))
+        wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
+        due = tuple(change for change in wanted if _is_due(change, bool(peers)))
         done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
         if not peers:
             return done
@@ -285,9 +295,9 @@ class SyncExecutor:
         failed = [result for result in done.results if result.outcome is Outcome.FAILED]
         healed = 0
         if operation.trigger == "drift":
-            healed = sum(1 for result in done.results if result.outcome is Outcome.SUCCEEDED)
-            if healed:
-                cache.self_heals.append(now)
+            corrected = [result.change for result in done.results if result.outcome is Outcome.SUCCEEDED]
+            cache.self_heals.record((change for change in corrected if not is_hook(change)), now)
+            healed = len(corrected)
         if done.waiting and not failed and not self._is_late(run):
             operation.waiting = done.waiting
             is_new = now - operation.began < _RESYNC_PERIOD

@@ -16,7 +16,7 @@ from gitsync.objects.keys import RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
-from gitsync.ports import Cluster, LiveCache, Resource
+from gitsync.ports import Cluster, LiveCache, Resource, Scope
 
 _WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
@@ -102,8 +102,8 @@ def observe(
     versions = {ref: held.version for ref, held in inventory.entries.items()}
     versions |= {ref: _version(str(manifest["apiVersion"])) for ref, manifest in desired.items()}
     found = {ref: cluster.resource(ref.group, version, ref.kind) for ref, version in versions.items()}
-    followed = {resource for resource in found.values() if resource is not None}
-    live.follow(followed | _pod_kinds(versions, cluster), _CACHE_SYNC_TIMEOUT)
+    scopes = {(resource, ref.namespace) for ref, resource in found.items() if resource is not None}
+    live.follow(scopes | _pod_scopes(versions, cluster), _CACHE_SYNC_TIMEOUT)
     seen = {
         ref: manifest
         for ref, resource in found.items()
@@ -113,7 +113,7 @@ def observe(
         desired,
         seen,
         versions,
-        cluster.schemas({(resource.group, resource.version) for resource in followed}),
+        cluster.schemas({(resource.group, resource.version) for resource, _ in scopes}),
         inventory,
     )
 
@@ -182,11 +182,11 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
     return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
 
 
-def _pod_kinds(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Resource]:
-    """Return the kinds that workloads create, where there are workloads."""
-    if not any((ref.group, ref.kind) in _WORKLOADS for ref in refs):
-        return set()
-    return {resource for kind in _PARTS if (resource := cluster.resource(*kind)) is not None}
+def _pod_scopes(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Scope]:
+    """Return the kinds that workloads create, in the namespaces of the workloads."""
+    namespaces = {ref.namespace for ref in refs if (ref.group, ref.kind) in _WORKLOADS}
+    found = [cluster.resource(*kind) for kind in _PARTS] if namespaces else []
+    return {(resource, namespace) for resource in found if resource is not None for namespace in namespaces}
 
 
 def _version(api_version: str) -> str:

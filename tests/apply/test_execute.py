@@ -57,7 +57,7 @@ class Bench:
         self.applier = Applier(Ports(self.cluster, self.live, self.records, Clock()), self.pool)
         self.held: dict[ObjectRef, InventoryEntry] = {}
         resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
-        self.live.follow([resource for resource in resources if resource is not None], 10)
+        self.live.follow([(resource, "") for resource in resources if resource is not None], 10)
 
     def job(self, *changes: Change, app: Application = APP) -> ApplyRequest:
         ordered = in_order(changes)
@@ -129,7 +129,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     mute = InformerCache(bench.client)
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
-    mute.follow([resource], 10)
+    mute.follow([(resource, "")], 10)
     bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.pool)
     steps = [Change(ref_of(manifest), Action.PRUNE, live=manifest, reason="is not in Git") for manifest in live]
     done = bench.applier.execute(bench.job(*steps))
@@ -184,7 +184,7 @@ def test_a_later_wave_waits_for_objects_of_an_earlier_one(bench: Bench) -> None:
     }
     resource = bench.cluster.resource("", "v1", "Pod")
     assert resource is not None
-    bench.live.follow([resource], 10)
+    bench.live.follow([(resource, "")], 10)
     done = bench.applier.execute(bench.job(create(pod, wave=1), create(config_map("after", x="1"), wave=2)))
     assert [result.change.ref.name for result in done.results] == ["p"]
     assert "Pod default/p to be healthy" in done.waiting

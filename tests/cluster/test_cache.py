@@ -41,7 +41,7 @@ def data_of(live: InformerCache, name: str) -> object:
 
 def test_a_followed_kind_is_complete_and_stays_true(cluster: KubernetesCluster, live: InformerCache) -> None:
     cluster.apply(config_map("a", x="1"), manager="m")
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     assert data_of(live, "a") == {"x": "1"}
     assert live.get(CONFIG_MAP, "default", "absent") is None
     cluster.apply(config_map("a", x="2"), manager="m")
@@ -55,13 +55,13 @@ def test_a_followed_kind_is_complete_and_stays_true(cluster: KubernetesCluster, 
 def test_many_objects_arrive_in_pages(cluster: KubernetesCluster, live: InformerCache) -> None:
     for number in range(520):
         cluster.apply(config_map(f"c{number}", x="1"), manager="m")
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     assert sum(item["metadata"]["name"].startswith("c") for item in live.all(CONFIG_MAP)) == 520
     assert all(item["kind"] == "ConfigMap" for item in live.all(CONFIG_MAP))
 
 
 def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: InformerCache) -> None:
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     newer = {**config_map("a", x="2")}
     newer["metadata"] = {**newer["metadata"], "resourceVersion": "9000000", "uid": "u"}
     older = {**config_map("a", x="1")}
@@ -74,7 +74,7 @@ def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo
 def test_the_late_answer_to_a_write_does_not_bring_a_deleted_object_back(
     cluster: KubernetesCluster, live: InformerCache
 ) -> None:
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     written = cluster.apply(config_map("a", x="1"), manager="m")
     until(lambda: live.get(CONFIG_MAP, "default", "a") is not None)
     cluster.delete(ObjectRef("", "ConfigMap", "default", "a"), "v1", uid=uid_of(written))
@@ -93,7 +93,7 @@ def test_subscribers_hear_before_and_after(cluster: KubernetesCluster, live: Inf
             heard.append(((before or {}).get("data"), (after or {}).get("data")))
 
     live.subscribe(listen, lambda: None)
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     cluster.apply(config_map("a", x="1"), manager="m")
     cluster.apply(config_map("a", x="2"), manager="m")
     until(lambda: len(heard) == 2)
@@ -103,7 +103,7 @@ def test_subscribers_hear_before_and_after(cluster: KubernetesCluster, live: Inf
 def test_owners_and_dependents_are_known(cluster: KubernetesCluster, live: InformerCache) -> None:
     owner = cluster.apply(config_map("owner"), manager="m")
     part = cluster.apply(config_map("part", owner=uid_of(owner)), manager="m")
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     assert [item["metadata"]["name"] for item in live.dependents(uid_of(owner))] == ["part"]
     assert [item["metadata"]["name"] for item in live.owners(part)] == ["part", "owner"]
 
@@ -112,23 +112,23 @@ def test_owners_and_dependents_are_known(cluster: KubernetesCluster, live: Infor
 def test_a_watch_that_breaks_or_expires_misses_nothing(
     server: Sandbox, cluster: KubernetesCluster, live: InformerCache, kind: FaultKind
 ) -> None:
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     server.inject(Fault(kind, verb="watch", resource="configmaps", count=1))
     cluster.apply(config_map("a", x="1"), manager="m")
     until(lambda: data_of(live, "a") == {"x": "1"})
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
 
 
 def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(
     server: Sandbox, cluster: KubernetesCluster, live: InformerCache
 ) -> None:
     cluster.apply(config_map("a", x="1"), manager="m")
-    live.follow([CONFIG_MAP], 10)
+    live.follow([(CONFIG_MAP, "")], 10)
     server.stop()
 
     def doubted() -> bool:
         try:
-            live.follow([CONFIG_MAP], 0.1)
+            live.follow([(CONFIG_MAP, "")], 0.1)
         except ClusterUnavailable as error:
             return "may be out of date" in str(error)
         return False
@@ -140,5 +140,5 @@ def test_a_server_that_is_gone_makes_the_copy_doubtful_but_keeps_it(
 def test_a_kind_that_cannot_be_listed_is_not_taken_for_empty(server: Sandbox, live: InformerCache) -> None:
     server.inject(Fault(FaultKind.ERROR, verb="list", resource="configmaps", code=503, count=3))
     with pytest.raises(ClusterUnavailable, match="has not been listed yet"):
-        live.follow([CONFIG_MAP], 0.05)
-    live.follow([CONFIG_MAP], 10)
+        live.follow([(CONFIG_MAP, "")], 0.05)
+    live.follow([(CONFIG_MAP, "")], 10)

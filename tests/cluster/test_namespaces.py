@@ -52,13 +52,13 @@ def watch(server: Sandbox, cluster: KubernetesCluster, tmp_path: Path) -> Iterat
 def test_what_may_not_be_listed_everywhere_is_said_at_once_with_the_cure(watch: Watch) -> None:
     view, began = watch(), time.monotonic()
     with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1 has not been listed.*forbidden.*GITSYNC_NAMESPACES"):
-        view.follow([CONFIG_MAP], 20)
+        view.follow([(CONFIG_MAP, "")], 20)
     assert time.monotonic() - began < 5
 
 
 def test_named_namespaces_are_followed_together(cluster: KubernetesCluster, watch: Watch) -> None:
     view = watch("one", "two")
-    view.follow([CONFIG_MAP], 10)
+    view.follow([(CONFIG_MAP, "")], 10)
     names = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in view.all(CONFIG_MAP)}
     assert {("one", "a"), ("two", "a")} <= names
     assert {namespace for namespace, _ in names} == {"one", "two"}
@@ -71,18 +71,32 @@ def test_named_namespaces_are_followed_together(cluster: KubernetesCluster, watc
 
 def test_an_object_elsewhere_is_not_taken_for_absent(watch: Watch) -> None:
     view = watch("one", "two")
-    view.follow([CONFIG_MAP], 10)
+    view.follow([(CONFIG_MAP, "")], 10)
     with pytest.raises(Refused, match=r"ConfigMap in namespace three: the controller watches only .* one, two; add"):
         view.get(CONFIG_MAP, "three", "a")
 
 
 def test_a_namespace_without_the_right_is_named(watch: Watch) -> None:
-    with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1 in three has not been listed yet: .*forbidden"):
-        watch("one", "three").follow([CONFIG_MAP], 20)
+    with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1 in three has not been listed yet: .*add the rule"):
+        watch("one", "three").follow([(CONFIG_MAP, "three")], 20)
+
+
+def test_rights_are_needed_only_where_objects_are(watch: Watch) -> None:
+    view = watch("one", "three")
+    view.follow([(CONFIG_MAP, "one")], 20)
+    assert view.get(CONFIG_MAP, "one", "a") is not None
+
+
+def test_of_all_namespaces_those_that_may_be_read_are_followed(watch: Watch) -> None:
+    view = watch("one", "three")
+    view.follow([(CONFIG_MAP, "")], 20)
+    assert {item["metadata"]["namespace"] for item in view.all(CONFIG_MAP)} == {"one"}
+    with pytest.raises(ClusterUnavailable, match="add the rule"):
+        watch("three").follow([(CONFIG_MAP, "")], 20)
 
 
 def test_kinds_without_namespaces_are_followed_whole(server: Sandbox, client: Client) -> None:
     view = InformerCache(client, ("default",))
-    view.follow([NAMESPACE], 10)
+    view.follow([(NAMESPACE, "")], 10)
     assert view.get(NAMESPACE, "", "kube-system") is not None
     view.stop()

@@ -48,6 +48,30 @@ def test_ignored_replicas_survive_syncs_for_other_reasons(stage: Stage) -> None:
     assert "gitsync" not in owners_of_replicas(stage.live("Deployment", "web", api="apps/v1"))
 
 
+def test_a_contested_field_is_corrected_ever_more_rarely(stage: Stage) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 5}
+    autoscaler = manifest("autoscaling/v2", "HorizontalPodAutoscaler", "web", spec=spec)
+    stage.sync({"web.yaml": [deployment(replicas=1), autoscaler, config_map("other", a="1")]})
+
+    def is_explained() -> bool:
+        if replicas(stage) == 1:
+            scale(stage, 3)
+        return "remove spec.replicas from Git" in json.dumps(stage.status()["conditions"])
+
+    eventually(stage, is_explained)
+    message = next(each["message"] for each in stage.status()["conditions"] if each["type"] == "Ready")
+    for part in ("Deployment", "web", ".spec.replicas", "kube-controller-manager", "HorizontalPodAutoscaler"):
+        assert part in message
+    stage.patch("ConfigMap", "other", {"data": {"a": "2"}})
+    eventually(stage, lambda: stage.live("ConfigMap", "other")["data"]["a"] == "1")
+    corrections = stage.status()["drift"]["correctedTotal"]
+    assert corrections <= 5, "corrections of a contested field must not go on"
+
+    stage.synced(stage.commit({"web.yaml": [deployment(replicas=None), autoscaler, config_map("other", a="1")]}))
+    assert replicas(stage) == 3
+
+
 def test_a_field_that_git_stops_declaring_keeps_its_value(stage: Stage) -> None:
     stage.sync({"web.yaml": deployment(replicas=2)}, sync={"ignoreDifferences": REPLICAS})
     scale(stage, 5)

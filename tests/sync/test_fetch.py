@@ -69,7 +69,7 @@ class Site:
             manager="ada",
         )
         version = written["metadata"]["resourceVersion"]
-        self.live.follow([resource], 5)
+        self.live.follow([(resource, "")], 5)
         until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
 
     def requests_in(self, seconds: float, applications: int) -> int:
