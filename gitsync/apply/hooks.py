@@ -24,9 +24,10 @@ from gitsync.ports import Cluster, LiveCache
 @dataclass(slots=True)
 class HookRun:
     """
-    How far one hook of one sync is: ``removing`` is the uid that has to go first, ``uid`` the one that runs.
+    How far one hook of one sync is.
 
-    ``is_deleted`` says that it was, as its policy asks.
+    ``deleting_uid`` is the uid of the object that is deleted before the hook starts, ``uid`` of the one that runs.
+    ``is_deleted`` is set once its delete policy was carried out.
     """
 
     deleting_uid: str = ""

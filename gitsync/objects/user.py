@@ -1,4 +1,4 @@
-"""Who decides."""
+"""The person behind a request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class User:
     """
-    Who says so.
+    The person behind a request.
 
-    ``is_known`` is whether a sign-in proved the name; only then there are ``groups``. Otherwise the name is what was
-    typed.
+    ``is_authenticated`` is whether a sign-in proved the name; only then there are ``groups``. Otherwise the name is
+    what the person typed.
     """
 
     name: str
