@@ -26,7 +26,7 @@ class DirectLiveCache:
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
-    def follow(self, scopes: Iterable[Scope], timeout: float) -> None:
+    def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
         """Do nothing: every read is a request."""
 
     def forget(self, of: GroupKind) -> None:

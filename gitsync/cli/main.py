@@ -12,8 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from gitsync import __version__
 from gitsync.cli.commands import SUMMARIES
 
-_INVERSE_OF = {"resume": "suspend", "unpin": "pin"}
-"""Commands that are in the module of the command that they undo."""
+_MODULE_OF = {"resume": "suspend", "unpin": "pin", "install": "setup.install", "doctor": "setup.doctor"}
+"""Commands in a module of another name: that of the command that they undo, or one of a sub-package."""
 
 
 class LazyGroup(TyperGroup):
@@ -27,7 +27,7 @@ class LazyGroup(TyperGroup):
 
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Return a command by importing its module: the function of its name there, or the group ``users``."""
-    target = getattr(import_module(f"gitsync.cli.commands.{_INVERSE_OF.get(name, name)}"), name)
+    target = getattr(import_module(f"gitsync.cli.commands.{_MODULE_OF.get(name, name)}"), name)
     if not isinstance(target, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(target)

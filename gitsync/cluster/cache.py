@@ -32,8 +32,9 @@ class InformerCache:
     Follow kinds by one reflector each and answer from memory; see the port ``Live`` for the promises.
 
     With ``namespaces``, namespaced kinds are followed in those of them that a scope names instead, for a controller
-    that may not list all; objects of other namespaces are unknown, and reading them is refused. Subscribers are called
-    outside the lock, from the thread of the kind's reflector or of the writer.
+    that may not list all; objects of other namespaces are unknown, and reading them is refused. Without, a kind can be
+    followed everywhere and in single namespaces: an object is then read from the copy of its namespace. Subscribers are
+    called outside the lock, from the thread of the kind's reflector or of the writer.
     """
 
     def __init__(self, client: Client, namespaces: Sequence[str] = ()) -> None:
@@ -51,18 +52,19 @@ class InformerCache:
         """Subscribe to changes, and to watches that fail, recover, or have their first list; once, at the start."""
         self._on_change, self._on_state = on_change, on_state
 
-    def follow(self, scopes: Iterable[Scope], timeout: float) -> None:
+    def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
         """
         Follow these kinds too; wait until each has been listed completely and none is behind.
 
         Of several namespaces for which a scope without one stands, those that may not be read are left out.
         """
-        followed = [[self._reflector(place) for place in self._places(*scope)] for scope in scopes]
+        places = self._single_places if only else self._all_places
+        followed = [[self._reflector(place) for place in places(*scope)] for scope in scopes]
         give_up = time.monotonic() + timeout
         for reflectors in followed:
             for reflector in reflectors:
                 reflector.wait_synced(max(give_up - time.monotonic(), 0))
-            for reflector in _required(reflectors):
+            for reflector in _required(reflectors) if self._namespaces else reflectors:
                 if not reflector.is_synced:
                     raise self._behind(reflector, "has not been listed yet")
                 if reflector.error is not None:
@@ -151,10 +153,26 @@ class InformerCache:
             return ((resource, ""),)
         return tuple((resource, name) for name in self._namespaces if namespace in ("", name))
 
+    def _all_places(self, resource: Resource, namespace: str) -> tuple[_Place, ...]:
+        """Return the places of a scope, with those of the kind that are followed alone: objects are read from them."""
+        with self._lock:
+            singles = [place for place in self._reflectors if place[0] == resource and place[1]]
+        return (*self._places(resource, namespace), *(() if self._namespaces else singles))
+
+    def _single_places(self, resource: Resource, namespace: str) -> tuple[_Place, ...]:
+        """Return the place of one namespace alone, or that of all namespaces where it is followed and current."""
+        with self._lock:
+            whole, is_single = self._reflectors.get((resource, "")), (resource, namespace) in self._reflectors
+        is_covered = whole is not None and whole.is_synced and whole.error is None
+        if self._namespaces or (is_covered and not is_single):
+            return self._places(resource, namespace)
+        return ((resource, namespace),)
+
     def _scope_of(self, resource: Resource, namespace: str) -> _Place:
         """Return the scope that covers a namespace; raise Refused when none does, since absence is then unknown."""
         if not resource.namespaced or not self._namespaces:
-            return resource, ""
+            with self._lock:
+                return (resource, namespace) if (resource, namespace) in self._kinds else (resource, "")
         if namespace not in self._namespaces:
             raise Refused(
                 f"the controller watches only the namespaces {', '.join(self._namespaces)}",

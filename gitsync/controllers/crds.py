@@ -1,20 +1,29 @@
-"""Install the custom resource definitions that the controller works on."""
+"""Install the custom resource definitions that the controllers work on."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
-from gitsync.crds import application_crd
+from gitsync.crds import definitions, is_current
 from gitsync.errors import ClusterUnavailable, Rejected
-from gitsync.objects.keys import FIELD_MANAGER, GROUP, VERSION
+from gitsync.kube.crd import defined_kind
+from gitsync.objects.keys import FIELD_MANAGER, VERSION
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Cluster
 
+INSTALL_HINT = (
+    "an administrator installs it with `gitsync install --crds | kubectl apply --server-side -f -`; or let the"
+    " controller create, get and patch customresourcedefinitions"
+)
 _SERVED_TIMEOUT = 30.0
+_log = logging.getLogger(__name__)
 
 
 class CrdInstaller:
-    """Ensure that the cluster serves Application before it is watched."""
+    """Ensure that the cluster serves our kinds before they are watched."""
 
     def __init__(self, cluster: Cluster, *, install: bool, sleep: Callable[[float], None] = time.sleep) -> None:
         self._cluster = cluster
@@ -25,20 +34,45 @@ class CrdInstaller:
         """
         Apply the definitions where configured and permitted, and wait until they are served.
 
-        Without permission to write them, existing ones are used.
+        Without permission to write them, existing ones are used; raise Rejected when there are none.
         """
-        if self._install:
-            try:
-                self._cluster.apply(application_crd(), manager=FIELD_MANAGER)
-            except Rejected as error:
-                if error.code != 403:
-                    raise
+        for definition in definitions() if self._install else ():
+            self._apply(definition)
         give_up = time.monotonic() + _SERVED_TIMEOUT
-        while self._cluster.resource(GROUP, VERSION, "Application") is None:
-            if time.monotonic() > give_up:
-                raise ClusterUnavailable("the cluster does not serve Application", hint="install the CRDs of gitsync")
-            self._sleep(0.05)
-            self._cluster.definitions_changed()
+        for of in map(defined_kind, definitions()):
+            self._wait(of, give_up)
 
     def stop(self) -> None:
         """Leave the definitions in place."""
+
+    def _apply(self, definition: Manifest) -> None:
+        try:
+            self._cluster.apply(definition, manager=FIELD_MANAGER)
+        except Rejected as error:
+            if error.code != 403:
+                raise
+            of = defined_kind(definition)
+            if not self._is_served(of):  # waiting grants no right
+                message, ref = error.message, error.object
+                raise Rejected(message, object=ref, hint=INSTALL_HINT, code=403, reason=error.reason) from error
+            if not self._is_current(definition):
+                about = {"kind": of.kind, "reason": error.message, "hint": INSTALL_HINT}
+                _log.warning("the installed definition is of another version and may not be updated", extra=about)
+
+    def _wait(self, of: GroupKind, give_up: float) -> None:
+        while not self._is_served(of):
+            if time.monotonic() > give_up:
+                raise ClusterUnavailable(f"the cluster does not serve {of.kind}", hint=INSTALL_HINT)
+            self._sleep(0.05)
+            self._cluster.definitions_changed()
+
+    def _is_served(self, of: GroupKind) -> bool:
+        return self._cluster.resource(of.group, VERSION, of.kind) is not None
+
+    def _is_current(self, definition: Manifest) -> bool:
+        """Return whether the installed definition is of this version; one that may not be read counts as another."""
+        try:
+            live = self._cluster.read(ref_of(definition), "v1")
+        except Rejected:
+            return False
+        return live is not None and is_current(live, definition)

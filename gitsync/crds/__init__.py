@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib import resources
 
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.keys import VERSION
+from gitsync.objects.manifest import Manifest, at
 from gitsync.render.yaml.reader import read_all
 
 _NAMES = ("application", "agent", "multiagentsystem")
@@ -18,6 +19,22 @@ def application_crd() -> Manifest:
 def definitions() -> tuple[Manifest, ...]:
     """Return the CustomResourceDefinitions of all kinds of gitsync."""
     return tuple(_read(name) for name in _NAMES)
+
+
+def is_current(live: Manifest, definition: Manifest) -> bool:
+    """
+    Return whether an installed definition has the schema and columns of the one of this version.
+
+    With another schema the API server prunes fields that it does not know, before the controller reads them.
+    """
+    return _version(live) == _version(definition)
+
+
+def _version(definition: Manifest) -> tuple[object, object]:
+    for version in at(definition, "spec", "versions", default=[]):
+        if version.get("name") == VERSION:
+            return version.get("schema"), version.get("additionalPrinterColumns")
+    return None, None
 
 
 def _read(name: str) -> Manifest:

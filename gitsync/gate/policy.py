@@ -90,7 +90,7 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     if account and not _SERVICE_ACCOUNT.fullmatch(account):
         found.append(
             f"spec.destination.serviceAccountName: {account!r} is invalid; write the name of a ServiceAccount in"
-            f" namespace {namespace}"
+            f" namespace {app.namespace}"
         )
     return (*found, *_unmet(policy, app))
 

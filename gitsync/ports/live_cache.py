@@ -17,11 +17,12 @@ class LiveCache(Protocol):
     Called by each reconcile to observe objects, and by the applier after each write, before the watch event arrives.
     """
 
-    def follow(self, scopes: Iterable[Scope], timeout: float) -> None:
+    def follow(self, scopes: Iterable[Scope], timeout: float, *, only: bool = False) -> None:
         """
         Keep copies of these kinds too, and wait for the first complete list of each.
 
-        A namespace matters where the controller watches single namespaces: only the rights there are needed.
+        A namespace matters where the controller watches single namespaces: only the rights there are needed. With
+        ``only`` it matters always: nothing of others is read, unless the kind is followed everywhere already.
 
         Raise ClusterUnavailable when one is not complete in time or may be out of date.
         """

@@ -1,4 +1,4 @@
-"""Authentication: bearer tokens, service account tokens, impersonation, and anonymous."""
+"""Authentication: bearer tokens, service account tokens, and anonymous."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gitsync.sandbox.errors import bad_request, unauthorized
+from gitsync.sandbox.errors import unauthorized
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
@@ -110,28 +110,6 @@ class Tokens:
 
     def _sign(self, text: str) -> bytes:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
-
-
-def impersonated(headers: Mapping[str, str]) -> User | None:
-    """Return the user that the ``Impersonate-*`` headers ask to be, None without them."""
-    name = headers.get("impersonate-user", "")
-    groups = tuple(part for part in headers.get("impersonate-group", "").split("\n") if part)
-    uid = headers.get("impersonate-uid", "")
-    extra = {
-        key.removeprefix("impersonate-extra-"): (value,)
-        for key, value in headers.items()
-        if key.startswith("impersonate-extra-")
-    }
-    if not name:
-        if groups or uid or extra:
-            raise bad_request("requested impersonation without a user")
-        return None
-    if name == ANONYMOUS.name:
-        return User(name, tuple(dict.fromkeys((*groups, UNAUTHENTICATED))), uid, extra)
-    if name.startswith("system:serviceaccount:") and not groups and name.count(":") == 3:
-        namespace = name.split(":")[2]
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    return User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), uid, extra)
 
 
 def _encode(data: bytes) -> str:

@@ -63,7 +63,7 @@ def secret_of(app: Application, name: str, location: str, cluster: Cluster, live
     resource = cluster.resource("", "v1", "Secret")
     if resource is None:
         raise InvalidInput("the cluster serves no Secrets", location=location)
-    live.follow([(resource, app.namespace)], _FIRST_LIST)
+    live.follow([(resource, app.namespace)], _FIRST_LIST, only=True)
     secret = live.get(resource, app.namespace, name) if name else None
     if secret is None:
         raise InvalidInput(f"Secret {app.namespace}/{name} does not exist", location=location, hint="create it")

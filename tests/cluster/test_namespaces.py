@@ -100,3 +100,43 @@ def test_kinds_without_namespaces_are_followed_whole(server: Sandbox, client: Cl
     view.follow([(NAMESPACE, "")], 10)
     assert view.get(NAMESPACE, "", "kube-system") is not None
     view.stop()
+
+
+def test_one_namespace_is_followed_where_only_it_may_be_read(cluster: KubernetesCluster, watch: Watch) -> None:
+    for namespaces in ((), ("one", "three")):
+        view = watch(*namespaces)
+        view.follow([(CONFIG_MAP, "one")], 10, only=True)
+        assert (view.get(CONFIG_MAP, "one", "a") or {})["data"] == {"x": "1"}
+        view.observe_write(CONFIG_MAP, cluster.apply(config_map("one", "2"), manager="m"))
+        assert (view.get(CONFIG_MAP, "one", "a") or {})["data"] == {"x": "2"}
+        cluster.apply(config_map("one", "1"), manager="m")
+    view = watch()
+    view.follow([(CONFIG_MAP, "one")], 10, only=True)
+    for scope, only in (("three", True), ("", False)):  # what is readable in one namespace stands for no other
+        with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1.* has not been listed yet: .*forbidden"):
+            view.follow([(CONFIG_MAP, scope)], 20, only=only)
+
+
+def test_a_kind_followed_everywhere_is_not_followed_again_in_one_namespace(server: Sandbox, client: Client) -> None:
+    view = InformerCache(client)
+    view.follow([(CONFIG_MAP, "")], 10)
+    view.follow([(CONFIG_MAP, "default")], 10, only=True)
+    assert server.requests(verb="watch", resource="configmaps") <= 1
+    assert view.get(CONFIG_MAP, "kube-system", "absent") is None
+    view.stop()
+
+
+def test_a_kind_followed_in_one_namespace_can_be_followed_everywhere(
+    client: Client, cluster: KubernetesCluster
+) -> None:
+    for name in ("one", "two"):
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, manager="m")
+        cluster.apply(config_map(name, "1"), manager="m")
+    view = InformerCache(client)
+    view.follow([(CONFIG_MAP, "one")], 10, only=True)
+    view.follow([(CONFIG_MAP, "")], 10)
+    assert (view.get(CONFIG_MAP, "two", "a") or {})["data"] == {"x": "1"}
+    assert len([item for item in view.all(CONFIG_MAP) if item["metadata"]["name"] == "a"]) == 2
+    cluster.apply(config_map("one", "2"), manager="m")
+    until(lambda: (view.get(CONFIG_MAP, "one", "a") or {}).get("data") == {"x": "2"})
+    view.stop()

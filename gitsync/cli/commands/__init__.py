@@ -8,6 +8,7 @@ SUMMARIES: Final = {
     "run": "Run the controller and the dashboard against a cluster.",
     "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",
     "sandbox": "Run a Kubernetes API server in this process, for demos and tests.",
+    "install": "Print the manifests that install the controller, for `kubectl apply -f -`.",
     "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",
     "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
     "status": "Show sync state, health and reasons.",

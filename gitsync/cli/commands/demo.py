@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.commands.run import apply_applications
+from gitsync.cli.commands.setup.package_files import shipped_folder
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.options import DATA, DEFAULT_PORT, Data, Host, load_settings
 from gitsync.cli.output import Exit, say
@@ -57,7 +58,7 @@ def demo(
     listener = listen(host, DEFAULT_PORT if port is None else port, alternatives=_PORTS if port is None else 0)
     data.mkdir(parents=True, exist_ok=True)
     origin, clone = data / "demo.git", data / "demo"
-    seed(origin, clone, {name: _sample(name) for name in ("manifests", "overlays")})
+    seed(origin, clone, {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")})
     with listener, _sandbox(data / "sandbox", config) as url:
         settings = load_settings(
             kubeconfig=str(config), context="", data=data, allow_file_urls=True, web_host=host, web_port=port or 0
@@ -77,13 +78,6 @@ def _checked(kubeconfig: Path) -> Path:
             hint="unset it for the demo, or sync that cluster: gitsync run",
         )
     return kubeconfig
-
-
-def _sample(name: str) -> Path:
-    """Return a folder of the sample: of the checkout, or of an installed wheel's package data."""
-    package = Path(__file__).resolve().parents[2]
-    packed = package / "_sample" / name
-    return packed if packed.is_dir() else package.parent / name
 
 
 def _application(environment: str, url: str) -> Manifest:

@@ -28,10 +28,11 @@ from gitsync.sandbox.http.transport.messages import (
 )
 from gitsync.sandbox.http.transport.protocol import MAX_BODY
 from gitsync.sandbox.http.watching import Watch
+from gitsync.sandbox.impersonation import impersonated, required_rights
 from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.registry.resources import Resource
 from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.users import Tokens, User, impersonated
+from gitsync.sandbox.users import Tokens, User
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +99,8 @@ class Application:
         wanted = impersonated(request.headers)
         if wanted is None:
             return user
-        self._cluster.authorizer.require(user, Attributes("impersonate", "", "users", name=wanted.name))
+        for right in required_rights(request.headers):
+            self._cluster.authorizer.require(user, right)
         return wanted
 
     def _authorize_path(self, user: User, request: Request) -> None:

@@ -182,6 +182,36 @@ def test_impersonation_takes_the_groups_named(api: Client) -> None:
     assert api.get(MAPS, Impersonate_Group="system:masters").status == 400
 
 
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        (("", "users", "jane"), {"Impersonate_User": "jane"}),
+        (("", "serviceaccounts", "robot"), {"Impersonate_User": "system:serviceaccount:default:robot"}),
+    ],
+)
+def test_impersonation_takes_the_right_on_the_kind_of_user(
+    api: Client, rule: tuple[str, str, str], asked: dict[str, str]
+) -> None:
+    rbac, name = "/apis/rbac.authorization.k8s.io/v1", f"impersonator-{rule[1]}"
+    group, resource, allowed = rule
+    rules = [{"apiGroups": [group], "resources": [resource], "resourceNames": [allowed], "verbs": ["impersonate"]}]
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]
+    accounts, metadata = "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}}
+    role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": name}
+    assert api.ask("POST", accounts, metadata).status == 201
+    bindings = f"{rbac}/namespaces/default/rolebindings"
+    assert api.ask("POST", f"{rbac}/clusterroles", {**metadata, "rules": rules}).status == 201
+    assert api.ask("POST", bindings, {**metadata, "roleRef": role, "subjects": subjects}).status == 201
+    token = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}}).json["status"]["token"]
+    robot, reviews = Client(api.sandbox, token=token), "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+    answer = robot.ask("POST", reviews, {}, **asked)
+    is_account = resource == "serviceaccounts"
+    assert answer.status == (201 if is_account else 403)  # a RoleBinding holds for what is in its namespace: no users
+    assert robot.ask("POST", reviews, {}, **asked, Impersonate_Group="team").status == 403
+    assert robot.ask("POST", reviews, {}, Impersonate_User="system:serviceaccount:kube-system:robot").status == 403
+
+
 def test_a_service_account_is_who_its_token_says(api: Client) -> None:
     base = "/api/v1/namespaces/default/serviceaccounts"
     assert api.ask("POST", base, {"metadata": {"name": "robot"}}).status == 201

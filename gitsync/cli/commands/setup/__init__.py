@@ -1,0 +1,1 @@
+"""Commands that prepare a cluster for the controller."""

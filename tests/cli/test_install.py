@@ -1,0 +1,104 @@
+"""``gitsync install`` prints the shipped manifests, which hold what the installation promises."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gitsync import __version__
+from gitsync.crds import definitions
+from gitsync.objects.manifest import Manifest
+from tests.cli.conftest import Gitsync
+
+ROOT = Path(__file__).resolve().parents[2]
+GITSYNC = ROOT / "manifests" / "gitsync"
+
+
+def objects(text: str) -> dict[tuple[str, str], Manifest]:
+    return {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_it_prints_the_bytes_of_kubectl_kustomize(gitsync: Gitsync) -> None:
+    theirs = subprocess.run(["kubectl", "kustomize", GITSYNC], capture_output=True, text=True, check=True)
+    assert gitsync("install").out == theirs.stdout
+
+
+def test_every_definition_is_installed_and_may_be_updated(gitsync: Gitsync) -> None:
+    found = objects(gitsync("install").out)
+    names = [definition["metadata"]["name"] for definition in definitions()]
+    assert [name for kind, name in found if kind == "CustomResourceDefinition"] == sorted(names)
+    (rule,) = [rule for rule in found["ClusterRole", "gitsync"]["rules"] if "create" in rule["verbs"]]
+    assert sorted(rule["resourceNames"]) == sorted(names)
+    printed = objects(gitsync("install", "--crds").out)
+    assert {kind for kind, _ in printed} == {"CustomResourceDefinition"}
+    assert [item["spec"] for item in printed.values()] == [found[key]["spec"] for key in printed]
+
+
+def test_the_controller_may_write_nothing_of_applications(gitsync: Gitsync) -> None:
+    found = objects(gitsync("install").out)
+    verbs: Counter[str] = Counter()
+    for (kind, _), item in found.items():
+        if kind in ("ClusterRole", "Role"):
+            verbs.update(
+                verb
+                for rule in item.get("rules") or ()
+                for verb in rule["verbs"]
+                if verb not in ("get", "list", "watch") and not rule["apiGroups"][0].endswith("gitsync.dev")
+            )
+    assert verbs == {"create": 2, "patch": 1, "update": 1, "delete": 1, "impersonate": 1}  # definitions and Leases
+    assert "secrets" not in str(found["ClusterRole", "gitsync-read-builtin"])
+
+
+def test_the_image_is_of_this_version_or_the_one_named(gitsync: Gitsync) -> None:
+    def image(*arguments: str) -> str:
+        pod = objects(gitsync("install", *arguments).out)["Deployment", "gitsync"]["spec"]["template"]["spec"]
+        return str(pod["containers"][0]["image"])
+
+    assert image() == f"gitsync:{__version__}"
+    named = "registry.example.com:5000/team/gitsync:9@sha256:0"
+    assert image("--image", named) == named
+    assert image("--image", "example.com/x@sha256:0") == "example.com/x@sha256:0"
+    assert gitsync("install", "--image", "example.com:5000/gitsync").code == 2
+
+
+def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
+    base, names = objects(gitsync("install").out), ("cluster-admin", "read-secrets", "podmonitor")
+    more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
+    assert more.keys() - base.keys() == {
+        ("ClusterRoleBinding", "gitsync-cluster-admin"),
+        ("ClusterRole", "gitsync-read-secrets"),
+        ("PodMonitor", "gitsync"),
+    }
+    assert {key: more[key] for key in base} == base
+    assert sorted(names) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())
+
+
+def test_a_wheel_holds_what_the_commands_read(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling builds the wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    code = "import sys; from gitsync.__main__ import main; sys.argv = ['gitsync', 'install']; main()"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "unpacked", capture_output=True, text=True, check=True
+    )
+    assert (
+        printed.stdout
+        == subprocess.run(
+            [sys.executable, "-m", "gitsync", "install"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    )
+    shipped = tmp_path / "unpacked" / "gitsync" / "_shipped"
+    assert (shipped / "manifests/support-desk/kustomization.yaml").is_file()
+    assert (shipped / "overlays/dev/kustomization.yaml").is_file()

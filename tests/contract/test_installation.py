@@ -1,0 +1,182 @@
+"""The shipped manifests install a controller that works with the rights of its ServiceAccount, and no others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gitsync.controllers.crds import CrdInstaller
+from gitsync.crds import definitions
+from gitsync.objects.manifest import Manifest
+from tests.cli.conftest import line, running
+from tests.contract.manifests import config_map, deployment
+from tests.contract.stage import APPLICATION, Stage, eventually
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding"}
+DEPLOYER = {"destination": {"serviceAccountName": "gitsync-deployer", "allowClusterScoped": False}}
+
+
+def printed(*arguments: str) -> str:
+    """Return what ``gitsync install`` prints."""
+    command = [sys.executable, "-m", "gitsync", "install", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def moved(stage: Stage, *arguments: str) -> list[Manifest]:
+    """Return what is printed, moved into the namespace of the test; the definitions and the namespace are left out."""
+    text = re.sub(r"(?m)^( *namespace): gitsync$", rf"\1: {stage.system}", printed(*arguments))
+    return [item for item in yaml.safe_load_all(text) if item["kind"] not in ("CustomResourceDefinition", "Namespace")]
+
+
+def install(stage: Stage) -> None:
+    """Apply the installation, and let Applications of its namespace deploy to the destination, as an administrator."""
+    tenant = moved(stage, "--tenant", stage.system)
+    destination = next(item for item in tenant if item["metadata"]["name"] == "gitsync-deployer" and "roleRef" in item)
+    bound = {**destination, "metadata": {"name": "gitsync-deployer", "namespace": stage.namespace}}
+    for manifest in [*moved(stage), *tenant, bound]:
+        if manifest["kind"] in CLUSTER_SCOPED:
+            stage.remember(manifest["kind"], manifest["metadata"]["name"], manifest["apiVersion"])
+        stage.apply(manifest, "kubectl")
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"token": "t" * 32}}
+    stage.apply({**secret, "metadata": {"name": "gitsync-dashboard", "namespace": stage.system}})
+
+
+def kubeconfig_of(stage: Stage, account: str) -> Path:
+    """Write a kubeconfig with a token of a ServiceAccount, as a pod has it, and return its path."""
+    path = f"{stage.path('ServiceAccount', account, namespace=stage.system)}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    config = yaml.safe_load(stage.kubeconfig.read_text(encoding="utf-8"))
+    config["users"] = [{"name": "pod", "user": {"token": stage.raw("POST", path, request)["status"]["token"]}}]
+    for context in config["contexts"]:
+        context["context"]["user"] = "pod"
+    file = stage.folder / "pod.kubeconfig"
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return file
+
+
+def remove_definitions(stage: Stage) -> None:
+    """Remove what the preparation of each test installs as an administrator."""
+    for definition in definitions():
+        stage.delete("CustomResourceDefinition", definition["metadata"]["name"], api="apiextensions.k8s.io/v1")
+
+
+@contextmanager
+def controller(stage: Stage) -> Iterator[str]:
+    """Run the controller as its pod does, and yield the URL of the dashboard."""
+    settings = {
+        "KUBECONFIG": kubeconfig_of(stage, "gitsync"),
+        "GITSYNC_NAMESPACE": stage.system,
+        "GITSYNC_ALLOW_FILE_URLS": "true",
+        **({"GITSYNC_NAMESPACES": f"{stage.system},{stage.namespace}"} if stage.is_real else {}),
+    }
+    with running("run", "--port", "0", "--data", stage.folder / "data", cwd=stage.folder, **settings) as (_, log):
+        yield line(log, "dashboard ready at ")
+
+
+def denied(url: str) -> list[str]:
+    """Return the metrics of requests that the API server refused with 403."""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return [text for text in lines if text.startswith("gitsync_api_requests_total") and 'code="403"' in text]
+
+
+def with_credentials(stage: Stage) -> dict[str, Any]:
+    """Return a source whose credentials are a Secret beside the Application."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"username": "u", "password": "p"}}
+    stage.apply({**secret, "metadata": {"name": "git", "namespace": stage.system}})
+    return {"source": {"credentials": {"secretRef": {"name": "git"}}}}
+
+
+def test_the_installed_rights_suffice(stage: Stage) -> None:
+    if not stage.is_real:  # on a shared cluster, Applications of others exist
+        remove_definitions(stage)
+        stage.cluster.definitions_changed()
+    install(stage)
+    files = {"web.yaml": deployment(replicas=1), "settings.yaml": config_map("settings", a="1")}
+    with controller(stage) as url:
+        until(lambda: stage.get("CustomResourceDefinition", "applications.gitsync.dev", api="apiextensions.k8s.io/v1"))
+        stage.cluster.definitions_changed()
+        first = stage.commit(files)
+        stage.application(**with_credentials(stage), **DEPLOYER)
+        stage.synced(first)
+        stage.patch("ConfigMap", "settings", {"data": {"a": "edited"}})
+        eventually(stage, lambda: stage.live("ConfigMap", "settings")["data"] == {"a": "1"})
+        stage.synced(stage.commit({"settings.yaml": None}))
+        assert stage.get("ConfigMap", "settings") is None
+        assert stage.live("Deployment", "web", api="apps/v1")
+        assert denied(url) == []
+
+
+def test_an_application_that_names_no_account_may_write_nothing(stage: Stage) -> None:
+    install(stage)
+    stage.commit({"settings.yaml": config_map("settings", a="1")})
+    with controller(stage):
+        stage.application(destination={"allowClusterScoped": False})
+        eventually(stage, lambda: "cannot patch resource" in str(stage.status().get("conditions")))
+    assert stage.get("ConfigMap", "settings") is None
+
+
+def test_the_pod_is_admitted_as_restricted(stage: Stage) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": stage.system, "labels": labels}})
+    install(stage)
+    path, selector = stage.path("Pod", "", namespace=stage.system), {"labelSelector": "app.kubernetes.io/name=gitsync"}
+    eventually(stage, lambda: stage.client.get(path, selector)["items"])
+    spec = stage.client.get(path, selector)["items"][0]["spec"]
+    assert spec["serviceAccountName"] == "gitsync"
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kubectl_and_install_give_the_same(stage: Stage) -> None:
+    if stage.is_real:
+        pytest.skip("the namespace gitsync of a shared cluster is not ours")
+    remove_definitions(stage)
+    kubectl = ["kubectl", "--kubeconfig", str(stage.kubeconfig), "apply"]
+    made = subprocess.run([*kubectl, "-k", str(ROOT / "manifests/gitsync")], capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    again = subprocess.run([*kubectl, "-f", "-"], input=printed(), capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert [text for text in again.stdout.splitlines() if not text.endswith(" unchanged")] == []
+    assert stage.get("Application", "none", api=APPLICATION) is None
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_uninstalling_as_documented_keeps_the_workloads(stage: Stage) -> None:
+    if stage.is_real:
+        pytest.skip("the definitions of a shared cluster are not ours")
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    commands = page.split("\n## Uninstall\n")[1].split("```")[1]
+    tools = {
+        **os.environ,
+        "KUBECONFIG": str(stage.kubeconfig),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    run = {"shell": True, "env": tools, "capture_output": True, "text": True, "executable": "/bin/bash"}
+    assert subprocess.run("gitsync install | kubectl apply -f -", **run).returncode == 0
+    stage.sync({"settings.yaml": config_map("settings", a="1")})
+    assert stage.live("Application", "app", namespace=stage.system, api=APPLICATION)["metadata"]["finalizers"]
+    stage.stop()
+
+    done = subprocess.run(f"set -eo pipefail\n{commands}", **run)
+
+    assert done.returncode == 0, done.stderr
+    assert stage.live("ConfigMap", "settings")["data"] == {"a": "1"}
+    until(lambda: stage.get("Namespace", "gitsync") is None)
+    assert stage.get("CustomResourceDefinition", "applications.gitsync.dev", api="apiextensions.k8s.io/v1") is None
+    stage.cluster.definitions_changed()
+    CrdInstaller(stage.cluster, install=True).start()  # what removes the rest of the test needs it

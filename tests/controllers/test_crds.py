@@ -1,0 +1,82 @@
+"""The definitions are installed, or what is missing for that is reported at once."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.controllers.crds import CrdInstaller
+from gitsync.crds import application_crd, definitions
+from gitsync.errors import Rejected
+from gitsync.sandbox.server import Sandbox
+from tests.cluster.service_accounts import kubeconfig_of
+
+
+@pytest.fixture
+def administrator(tmp_path: Path) -> Iterator[tuple[KubernetesCluster, KubernetesCluster]]:
+    """Two clients of one server: an administrator, and an account without a right on definitions."""
+    with Sandbox(workloads=False) as server:
+        clients = [Client(Connection(str(server.kubeconfig(tmp_path / "admin"))))]
+        clusters = [KubernetesCluster(clients[0])]
+        config = kubeconfig_of(server, clusters[0], tmp_path / "limited", ["default"])
+        clients.append(Client(Connection(str(config))))
+        clusters.append(KubernetesCluster(clients[1]))
+        yield clusters[0], clusters[1]
+        for client in clients:
+            client.close()
+
+
+Clusters = tuple[KubernetesCluster, KubernetesCluster]
+
+
+def grant_read(cluster: KubernetesCluster) -> None:
+    """Let the limited account read definitions."""
+    group, name = "rbac.authorization.k8s.io", {"metadata": {"name": "limited"}}
+    rule = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"]}
+    cluster.apply({"apiVersion": f"{group}/v1", "kind": "ClusterRole", **name, "rules": [rule]}, manager="m")
+    subject = {"kind": "ServiceAccount", "name": "limited", "namespace": "default"}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "limited"}
+    binding: dict[str, Any] = {"roleRef": role, "subjects": [subject]}
+    cluster.apply({"apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", **name, **binding}, manager="m")
+
+
+def test_missing_definitions_that_may_not_be_created_are_reported_at_once(administrator: Clusters) -> None:
+    began = time.monotonic()
+    with pytest.raises(Rejected, match=r"cannot (create|patch) resource.*customresourcedefinitions.*gitsync install"):
+        CrdInstaller(administrator[1], install=True).start()
+    assert time.monotonic() - began < 15
+
+
+def test_existing_definitions_of_this_version_are_used(
+    administrator: Clusters, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, limited = administrator
+    CrdInstaller(admin, install=True).start()
+    grant_read(admin)
+    with caplog.at_level(logging.WARNING, "gitsync"):
+        CrdInstaller(limited, install=True).start()
+    assert caplog.records == []
+
+
+def test_existing_definitions_of_another_version_are_reported(
+    administrator: Clusters, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, limited = administrator
+    CrdInstaller(admin, install=True).start()
+    older = copy.deepcopy(application_crd())
+    spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["suspend"]
+    admin.apply(older, manager="gitsync")
+    grant_read(admin)
+    with caplog.at_level(logging.WARNING, "gitsync"):
+        CrdInstaller(limited, install=True).start()
+    assert [(record.levelname, record.kind) for record in caplog.records] == [("WARNING", "Application")]  # type: ignore[attr-defined]
+    assert len(definitions()) >= len(caplog.records)
