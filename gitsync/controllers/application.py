@@ -198,7 +198,7 @@ class ApplicationController:
             if _input(before) == _input(after) and self._share.owns(key):
                 return
             if annotations_of(before).get(GIT_CHANGED) != annotations_of(after).get(GIT_CHANGED):
-                self._pipeline.poll_now(uid_of(after))
+                self._pipeline.report_newest(uid_of(after))
         if after is None and before is not None:
             self._pipeline.forget(uid_of(before))
         self._queue.add(key)

@@ -112,9 +112,7 @@ class Mirror:
         if pair not in self._ancestors:
             try:
                 run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
-            except (
-                GitFailed
-            ):  # also when the earlier commit is absent: histories are complete, so it is not an ancestor
+            except GitFailed:  # also when the earlier one is absent: histories are complete, so it is not an ancestor
                 return False
             _limited(self._ancestors)[pair] = True
         return True

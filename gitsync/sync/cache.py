@@ -92,6 +92,10 @@ class GitCache:
     fetched: Commit | None = None
     trusted: Mapping[str, str] | None = None
     """The keys by which the fetched commit was verified; None where no signature is required."""
+    last_change: Commit | None = None
+    """The newest commit that changed what the Application reads."""
+    is_report_due: bool = False
+    """Whether the status has to report the newest commit, although it may not affect the Application."""
     fast_forward: tuple[str, str, bool] = ("", "", True)
     """The last move of the revision: from which commit, to which one, and whether it was a fast-forward."""
     snapshot: Snapshot | None = None

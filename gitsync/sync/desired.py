@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gitsync.errors import EmptyRender, InvalidInput
+from gitsync.errors import EmptyRender, GitsyncError, InvalidInput
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
@@ -42,9 +42,9 @@ class Rendered:
     warnings: tuple[str, ...]
     locate: Locator
 
-    def target(self, fetched: Commit | None) -> Target:
-        """Return the target of a reconcile that converges to this commit."""
-        return Target(self.commit, self.objects, self.options, fetched.id if fetched else "", self.locate)
+    def target(self, fetched: Commit | None, newest: str = "") -> Target:
+        """Return the target of a reconcile that converges to this commit; see there for the other commits."""
+        return Target(self.commit, self.objects, self.options, fetched.id if fetched else "", newest, self.locate)
 
 
 class DesiredState:
@@ -94,6 +94,29 @@ class DesiredState:
             result.build.warnings,
             partial(self._locate, app, cache, commit),
         )
+
+    def last_change(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:
+        """
+        Return the commit that the status reports where nothing that the Application reads changed since, else this one.
+
+        So a commit that does not affect an Application writes no status, and neither ends its reviews nor its rollback.
+        A requested sync, and another replica that waits for this Application, want this commit in the status.
+        """
+        reported = given.state.fetched_for(given.app)
+        if reported in ("", commit.id) or given.is_requested or cache.git.is_report_due:
+            cache.git.is_report_due = False
+            return commit
+        try:
+            changed = self._source.changed_paths(given.app.source, reported, commit.id)
+            if changed is None or _touches(changed, self._result(given, cache, commit).build.files_read):
+                return commit
+            if cache.git.last_change is None or cache.git.last_change.id != reported:
+                cache.git.last_change = self._fetcher.snapshot(given.app, cache.git, reported).commit
+                cache.git.snapshot = None
+        except GitsyncError:  # rendering reports it
+            return commit
+        cache.render.commits.setdefault(reported, cache.render.commits[commit.id])
+        return cache.git.last_change
 
     def _prepare(
         self, app: Application, cache: ReconcileCache, commit: Commit, result: RenderResult, keys: tuple[str, ...]

@@ -262,7 +262,7 @@ class SyncExecutor:
         return replace(done, waiting=done.waiting or waiting)
 
     def _apply(self, run: _Run) -> ApplyProgress:
-        plan, commit, peers = run.planned.plan, run.planned.target.commit.id, self._peers_behind(run)
+        plan, commit, peers = run.planned.plan, run.planned.target.newest, self._peers_behind(run)
         wanted = (change for change in plan.changes if not is_hook(change) and change.ref not in run.postponed)
         due = tuple(change for change in wanted if _is_due(change, bool(peers)))
         done = self._applier.execute(replace(run.request, plan=replace(plan, changes=due)))
@@ -284,7 +284,7 @@ class SyncExecutor:
         is_pruning = any(change.action is Action.PRUNE for change in run.planned.plan.writes)
         if app.is_deleted or not is_pruning or branch is None:
             return ()
-        return self._state.applications_behind(app.key, branch)
+        return self._state.applications_behind(app.key, branch, run.planned.target.newest)
 
     def _is_late(self, run: _Run) -> bool:
         return self._clock.monotonic() - run.operation.began >= run.planned.app.sync.health_timeout

@@ -143,14 +143,15 @@ class Target:
     """
     What a reconcile converges to: a commit, the objects it declares, and their options.
 
-    ``fetched`` is the id of the commit that Git has, empty when it could not be fetched. Objects are validated where
-    ``locate`` is given.
+    ``newest`` is the id of the commit that Git has, empty when it could not be fetched, and ``fetched`` the newest one
+    that changed what the Application reads. Objects are validated where ``locate`` is given.
     """
 
     commit: Commit
     desired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
     options: Mapping[ObjectRef, Options] = field(default_factory=dict)
     fetched: str = ""
+    newest: str = ""
     locate: Locator | None = None
 
     @property

@@ -122,6 +122,11 @@ class Pipeline:
         """Poll the Git server at the next reconcile, whatever the interval."""
         self._cache(uid).git.notified_at = self._clock.monotonic()
 
+    def report_newest(self, uid: str) -> None:
+        """Poll the Git server at the next reconcile, and report its newest commit: another replica waits for that."""
+        self.poll_now(uid)
+        self._cache(uid).git.is_report_due = True
+
     def request(self, uid: str, by: str) -> None:
         """Sync at the next reconcile because a user requests it, also where automation is off."""
         self.poll_now(uid)
@@ -130,7 +135,8 @@ class Pipeline:
     def _follow(self, report: Report, cache: ReconcileCache) -> None:
         """Converge to the commit that Git has; while that cannot be used, to the one that was applied last."""
         try:
-            commit = self._fetch(report, cache)
+            newest = self._fetch(report, cache)
+            commit = self._last_change(report, cache, newest)
             rollback = report.state.rollback
             if rollback is not None and rollback.bad_commit == commit.id and not report.given.is_requested:
                 self._keep_rollback(report, cache, commit, rollback)
@@ -139,7 +145,7 @@ class Pipeline:
                 self._converge(report, cache, commit)
                 self._analyse(report)
             if branch := branch_of(report.app):
-                self._state.record_declared(report.app.key, branch, commit.id)
+                self._state.record_declared(report.app.key, branch, newest.id)
         except TerminalError as error:
             stage = report.stage
             if stage not in _GIT or report.state.applied in ("", report.commit.id if report.commit else ""):
@@ -161,8 +167,13 @@ class Pipeline:
         report.source_error = polled.error
         report.requeue_in(polled.requeue_after)
         report.commit = commit = self._fetcher.checkout(report.given, cache.git)
-        if branch := branch_of(report.app):
-            self._state.record_fetched(branch, commit.id)
+        report.newest = commit.id
+        return commit
+
+    def _last_change(self, report: Report, cache: ReconcileCache, newest: Commit) -> Commit:
+        """Return the newest commit that affects the Application."""
+        report.stage = FailureReason.RENDER
+        report.commit = commit = self._desired.last_change(report.given, cache, newest)
         return commit
 
     def _keep_rollback(self, report: Report, cache: ReconcileCache, commit: Commit, rollback: Rollback) -> None:
@@ -183,7 +194,7 @@ class Pipeline:
 
     def _converge(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:
         rendered = self._render(report, cache, commit)
-        self._reconciler.reconcile(report, cache, rendered.target(report.commit))
+        self._reconciler.reconcile(report, cache, rendered.target(report.commit, report.newest))
         phases = {phase for options in rendered.options.values() for phase in options.hooks}
         self._set_finalizers(report, {finalizer for finalizer, phase in _HOOKS.items() if phase in phases})
 

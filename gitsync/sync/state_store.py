@@ -49,7 +49,6 @@ class StateStore:
         self._last = 0
         self._interest: dict[ObjectRef, frozenset[str]] = {}
         self._refs: dict[str, frozenset[ObjectRef]] = {}
-        self._newest: dict[Branch, str] = {}
         self._declared_at: dict[str, tuple[Branch, str] | None] = {}
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
@@ -78,7 +77,6 @@ class StateStore:
         if branch is None or app.suspend or app.is_deleted:
             self.leave_branch(key)
         else:
-            self.record_fetched(branch, given.state.fetched)
             self.record_declared(key, branch, given.state.applied)
         self.set_declared(key, frozenset(given.state.inventory.entries))
         self.track(key, frozenset())
@@ -130,11 +128,6 @@ class StateStore:
             for key in keys:
                 self._declared_at.setdefault(key, _UNKNOWN)
 
-    def record_fetched(self, branch: Branch, commit: str) -> None:
-        """Store the commit that a branch has in Git."""
-        with self._changed:
-            self._newest[branch] = commit
-
     def record_declared(self, key: str, branch: Branch, commit: str) -> None:
         """Store that an Application has declared its objects at a commit of its branch."""
         with self._changed:
@@ -152,21 +145,20 @@ class StateStore:
         if not is_known:
             self.set_declared(key, frozenset(declared))
 
-    def applications_behind(self, key: str, branch: Branch) -> tuple[str, ...]:
+    def applications_behind(self, key: str, branch: Branch, commit: str) -> tuple[str, ...]:
         """
-        Return the other Applications of a branch that have not declared their objects at its newest commit.
+        Return the other Applications of a branch that have not declared their objects at a commit of it.
 
         Until they have, one of them may take over an object that left this Application. Applications that were never
         reconciled count, since their branch is not known.
         """
         with self._changed:
-            newest = self._newest.get(branch, "")
             return tuple(
                 other
                 for other, declared in sorted(self._declared_at.items())
                 if other != key
                 and declared is not None
-                and (declared is _UNKNOWN or (declared[0] == branch and declared[1] != newest))
+                and (declared is _UNKNOWN or (declared[0] == branch and declared[1] != commit))
             )
 
     def track(self, key: str, refs: frozenset[ObjectRef]) -> None:

@@ -139,25 +139,22 @@ def test_claims_are_those_of_others(state: StateStore) -> None:
 def test_applications_that_have_not_declared_the_newest_commit_are_behind(state: StateStore) -> None:
     main, other = ("repo", "main"), ("another", "main")
     state.register(["gitsync/new"])
-    state.record_fetched(main, "c2")
-    state.record_fetched(other, "c9")
     state.record_declared("gitsync/one", main, "c2")
     state.record_declared("gitsync/two", main, "c1")
     state.record_declared("gitsync/other", other, "c8")
-    assert state.applications_behind("gitsync/one", main) == ("gitsync/new", "gitsync/two")
+    assert state.applications_behind("gitsync/one", main, "c2") == ("gitsync/new", "gitsync/two")
     state.record_declared("gitsync/two", main, "c2")
     state.remove("gitsync/new", NOW)
-    assert state.applications_behind("gitsync/one", main) == ()
+    assert state.applications_behind("gitsync/one", main, "c2") == ()
 
 
 def test_an_application_that_left_its_branch_counts_with_its_last_declaration(state: StateStore) -> None:
     main = ("repo", "main")
-    state.record_fetched(main, "c2")
     state.record_declared("gitsync/two", main, "c1")
     state.set_declared("gitsync/two", frozenset({A}))
     state.leave_branch("gitsync/two", ())
     state.leave_branch("gitsync/three", (B,))
-    assert state.applications_behind("gitsync/one", main) == ()
+    assert state.applications_behind("gitsync/one", main, "c2") == ()
     assert state.declared_elsewhere("gitsync/one", [A, B]) == {A: "gitsync/two", B: "gitsync/three"}
 
 

@@ -42,13 +42,15 @@ class Report:
     The results of one reconcile so far. Only the pipeline and the reconciler write it; stages return their results.
 
     It exists because a failed stage must not lose what earlier stages found: the status reports both. ``given`` and
-    ``manifest`` are the input and the Application as they are now; ``commit`` is the one that Git has.
+    ``manifest`` are the input and the Application as they are now; ``commit`` is the newest one that affects the
+    Application, and ``newest`` the id of the one that Git has.
     """
 
     manifest: Manifest
     given: ReconcileInput
     stage: FailureReason = FailureReason.READ
     commit: Commit | None = None
+    newest: str = ""
     source_error: GitsyncError | None = None
     rendered: tuple[int, tuple[str, ...]] | None = None
     """The number of rendered objects, and warnings."""

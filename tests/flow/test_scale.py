@@ -1,0 +1,84 @@
+"""What many Applications cost: requests, status writes, renders and git processes, counted."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from tests.flow.environment import NAMESPACE, World, is_synced
+from tests.flow.factories import config_map
+from tests.git_processes import GitProcesses
+from tests.waiting import until
+
+APPS = [f"app-{number:02}" for number in range(20)]
+
+
+@pytest.fixture
+def fleet(world: World, git_processes: GitProcesses) -> str:
+    """Sync many Applications of one repository and return the commit."""
+    commit = world.repo.commit("first", {f"{name}/a.yaml": config_map("a", of=name) for name in APPS})
+    for name in APPS:
+        world.namespace(name)
+        world.application(name, sync={"interval": "1h"})
+    world.start()
+    all_synced(world, commit)
+    return commit
+
+
+def all_synced(world: World, commit: str) -> None:
+    until(lambda: all(is_synced(world.status(name), commit) for name in APPS), 60)
+
+
+def pushed(world: World) -> None:
+    """Notify the controller of a push, as a webhook does."""
+    world.controller.requests.poll_now([f"{NAMESPACE}/{name}" for name in APPS])
+
+
+def settled(world: World) -> None:
+    """Wait until the controller has made no request for a while and no Application waits for a worker."""
+    seen: deque[int] = deque(maxlen=40)
+
+    def is_quiet() -> bool:
+        seen.append(world.sandbox.requests(agent="gitsync") + world.controller.requests.queue_length())
+        return len(seen) == seen.maxlen and len(set(seen)) == 1
+
+    until(is_quiet, 60)
+
+
+def status_writes(world: World) -> int:
+    return world.sandbox.requests(verb="update", resource="applications.gitsync.dev/status")
+
+
+def test_a_commit_that_affects_one_application_writes_one_status(
+    world: World, fleet: str, git_processes: GitProcesses
+) -> None:
+    commit = world.repo.commit("one", {"app-07/a.yaml": config_map("a", of="changed")})
+    git_processes.forget()
+    before = status_writes(world)
+    pushed(world)
+    world.synced(commit, "app-07")
+    settled(world)
+    assert status_writes(world) - before <= 2
+    assert sum(git_processes.counts().values()) <= 8, git_processes.counts()
+    assert world.status("app-08")["revision"]["fetched"] == fleet
+
+
+def test_a_commit_that_affects_no_application_writes_nothing_also_after_a_restart(world: World, fleet: str) -> None:
+    world.repo.commit("none", {"README.md": "x"})
+    before = world.sandbox.requests(agent="gitsync")
+    pushed(world)
+    settled(world)
+    assert world.sandbox.requests(agent="gitsync") == before
+    before = status_writes(world)
+    world.stop()
+    world.start()
+    until(lambda: len(world.controller.view.applications()) == len(APPS), 30)
+    settled(world)
+    assert status_writes(world) == before
+
+
+def test_a_requested_sync_reports_the_newest_commit(world: World, fleet: str) -> None:
+    newest = world.repo.commit("none", {"README.md": "x"})
+    world.controller.requests.request_sync(f"{NAMESPACE}/app-03", "ada")
+    world.synced(newest, "app-03")
