@@ -9,11 +9,10 @@ import typer
 from gitsync.cli.applications import change_application, connect, one_application, pinned_from
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.identity import user_name
+from gitsync.cli.identity import audit_request, user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
 from gitsync.cli.revisions import find_commit
-from gitsync.cli.user_audit import audit_request
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM

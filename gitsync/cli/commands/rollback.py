@@ -9,11 +9,10 @@ import typer
 from gitsync.cli.applications import one_application
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.identity import user_name
+from gitsync.cli.identity import audit_request, user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, FileUrls, Kubeconfig, Name, Namespace, Reason, Target
 from gitsync.cli.output import Exit, say
 from gitsync.cli.revisions import commit_of_sync
-from gitsync.cli.user_audit import audit_request
 from gitsync.objects.application import parse_application
 from gitsync.services.revert import RevertService
 

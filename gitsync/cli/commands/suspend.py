@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from gitsync.cli.applications import set_suspended
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.identity import user_name
+from gitsync.cli.identity import audit_request, user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
-from gitsync.cli.user_audit import audit_request
 
 
 @exit_on_error

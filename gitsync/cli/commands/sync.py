@@ -10,10 +10,9 @@ import typer
 
 from gitsync.cli.applications import connect, is_good, one_application, request_sync
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.identity import user_name
+from gitsync.cli.identity import audit_request, user_name
 from gitsync.cli.options import DATA, NAMESPACE, Data, Kubeconfig, Name, Namespace, Reason, Requester, Target
 from gitsync.cli.output import Exit, say
-from gitsync.cli.user_audit import audit_request
 from gitsync.cluster.client import Client
 from gitsync.errors import ClusterUnavailable, InvalidInput, one_line
 from gitsync.objects.change import HoldReason
