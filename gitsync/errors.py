@@ -4,7 +4,8 @@ The errors that cross a package's boundary.
     GitsyncError
     ├── TransientError          the world may be better in a moment: requeue with backoff
     │   ├── SourceUnavailable     the Git server does not answer
-    │   │   └── SourceDenied          the Git server, or its host key, was not accepted: correct the credentials
+    │   │   ├── SourceDenied          the Git server, or its host key, was not accepted: correct the credentials
+    │   │   └── SourceThrottled       the Git server limits the rate of requests
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
     │   ├── Conflict              another writer was first: read and plan again
     │   │   └── Terminating         the namespace is being deleted, and takes nothing new
@@ -74,6 +75,10 @@ class SourceUnavailable(TransientError):
 
 class SourceDenied(SourceUnavailable):
     """The Git server rejected the credentials, or its SSH host key is not trusted; another Secret corrects it."""
+
+
+class SourceThrottled(SourceUnavailable):
+    """The Git server limits the rate of requests."""
 
 
 class ClusterUnavailable(TransientError):

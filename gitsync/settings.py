@@ -41,6 +41,11 @@ class Settings(BaseSettings):
     render_workers: int = Field(2, ge=1, le=32, description="isolated render processes")
     render_seconds: float = Field(60.0, gt=0, description="time limit of one render in seconds")
     render_memory: int = Field(1024, ge=128, description="memory limit of a render process in MiB")
+    git_seconds: float = Field(120.0, gt=0, description="time limit of one request to a Git server in seconds")
+    git_pack: int = Field(2048, ge=1, description="size limit of one fetch in MiB")
+    git_ca: AbsolutePath | None = Field(
+        None, description="file with certificates (PEM) of Git servers, trusted beside the system's"
+    )
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
     policies: AbsolutePath | None = Field(None, description="folder with the operator's Policy files")
     reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")

@@ -49,7 +49,9 @@ from gitsync.services.policies import read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.settings import Settings
+from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
+from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
 from gitsync.sync.advice import AdviceGate
@@ -115,7 +117,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     clock = SystemClock()
     records = SqlRecords(Database(settings.database_url), AuditHeads(settings.audit_heads))
     schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
-    source = Repositories(settings.data / "mirrors", schemes=schemes)
+    limits = Limits(seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
+    source = Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
     members = Membership(LeaseMemberStore(client, settings.namespace), _identity(), duration=settings.lease_seconds)
@@ -150,6 +153,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         CrdInstaller(KubernetesCluster(client), install=settings.install_crds),
         *([members] if settings.replicas else []),
         applications,
+        MirrorCleanup(source, applications.repositories),
     ]
     reverts = RevertService(source, cluster, live)
     provenance = FieldProvenance(source, renderer, partial(credentials_of, cluster=cluster, live=live))

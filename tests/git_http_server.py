@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gitsync.sandbox.http.transport.tls import Certificate
+
 
 class GitServer:
     """
@@ -19,10 +21,13 @@ class GitServer:
 
     ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
     each byte of an answer, in seconds. ``failures`` maps a part of a URL to the HTTP status code of its requests.
-    ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests.
+    ``page`` is a web page that answers every request, ``redirects`` maps a path to where it redirects.
+    ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests. It serves HTTPS with a ``certificate``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, certificate: Certificate | None = None) -> None:
+        self.page = b""
+        self.redirects: dict[str, str] = {}
         self.accepted: set[str] | None = None
         self.trickle = 0.0
         self.failures: dict[str, int] = {}
@@ -33,11 +38,17 @@ class GitServer:
         self._folder = folder
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
+        self._scheme = "https" if certificate else "http"
+        if certificate:
+            context = certificate.server_context()
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     def url(self, name: str) -> str:
         """Return the URL of a repository."""
-        return f"http://127.0.0.1:{self._server.server_port}/{name}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}/{name}"
 
     def __enter__(self) -> GitServer:
         self._thread.start()
@@ -76,7 +87,7 @@ class GitServer:
             "HTTP_CONTENT_ENCODING": headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": headers.get("Git-Protocol", ""),
         }
-        return subprocess.run(["git", "http-backend"], env=env, input=body, capture_output=True, check=True).stdout
+        return subprocess.run(["git", "http-backend"], env=env, input=body, capture_output=True, check=False).stdout
 
 
 def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
@@ -96,19 +107,26 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-            if code := server.failure(self.path):
-                self.send_response(code)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
             path, _, query = self.path.partition("?")
+            old = next((old for old in server.redirects if path.startswith(old)), "")
+            code = 301 if old else server.failure(self.path)
+            if code or server.page:
+                self.send_response(code or 200)
+                if old:
+                    self.send_header("Location", self.path.replace(old, server.redirects[old], 1))
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(server.page)))
+                self.end_headers()
+                self.wfile.write(server.page)
+                return
             with server.lock:
                 server.listings += query == "service=git-upload-pack"
                 server.packs += b"command=fetch" in body or b"want " in body
             head, _, content = server.answer(self.command, path, query, self.headers, body).partition(b"\r\n\r\n")
-            self.send_response(200)
-            for line in head.decode().splitlines():
-                self.send_header(*line.split(": ", 1))
+            fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+            self.send_response(int(fields.pop("Status", "200")[:3]))
+            for name, value in fields.items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if not server.trickle:

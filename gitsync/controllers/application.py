@@ -19,7 +19,7 @@ from gitsync.objects.keys import (
     SUSPEND_MANAGER,
     VERSION,
 )
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ref_of
 from gitsync.ports import Ports, Resource
@@ -166,6 +166,13 @@ class ApplicationController:
             return False
         self._cluster.apply(_only(manifest, spec={"suspend": suspended}), manager=SUSPEND_MANAGER)
         return True
+
+    def repositories(self) -> frozenset[str]:
+        """Return the URLs of the repositories that Applications of any replica name."""
+        if self._resource is None:
+            return frozenset()
+        manifests = self._live.all(self._resource)
+        return frozenset(str(at(manifest, "spec", "source", "repoURL", default="")) for manifest in manifests)
 
     def queue_length(self) -> int:
         """Return how many applications wait for a worker."""

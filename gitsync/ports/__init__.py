@@ -8,11 +8,12 @@ from gitsync.ports.ports import Ports
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
 from gitsync.ports.renderer import Renderer
-from gitsync.ports.source import Credentials, RevertResult, Snapshot, Source
+from gitsync.ports.source import CREDENTIALS_SECRET, Credentials, RevertResult, Snapshot, Source
 from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, StateReader
 from gitsync.ports.sync_requests import SyncRequests
 
 __all__ = [
+    "CREDENTIALS_SECRET",
     "Advice",
     "AdviceCache",
     "ApplicationView",

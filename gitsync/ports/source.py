@@ -10,15 +10,23 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Tree
 
+CREDENTIALS_SECRET = "the Secret of spec.source.credentials"
+"""How errors of a source name the Secret with the credentials; the engine knows its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How to sign in at a Git server; empty members are not used. Never logged, never in an error."""
+    """
+    How to sign in at a Git server; empty members are not used. Never logged, never in an error.
+
+    ``ca`` are the certificates (PEM) that are trusted instead of the system's.
+    """
 
     username: str = ""
     password: str = ""
     ssh_key: str = ""
     known_hosts: str = ""
+    ca: str = ""
 
     def __repr__(self) -> str:
         return "Credentials(…)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Hashable, Iterator
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import InvalidInput, SourceUnavailable
 
 _KEPT = 3600.0
 """Seconds after which a failure is dropped; no interval of a shared poll is longer in practice."""
@@ -16,7 +16,7 @@ class RecentFailures:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._failures: dict[Hashable, tuple[float, SourceUnavailable]] = {}
+        self._failures: dict[Hashable, tuple[float, SourceUnavailable | InvalidInput]] = {}
 
     @contextlib.contextmanager
     def shared(self, request: Hashable, max_age: float) -> Iterator[None]:
@@ -24,12 +24,17 @@ class RecentFailures:
         now = self._clock()
         failed_at, error = self._failures.get(request, (0.0, None))
         if error is not None and now - failed_at < max_age:
-            raise type(error)(error.message, location=error.location, hint=error.hint)
+            raise _copy(error)
         try:
             yield
-        except SourceUnavailable as error:
+        except (SourceUnavailable, InvalidInput) as error:
             now = self._clock()
             self._failures = {key: value for key, value in self._failures.items() if now - value[0] < _KEPT}
-            self._failures[request] = (now, error)
+            self._failures[request] = (now, _copy(error))
             raise
         self._failures.pop(request, None)
+
+
+def _copy(error: SourceUnavailable | InvalidInput) -> SourceUnavailable | InvalidInput:
+    """Return an equal error without the frames of the failed request, which an Application may complete."""
+    return type(error)(error.message, location=error.location, hint=error.hint)

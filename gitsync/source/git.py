@@ -7,7 +7,6 @@ transfers go through here; GitPython opens repositories and reads commits and re
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import resource
@@ -20,10 +19,8 @@ from pathlib import Path
 from git import Git
 
 from gitsync.errors import InvalidInput, SourceUnavailable
-from gitsync.ports import Credentials
-from gitsync.source.ssh import ssh_command
 
-_PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy")
+_PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 # Nothing from Git content, the machine's configuration or the user's home may change what git does.
 _CONFIG = {
@@ -84,18 +81,6 @@ def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None)
     return env
 
 
-@contextlib.contextmanager
-def authenticated_env(url: str, credentials: Credentials, schemes: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the environment for talking to a server; secrets are in no argument and in no file on the disk."""
-    config = {f"remote.{REMOTE}.url": url}  # not in the mirror, whose configuration may be damaged
-    if credentials.password:
-        pair = f"{credentials.username or 'git'}:{credentials.password}".encode()
-        config["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(pair).decode()}"
-        config["http.followRedirects"] = "false"  # or the header would go to whatever host is named
-    with ssh_command(credentials) as command:
-        yield environment(schemes, config) | {"GIT_SSH_COMMAND": command}
-
-
 def run(
     git_dir: Path,
     *arguments: str,
@@ -104,6 +89,7 @@ def run(
     stdin: bytes = b"",
     max_file_bytes: int = 0,
     is_guarded: bool = False,
+    fails_on: str = "",
 ) -> bytes:
     """
     Run one git command in a bare repository and return its output.
@@ -111,7 +97,7 @@ def run(
     No argument may start with outside text: callers pass options, full ref names and object ids only. Raise
     GitFailed with git's own words, SourceUnavailable when it takes longer than ``timeout`` seconds. A file that
     git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
-    input, and ends with all its children when this process is killed.
+    input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an error.
     """
     command = [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", "--git-dir", str(git_dir), *arguments]
     with _started(command, env, is_guarded=is_guarded) as process:
@@ -124,7 +110,7 @@ def run(
             raise SourceUnavailable(
                 f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
             ) from None
-    if process.returncode != 0:
+    if process.returncode != 0 or (fails_on and fails_on in err.decode(errors="replace")):
         text = err.decode(errors="replace").replace(str(git_dir), "the mirror").strip()
         raise GitFailed(text or f"git {arguments[0]} ended with {process.returncode}")
     return bytes(out)

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar
 
 from filelock import FileLock
-from git import Repo
-from git.exc import GitError
-from gitdb.exc import BadName, BadObject, ODBError
 
-from gitsync.errors import InvalidInput, SourceDenied, SourceUnavailable
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
+from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.failures import RecentFailures
-from gitsync.source.git import REMOTE, GitFailed, authenticated_env, environment, run
+from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
-from gitsync.source.quarantine import NEW, largest_file, quarantine, remove_leftovers
-from gitsync.source.refs import HEADS, branch_name, find_ref
-from gitsync.source.snapshot import Limits
+from gitsync.source.quarantine import NEW, remove_leftovers
+from gitsync.source.refs import HEADS, branch_name, find_ref, missing_revision
+from gitsync.source.remote import Remote, Transport
 from gitsync.source.tree_diff import changed_paths
-from gitsync.source.validation import is_commit, shown_url
+from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")
 _NEVER = float("-inf")
@@ -36,12 +33,6 @@ _LOCK_POLL = 0.01
 """Seconds between attempts to lock a mirror that another thread or process holds."""
 _CACHED_PAIRS = 256
 """Pairs of commits whose comparison is cached."""
-_BROKEN = (
-    *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
-    *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile"),
-)
-_FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
-_DENIED = ("could not read Username", "could not read Password", "Authentication failed", "Permission denied")
 
 
 class Mirror:
@@ -59,17 +50,15 @@ class Mirror:
         self,
         url: str,
         folder: Path,
-        schemes: Sequence[str],
-        limits: Limits,
+        transport: Transport,
         on_read: Callable[[ObjectReader], None] = lambda reader: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
         self._clock = clock
-        self.path = folder / hashlib.sha256(url.encode()).hexdigest()[:24]
-        self._schemes = schemes
-        self._limits = limits
-        self._env = environment(schemes)
+        self.path = folder / mirror_name(url)
+        self._remote = Remote(url, transport)
+        self._env = environment(())
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
@@ -88,10 +77,7 @@ class Mirror:
                     self._ask(credentials)
             name = self._full_name(revision)
             if name is None:
-                raise InvalidInput(
-                    f"the revision {revision!r} does not exist in {shown_url(self.url)}",
-                    location="spec.source.revision",
-                )
+                raise missing_revision(revision, self._refs, self._remote.shown)
             return self._refs.get(f"{name}^{{}}", self._refs[name])
 
     def _full_name(self, revision: str) -> str | None:
@@ -128,10 +114,7 @@ class Mirror:
         return known
 
     def _ask(self, credentials: Credentials) -> None:
-        nowhere = Path(os.devnull)  # a damaged mirror must not hide what the server answers
-        listing = self._talk(nowhere, credentials, "ls-remote", "--heads", "--tags", REMOTE)
-        lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
-        self._refs = {name: oid for oid, name in lines}
+        self._refs = self._remote.list_refs(credentials)
         self._open()
         if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
@@ -169,17 +152,19 @@ class Mirror:
                 self._get(revision, commit, credentials, is_damaged=is_damaged)
             if not self._has(self.path, commit):
                 raise InvalidInput(
-                    f"commit {commit[:12]} does not exist in {shown_url(self.url)}", location="spec.source.revision"
+                    f"{revision!r} names an object in {self._remote.shown} that is not a commit",
+                    location="spec.source.revision",
+                    hint="tag a commit, or name another revision",
                 )
 
     def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
         """Fetch a commit into this mirror, or into a new one where this one is damaged."""
         try:
             if is_damaged:
-                raise _Damaged
+                raise Damaged
             self._open()
             self._receive(self.path, revision, commit, credentials)
-        except _Damaged:
+        except Damaged:
             self._rebuild(revision, commit, credentials)
 
     def _receive(self, git_dir: Path, revision: str, commit: str, credentials: Credentials) -> None:
@@ -187,24 +172,11 @@ class Mirror:
         name = self._full_name(revision)
         for wanted in filter(None, (name, commit)):
             if not self._has(git_dir, commit):
-                self._fetch(git_dir, wanted, credentials)
+                self._remote.fetch(git_dir, wanted, credentials)
         if self._has(git_dir, commit):
             self._update_private_ref(git_dir, revision, commit)
         elif self._has(git_dir, commit, "commit"):  # git fetches no files of a commit it has
-            raise _Damaged
-
-    def _fetch(self, git_dir: Path, wanted: str, credentials: Credentials) -> None:
-        """Fetch objects only: refs of the server's names could conflict with those of earlier fetches."""
-        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", REMOTE, wanted)
-        limit = self._limits.pack_bytes
-        with quarantine(git_dir) as env:
-            try:
-                self._talk(git_dir, credentials, *arguments, env=env)
-            except SourceUnavailable as error:
-                if largest_file(git_dir) < limit:
-                    raise
-                what = f"the Git server sends a pack of more than the limit of {limit} bytes"
-                raise SourceUnavailable(what, location=shown_url(self.url)) from error
+            raise Damaged
 
     def _update_private_ref(self, git_dir: Path, revision: str, commit: str) -> None:
         """Point the private ref of a revision to a commit, so that the next fetch gets only what is new."""
@@ -212,47 +184,13 @@ class Mirror:
         try:
             run(git_dir, "update-ref", name, commit, env=self._env)
         except GitFailed as error:
-            raise _local_failure(str(error)) or _Damaged() from error
+            raise disk_failure(str(error)) or Damaged() from error
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
-        with self._locked(), authenticated_env(self.url, credentials, self._schemes) as env:
-            run(
-                self.path, "push", "--quiet", "--porcelain", REMOTE, f"{commit}:{HEADS}{branch}",
-                env=env, timeout=self._limits.seconds, is_guarded=True,
-            )  # fmt: skip
+        with self._locked():
+            self._remote.push(self.path, commit, branch, credentials)
             self._asked_at = dict.fromkeys(self._asked_at, _NEVER)
-
-    def _talk(
-        self, git_dir: Path, credentials: Credentials, *arguments: str, env: Mapping[str, str] | None = None
-    ) -> bytes:
-        with authenticated_env(self.url, credentials, self._schemes) as ours:
-            try:
-                return run(
-                    git_dir,
-                    *arguments,
-                    env={**ours, **(env or {})},
-                    timeout=self._limits.seconds,
-                    max_file_bytes=self._limits.pack_bytes,
-                    is_guarded=True,
-                )
-            except GitFailed as error:
-                text = str(error)
-                failure = _local_failure(text)
-                if failure is None and git_dir.is_dir() and (_is_damaged(text) or not self._is_intact(git_dir)):
-                    failure = _Damaged()
-                raise failure or _unavailable(text, shown_url(self.url)) from error
-
-    def _is_intact(self, git_dir: Path) -> bool:
-        """Return whether git can use a mirror: its configuration, its refs, and the objects that they reach."""
-        try:
-            run(
-                git_dir, "fsck", "--connectivity-only", "--no-dangling", "--no-progress",
-                env=self._env, timeout=self._limits.seconds,
-            )  # fmt: skip
-        except GitFailed:
-            return False
-        return True
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -261,7 +199,7 @@ class Mirror:
             with self._lock:
                 yield
         except OSError as error:
-            raise _unusable(error.strerror or str(error)) from error
+            raise unusable(error.strerror or str(error)) from error
 
     def _open(self) -> None:
         if not (self.path / "HEAD").exists():
@@ -275,7 +213,7 @@ class Mirror:
             run(beside, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", env=self._env)
         except GitFailed as error:
             shutil.rmtree(beside, ignore_errors=True)
-            raise _local_failure(str(error)) or _unusable(str(error)) from error
+            raise disk_failure(str(error)) or unusable(str(error)) from error
         return beside
 
     def _swap(self, beside: Path) -> None:
@@ -311,21 +249,11 @@ class Mirror:
     def log(self, commit: str, limit: int) -> tuple[Commit, ...]:
         """Return a commit and its first parents, newest first."""
         try:
-            with Repo(self.path) as repo:
-                found = repo.iter_commits(commit, max_count=limit, first_parent=True)
-                return tuple(
-                    Commit(
-                        id=item.hexsha,
-                        author=str(item.author.name or ""),
-                        email=str(item.author.email or ""),
-                        message=str(item.message).strip(),
-                        time=item.committed_datetime,
-                    )
-                    for item in found
-                )
-        except (GitError, ODBError, BadName, BadObject, ValueError, OSError) as error:
+            listed = self.git("rev-list", "--first-parent", f"--max-count={limit}", commit)
+        except GitFailed as error:
             mark_corrupt(self.path)
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read from the mirror") from error
+        return tuple(self.commit(id) for id in listed.decode().split())
 
     def git(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> bytes:
         """Run a local git command in the mirror; see ``gitsync.source.git.run``."""
@@ -336,55 +264,14 @@ class Mirror:
         return self._lock
 
 
+def mirror_name(url: str) -> str:
+    """Return the name of the folder of a repository's mirror."""
+    return hashlib.sha256(url.encode()).hexdigest()[:24]
+
+
 def _limited(cache: dict[tuple[str, str], _T]) -> dict[tuple[str, str], _T]:
     """Return a cache with room for another entry, without its oldest one where it is full."""
     if len(cache) >= _CACHED_PAIRS:
         with contextlib.suppress(KeyError, RuntimeError):  # another thread removes it too
             del cache[next(iter(cache))]
     return cache
-
-
-class _Damaged(SourceUnavailable):
-    def __init__(self) -> None:
-        super().__init__("the mirror is damaged", hint="it is rebuilt automatically")
-
-
-def _unusable(reason: str) -> SourceUnavailable:
-    return SourceUnavailable(
-        f"the mirror of the repository cannot be written: {reason}",
-        hint="free space in the data folder of the controller (GITSYNC_DATA), or enlarge its volume",
-    )
-
-
-def _local_failure(text: str) -> SourceUnavailable | None:
-    """Return the error of a disk that cannot be written, which neither the server nor a rebuild can fix."""
-    ours = [line for line in text.splitlines() if not line.startswith("remote:")]
-    full = next((reason for reason in _FULL if any(reason in line for line in ours)), None)
-    return _unusable(full) if full else None
-
-
-def _is_damaged(text: str) -> bool:
-    """Whether git found fault with the mirror itself; what the server prints says nothing of it."""
-    ours = [line for line in text.splitlines() if not line.startswith("remote:")]
-    return any(word in line for line in ours for word in _BROKEN)
-
-
-def _unavailable(text: str, url: str) -> SourceUnavailable:
-    """Return the error for what git printed, with the fix where the credentials or the host key are wrong."""
-    if "Host key verification failed" in text:
-        return SourceDenied(
-            "the SSH host key of the Git server is unknown or has changed",
-            location=url,
-            hint="set known_hosts in the Secret of spec.source.credentials to the output of ssh-keyscan HOST",
-        )
-    if any(word in text for word in _DENIED):
-        return SourceDenied(
-            "the Git server rejected the credentials, or requires some",
-            location=url,
-            hint="name a Secret with username and password (a token), or ssh-privatekey and known_hosts, in "
-            "spec.source.credentials.secretRef",
-        )
-    lines = [line for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
-    reason = "; ".join(telling[:2] or ["no reason given"])
-    return SourceUnavailable(f"the Git server refused or did not answer: {reason}", location=url)

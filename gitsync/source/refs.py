@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from difflib import get_close_matches
 
 from gitsync.errors import InvalidInput
 from gitsync.source.semver import parse_range
 from gitsync.source.validation import is_commit
 
 HEADS, TAGS = "refs/heads/", "refs/tags/"
+_COMMIT_LIKE = re.compile(r"[0-9A-Fa-f]{7,64}")
 
 
 def find_ref(revision: str, refs: Collection[str]) -> str | None:
@@ -42,3 +45,21 @@ def branch_name(revision: str) -> str | None:
         return None
     name = revision if revision.startswith("refs/") else f"{HEADS}{revision}"
     return name if name.startswith(HEADS) else None
+
+
+def missing_revision(revision: str, refs: Collection[str], url: str) -> InvalidInput:
+    """Return the error for a revision that no ref matches, with similar names."""
+    where = "spec.source.revision"
+    if not refs:
+        return InvalidInput(
+            f"the repository {url} is empty, so {revision!r} does not exist in it",
+            location=where,
+            hint="push a first commit; it is applied with the next poll",
+        )
+    what = f"the revision {revision!r} does not exist in {url}"
+    if _COMMIT_LIKE.fullmatch(revision):
+        return InvalidInput(what, location=where, hint="write a commit id in full (40 or 64 digits), in small letters")
+    names = {name.removeprefix(HEADS).removeprefix(TAGS): name for name in refs if not name.endswith("^{}")}
+    similar = get_close_matches(revision, names, 5, 0.5)
+    found = ", ".join(similar or sorted(names)[:5])
+    return InvalidInput(what, location=where, hint=f"{'similar names' if similar else 'it has, among others'}: {found}")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed, require_git
-from gitsync.source.mirror import Mirror
+from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.quarantine import remove_all_leftovers
 from gitsync.source.refs import HEADS
+from gitsync.source.remote import Transport
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
@@ -28,7 +32,8 @@ class Repositories:
     """
     Implement ``gitsync.ports.Source``: one mirror per URL, kept in ``folder`` across restarts.
 
-    ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named.
+    ``schemes`` are the transports that the operator allows; ``file`` and ``http`` only where named. ``ca_file`` has
+    the operator's certificates (PEM), which are trusted beside the system's.
     """
 
     def __init__(
@@ -37,13 +42,13 @@ class Repositories:
         *,
         schemes: Collection[str] = SAFE_SCHEMES,
         limits: Limits | None = None,
+        ca_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         require_git()
         self._clock = clock
         self._folder = folder
-        self._schemes = tuple(sorted(schemes))
-        self._limits = limits or Limits()
+        self._transport = Transport(tuple(sorted(schemes)), limits or Limits(), ca_file)
         self._mirrors: dict[str, Mirror] = {}
         self._readers: list[ObjectReader] = []
         self._lock = threading.Lock()
@@ -52,7 +57,7 @@ class Repositories:
 
     def check(self, source: GitSource) -> None:
         """Raise InvalidInput when the URL, revision or path may not be used; touches nothing outside."""
-        check_source(source, self._schemes)
+        check_source(source, self._transport.schemes)
 
     def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
         """Return the commit that the revision names now; see the port."""
@@ -62,11 +67,11 @@ class Repositories:
         """Return the files of a commit, fetched if need be; see the port."""
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials, max_age)
-        tree = GitTree(mirror.path, commit, self._limits, mirror.objects)
+        tree = GitTree(mirror.path, commit, self._transport.limits, mirror.objects)
         path = clean_path(source.path)
         tree.check_size(path)
         warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
-        metered = MeteredTree(tree, self._limits.read_bytes)
+        metered = MeteredTree(tree, self._transport.limits.read_bytes)
         return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings)
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
@@ -102,7 +107,7 @@ class Repositories:
                 mirror.push(reverted, target, credentials)
             except GitFailed as error:
                 raise Refused(
-                    f"the Git server did not take the revert on {target}: {str(error).splitlines()[-1]}",
+                    f"the Git server did not take the revert on {target}: {_push_reason(str(error))}",
                     hint="try again if the branch moved; otherwise push to another branch for review",
                 ) from error
             return RevertResult(mirror.commit(reverted), target)
@@ -128,9 +133,27 @@ class Repositories:
         with self._lock:
             mirror = self._mirrors.get(source.repo_url)
             if mirror is None:
-                mirror = Mirror(source.repo_url, self._folder, self._schemes, self._limits, self._on_read, self._clock)
+                mirror = Mirror(source.repo_url, self._folder, self._transport, self._on_read, self._clock)
                 self._mirrors[source.repo_url] = mirror
             return mirror
+
+    def unused_mirrors(self, urls: Collection[str]) -> frozenset[str]:
+        """Return the names of the mirrors of all other repositories than these."""
+        used = {mirror_name(url) for url in urls}
+        return frozenset(path.name for path in self._folder.iterdir() if path.is_dir() and path.stem not in used)
+
+    def remove_mirror(self, name: str) -> bool:
+        """Delete a mirror; return whether it was deleted, which it is not while it is in use."""
+        path = self._folder / name
+        try:
+            with FileLock(path.with_suffix(".lock"), timeout=0, mode=0o600), self._lock:
+                for url in [url for url, mirror in self._mirrors.items() if mirror.path.name == path.stem]:
+                    self._mirrors.pop(url).objects.close()
+                shutil.rmtree(path)
+        except Timeout:
+            return False
+        path.with_suffix(".lock").unlink(missing_ok=True)
+        return True
 
     def _on_read(self, reader: ObjectReader) -> None:
         """Limit the reading processes: when another one starts, the one that was started first is ended."""
@@ -139,3 +162,11 @@ class Repositories:
             oldest = self._readers.pop(0) if len(self._readers) > _READERS else None
         if oldest is not None:
             oldest.close(wait=False)  # one that is being read has to finish first
+
+
+def _push_reason(text: str) -> str:
+    """Return why a server refused a push: the lines that it printed, and git's own line about the ref."""
+    lines = [line.strip() for line in text.splitlines()]
+    printed = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    refs = [line.partition("] ")[2].partition(" -> ")[2] or line for line in lines if line.startswith("! [")]
+    return "; ".join(line for line in (*printed, *refs) if line) or text.splitlines()[-1]

@@ -40,6 +40,11 @@ def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) 
 
 
 def _undo(mirror: Mirror, commit: str, index: dict[str, str]) -> None:
+    if len(mirror.git("rev-list", "--parents", "--max-count=1", commit).split()) < 2:
+        raise Refused(
+            f"commit {commit[:12]} is the first one of the repository, so there is nothing to go back to",
+            hint="remove its files by a commit",
+        )
     try:
         # for a merge: against its first parent, as `git revert -m 1` does
         patch = mirror.git("diff-tree", "-p", "--binary", "--full-index", "--no-renames", commit, f"{commit}^1")

@@ -12,25 +12,46 @@ from gitsync.ports import Cluster, Credentials, LiveCache
 
 _FIRST_LIST = 5.0
 _AGE_KEY = ".agekey"
+_CREDENTIALS = "spec.source.credentials.secretRef.name"
 
 
 def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Credentials:
     """
     Return the credentials of the Secret beside the Application, none when it names none.
 
-    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``. The Secret is
-    watched, so an unchanged one costs no request and a rotated one is used at once.
+    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, and ``ca.crt``. The Secret is
+    watched, so an unchanged one costs no request and a rotated one is used at once. Raise InvalidInput for a member
+    that the URL needs and the Secret lacks.
     """
     name = app.source.credentials_secret
     if not name:
         return Credentials()
-    secret = secret_of(app, name, "spec.source.credentials.secretRef.name", cluster, live)
-    return Credentials(
-        username=text_of(secret, "username"),
-        password=text_of(secret, "password"),
-        ssh_key=text_of(secret, "ssh-privatekey") or text_of(secret, "identity"),
-        known_hosts=text_of(secret, "known_hosts"),
+    secret = secret_of(app, name, _CREDENTIALS, cluster, live)
+    found = Credentials(
+        username=text_of(secret, "username").strip("\r\n"),
+        password=text_of(secret, "password").strip("\r\n"),
+        ssh_key=(text_of(secret, "ssh-privatekey") or text_of(secret, "identity")).replace("\r\n", "\n"),
+        known_hosts=text_of(secret, "known_hosts").replace("\r\n", "\n"),
+        ca=text_of(secret, "ca.crt"),
     )
+    missing = _missing_members(app.source.repo_url, found)
+    if missing:
+        raise InvalidInput(
+            f"Secret {app.namespace}/{name} has no {' and no '.join(missing)}",
+            location=_CREDENTIALS,
+            hint=f"{app.source.repo_url.partition(':')[0] if '://' in app.source.repo_url else 'ssh'} URLs need it",
+        )
+    return found
+
+
+def _missing_members(url: str, found: Credentials) -> list[str]:
+    """Return the members that a Secret for a URL lacks; a Secret with certificates only is complete for https."""
+    if url.startswith(("http://", "https://")):
+        return [] if found.password or found.ca else ["password"]
+    if url.startswith("file:"):
+        return []
+    members = {"ssh-privatekey": found.ssh_key, "known_hosts": found.known_hosts}
+    return [name for name, value in members.items() if not value.strip()]
 
 
 def decryption_keys(app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:

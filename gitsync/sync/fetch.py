@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import random
 
-from gitsync.errors import GitsyncError, InvalidInput, Refused, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, Refused, SourceThrottled, SourceUnavailable
 from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
-from gitsync.ports import Clock, Cluster, Credentials, LiveCache, Snapshot, Source
+from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Snapshot, Source
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
@@ -117,9 +117,12 @@ class Fetcher:
         """Return the files of the polled commit; a failure is retried at the next poll, which follows sooner."""
         try:
             return self.snapshot(app, cache, cache.commit)
+        except InvalidInput as error:
+            cache.is_unfetched, cache.poll_error = True, error
+            raise
         except SourceUnavailable as error:
             cache.is_unfetched = True
-            self._back_off(error, cache, app.sync.interval)
+            self._back_off(error, cache, app)
             self._until_next_poll(error, cache)
             raise
 
@@ -150,13 +153,19 @@ class Fetcher:
         except InvalidInput as error:
             cache.poll_error = error
         except SourceUnavailable as error:
-            self._back_off(error, cache, interval)
+            self._back_off(error, cache, given.app)
             cache.commit = cache.commit or given.state.fetched_for(given.app)
 
-    def _back_off(self, error: SourceUnavailable, cache: GitCache, interval: float) -> None:
+    def _back_off(self, error: SourceUnavailable, cache: GitCache, app: Application) -> None:
         cache.poll_error = error
-        cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), interval)
+        cache.retry_delay = min(max(_RETRY, 2 * cache.retry_delay), app.sync.interval)
         cache.next_poll = self._clock.monotonic() + cache.retry_delay
+        if app.source.credentials_secret:
+            error.hint = error.hint.replace(
+                CREDENTIALS_SECRET, f"Secret {app.namespace}/{app.source.credentials_secret}"
+            )
+        if isinstance(error, SourceThrottled):
+            error.hint += f"; the next attempt follows in {cache.retry_delay:.0f} s"
 
     def _until_next_poll(self, error: GitsyncError, cache: GitCache) -> GitsyncError:
         """Return the error of a poll to raise it again, with the seconds until the next poll."""

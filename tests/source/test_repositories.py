@@ -75,7 +75,7 @@ def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Reposi
 
 
 def test_a_server_that_is_away_is_transient(tmp_path: Path, repositories: Repositories) -> None:
-    with pytest.raises(SourceUnavailable, match="did not answer") as caught:
+    with pytest.raises(SourceUnavailable, match="has no such repository") as caught:
         repositories.resolve(GitSource(repo_url=f"file://{tmp_path}/absent.git"), NOBODY)
     assert "mirrors" not in str(caught.value)
 
@@ -308,6 +308,32 @@ def test_a_revert_is_pushed_to_nothing_but_a_branch(repo: GitRepo, repositories:
     with pytest.raises(InvalidInput, match=r"^--branch: "):
         repositories.revert(source_of(repo), NOBODY, [bad], author="Grace", branch=branch)
     assert git(repo.work, "ls-remote", "origin").count("refs/") == 1
+
+
+def test_a_push_that_the_server_refuses_shows_what_it_printed(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1"})
+    bad = repo.commit({"app/a": "2"})
+    hook = repo.origin / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho 'main is protected: open a merge request' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(Refused, match=r"main is protected: open a merge request; .*pre-receive hook declined"):
+        repositories.revert(source_of(repo), NOBODY, [bad], author="Grace")
+
+
+def test_the_first_commit_cannot_be_reverted(repo: GitRepo, repositories: Repositories) -> None:
+    first = repo.commit({"app/a": "1"})
+    with pytest.raises(Refused, match="is the first one of the repository"):
+        repositories.revert(source_of(repo), NOBODY, [first], author="Grace")
+
+
+def test_a_message_in_another_encoding_is_decoded(repo: GitRepo, repositories: Repositories) -> None:
+    repo.commit({"app/a": "1"})
+    git(repo.work, "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--amend", "-F", "-", stdin=b"Gr\xf6\xdfe")
+    git(repo.work, "push", "-q", "--force", "origin", "HEAD:main")
+    source = source_of(repo)
+    commit = repositories.resolve(source, NOBODY)
+    assert repositories.snapshot(source, NOBODY, commit).commit.subject == "Größe"
+    assert repositories.commits(source, commit)[0].subject == "Größe"
 
 
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"

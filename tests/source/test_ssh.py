@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gitsync.ports import Credentials
-from gitsync.source.git import authenticated_env
+from gitsync.source.authentication import authenticated_env
+from gitsync.source.ssh import key_failure
 from tests.git_repository import ssh_key
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
@@ -63,3 +64,13 @@ def test_a_key_is_readable_by_ssh_and_is_no_file_on_the_disk(tmp_path: Path, mon
         assert not os.listdir(folder)
         assert key.read_text().splitlines()[1] not in str(env)
     assert not Path(identity).exists()
+
+
+@pytest.mark.parametrize("text", ["", "not a key", "ssh-ed25519 AAAA"])
+def test_a_key_that_ssh_cannot_use_is_explained(text: str) -> None:
+    assert "Load key" in key_failure(text)
+
+
+def test_a_good_key_has_no_failure(tmp_path: Path) -> None:
+    text = ssh_key(tmp_path, "key").read_text()
+    assert key_failure(text) == key_failure(f"\n{text}\n\n") == ""

@@ -14,16 +14,20 @@ from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
 from gitsync.sync.cache import GitCache
+from gitsync.sync.credentials import credentials_of
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import ReconcileInput
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 from tests.waiting import until
+
+META = {"name": "a", "namespace": "default", "uid": "u", "generation": 1}
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Site:
     def fetch(self, fetcher: Fetcher, status: Manifest | None = None, **source: object) -> Commit:
         manifest: Manifest = {
             "status": status or {},
-            "metadata": {"name": "a", "namespace": "default", "uid": "u", "generation": 1},
+            "metadata": META,
             "spec": {
                 "source": {"repoURL": self.git.url("origin.git"), "path": "x", **source},
                 "sync": {"interval": self.interval},
@@ -256,3 +260,47 @@ def test_a_commit_of_another_repository_is_not_the_last_known_one(site: Site) ->
     with pytest.raises(SourceUnavailable):
         site.fetch(fetcher, revision="another")
     assert not site.cache.commit
+
+
+URLS = {"https": "https://git.example.test/shop.git", "ssh": "git@git.example.test:shop.git"}
+
+
+@pytest.mark.parametrize(
+    ("url", "members", "missing"),
+    [
+        ("https", {"username": "ada"}, "has no password"),
+        ("https", {"ssh-privatekey": "key", "known_hosts": "host"}, "has no password"),
+        ("ssh", {"username": "ada", "password": "right"}, "has no ssh-privatekey and no known_hosts"),
+        ("ssh", {"ssh-privatekey": "key"}, "has no known_hosts"),
+        ("ssh", {"identity": "key", "known_hosts": "\n"}, "has no known_hosts"),
+    ],
+)
+def test_the_missing_member_of_a_secret_is_named(site: Site, url: str, members: dict[str, str], missing: str) -> None:
+    site.secret("login", **members)
+    app = parse_application({"metadata": META, "spec": {"source": {"repoURL": URLS[url], "path": "x", **CREDENTIALS}}})
+    with pytest.raises(InvalidInput, match=f"Secret default/login {missing}"):
+        credentials_of(app, site.cluster, site.live)
+
+
+def test_line_ends_around_the_members_of_a_secret_do_not_count(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    site.secret("login", username="ada\n", password="right\r\n")
+    site.git.accepted = {"ada:right"}
+    assert site.fetch(site.make(), **CREDENTIALS).id == site.cache.commit
+    site.secret("key", **{"ssh-privatekey": "a\r\nb\r\n", "known_hosts": "host\r\n"})
+    source = {"repoURL": URLS["ssh"], "path": "x", "credentials": {"secretRef": {"name": "key"}}}
+    found = credentials_of(parse_application({"metadata": META, "spec": {"source": source}}), site.cluster, site.live)
+    assert (found.ssh_key, found.known_hosts) == ("a\nb\n", "host\n")
+
+
+def test_errors_name_the_secret_and_the_next_attempt(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    site.git.accepted = set()
+    site.secret("login", username="ada", password="wrong")
+    with pytest.raises(SourceUnavailable, match="in Secret default/login"):
+        site.fetch(site.make(), **CREDENTIALS)
+    site.git.accepted = None
+    site.git.failures[""] = 429
+    site.clock.time += 600
+    with pytest.raises(SourceUnavailable, match=r"\(429\); .*the next attempt follows in 60 s"):
+        site.fetch(site.make(), **CREDENTIALS)

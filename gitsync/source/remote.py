@@ -1,0 +1,148 @@
+"""Remote: one repository at a Git server."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitsync.errors import SourceUnavailable
+from gitsync.ports import Credentials
+from gitsync.source.authentication import authenticated_env, authorization_of, certificates
+from gitsync.source.damage import local_failure
+from gitsync.source.git import REMOTE, GitFailed, run
+from gitsync.source.http_probe import is_same_host, probe
+from gitsync.source.quarantine import largest_file, quarantine
+from gitsync.source.refs import HEADS
+from gitsync.source.server_errors import server_error
+from gitsync.source.snapshot import Limits
+from gitsync.source.ssh import key_failure
+from gitsync.source.validation import SAFE_SCHEMES, shown_url
+
+_REDIRECT = re.compile(r"returned error: 30[1278]")
+_SHALLOW = "shallow roots are not allowed"
+_NOWHERE = Path(os.devnull)
+"""The repository of commands that need none: a damaged mirror must not hide what the server answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How Git servers are reached: the allowed schemes, the limits, and the operator's certificates (PEM)."""
+
+    schemes: tuple[str, ...] = tuple(sorted(SAFE_SCHEMES))
+    limits: Limits = field(default_factory=Limits)
+    ca_file: Path | None = None
+
+
+class Remote:
+    """
+    One repository at a Git server.
+
+    Redirects on the same host are followed to read, never to another host, which would receive the credentials.
+    """
+
+    def __init__(self, url: str, transport: Transport) -> None:
+        self._url = url
+        self._transport = transport
+        self._redirected = ""
+
+    @property
+    def shown(self) -> str:
+        """The URL without user and password."""
+        return shown_url(self._url)
+
+    def list_refs(self, credentials: Credentials) -> dict[str, str]:
+        """Return the branches and tags of the server, by full name, as object ids."""
+        try:
+            listing = self._run(_NOWHERE, credentials, "ls-remote", "--heads", "--tags", REMOTE)
+        except GitFailed as error:
+            was_redirected, self._redirected = self._redirected, ""
+            if was_redirected or (_REDIRECT.search(str(error)) and self._redirect(credentials)):
+                return self.list_refs(credentials)
+            raise self._error(str(error), credentials) from error
+        lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
+        refs = {name: oid for oid, name in lines}
+        if not refs:
+            self._reject_web_page(credentials)
+        return refs
+
+    def fetch(self, git_dir: Path, wanted: str, credentials: Credentials) -> None:
+        """
+        Fetch a ref or a commit into a mirror, objects only; raise Damaged when the mirror is why that failed.
+
+        Refs of the server's names could conflict with those of earlier fetches.
+        """
+        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", REMOTE, wanted)
+        limits = self._transport.limits
+        with quarantine(git_dir) as env:
+            try:
+                self._run(git_dir, credentials, *arguments, env=env, fails_on=_SHALLOW)
+            except GitFailed as error:
+                if largest_file(git_dir) >= limits.pack_bytes:
+                    raise self._too_large() from error
+                text = str(error)
+                raise local_failure(git_dir, text, limits.seconds) or self._error(text, credentials) from error
+
+    def push(self, git_dir: Path, commit: str, branch: str, credentials: Credentials) -> None:
+        """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
+        self._redirected = ""
+        self._run(git_dir, credentials, "push", "--quiet", REMOTE, f"{commit}:{HEADS}{branch}")
+
+    def _run(
+        self,
+        git_dir: Path,
+        credentials: Credentials,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        fails_on: str = "",
+    ) -> bytes:
+        transport, url = self._transport, self._redirected or self._url
+        with authenticated_env(url, credentials, transport.schemes, transport.ca_file) as ours:
+            return run(
+                git_dir,
+                *arguments,
+                env={**ours, **(env or {})},
+                timeout=transport.limits.seconds,
+                max_file_bytes=transport.limits.pack_bytes,
+                is_guarded=True,
+                fails_on=fails_on,
+            )
+
+    def _redirect(self, credentials: Credentials) -> bool:
+        """Follow a redirect on the same host; raise SourceUnavailable with the new URL for any other."""
+        with certificates(credentials, self._transport.ca_file) as ca_file:
+            location = probe(self._url, authorization_of(self._url, credentials), ca_file).location
+        if location and is_same_host(self._url, location):
+            self._redirected = location
+            return True
+        if location:
+            raise SourceUnavailable(
+                f"the repository has moved to {shown_url(location)}",
+                location=self.shown,
+                hint="set spec.source.repoURL to it; credentials are sent to no other host",
+            )
+        return False
+
+    def _reject_web_page(self, credentials: Credentials) -> None:
+        """Raise SourceUnavailable where an answer without refs is not one of a Git server."""
+        if not self._url.startswith(("http:", "https:")):
+            return
+        url = self._redirected or self._url
+        with certificates(credentials, self._transport.ca_file) as ca_file:
+            if not probe(url, authorization_of(url, credentials), ca_file).is_git:
+                raise self._error("info/refs not valid", credentials)
+
+    def _error(self, text: str, credentials: Credentials) -> Exception:
+        if "Permission denied" in text and credentials.ssh_key:
+            text = f"{key_failure(credentials.ssh_key)}\n{text}"
+        return server_error(text, self.shown, self._url)
+
+    def _too_large(self) -> SourceUnavailable:
+        limit = self._transport.limits.pack_bytes
+        return SourceUnavailable(
+            f"the Git server sends a pack of more than the limit of {limit} bytes",
+            location=self.shown,
+            hint="remove large files from its history, or raise GITSYNC_GIT_PACK",
+        )
