@@ -112,7 +112,7 @@ def test_one_namespace_is_followed_where_only_it_may_be_read(cluster: Kubernetes
         cluster.apply(config_map("one", "1"), manager="m")
     view = watch()
     view.follow([(CONFIG_MAP, "one")], 10, only=True)
-    for scope, only in (("three", True), ("", False)):  # what is readable in one namespace stands for no other
+    for scope, only in (("three", True), ("", False)):  # rights in one namespace are none in others
         with pytest.raises(ClusterUnavailable, match=r"ConfigMap v1.* has not been listed yet: .*forbidden"):
             view.follow([(CONFIG_MAP, scope)], 20, only=only)
 

@@ -19,7 +19,7 @@ import yaml
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.crds import definitions
 from gitsync.objects.manifest import Manifest
-from tests.cli.conftest import line, running
+from tests.cli.conftest import line, process, running
 from tests.contract.manifests import config_map, deployment
 from tests.contract.stage import APPLICATION, Stage, eventually
 from tests.waiting import until
@@ -118,6 +118,10 @@ def test_the_installed_rights_suffice(stage: Stage) -> None:
         assert stage.get("ConfigMap", "settings") is None
         assert stage.live("Deployment", "web", api="apps/v1")
         assert denied(url) == []
+        tools = {**os.environ, "KUBECONFIG": str(stage.folder / "pod.kubeconfig"), "GITSYNC_NAMESPACE": stage.system}
+        options = ("-n", stage.system, "-o", "json", "--allow-file-urls", "--data", stage.folder / "data")
+        report = process("doctor", *options, env=tools)
+        assert [row for row in report.json if row["result"] != "OK"] == []
 
 
 def test_an_application_that_names_no_account_may_write_nothing(stage: Stage) -> None:

@@ -9,6 +9,7 @@ SUMMARIES: Final = {
     "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",
     "sandbox": "Run a Kubernetes API server in this process, for demos and tests.",
     "install": "Print the manifests that install the controller, for `kubectl apply -f -`.",
+    "doctor": "Report what is missing on a cluster, a Git server or this machine, with the fix.",
     "build": "Print the manifests that a path renders to, as `kubectl kustomize` does.",
     "explain": "Show which file and line set a field of a rendered object, and the steps that changed it.",
     "status": "Show sync state, health and reasons.",

@@ -78,6 +78,9 @@ class Reviews:
         return {"resourceRules": resource_rules, "nonResourceRules": path_rules, "incomplete": False}
 
     def _self(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:
+        review["metadata"] = {
+            "creationTimestamp": self._cluster.clock.timestamp()
+        }  # the rest of what was sent is dropped
         return {"userInfo": user.to_dict()}
 
     def _token(self, review: Manifest, user: User, namespace: str) -> dict[str, Any]:

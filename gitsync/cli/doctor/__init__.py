@@ -1,0 +1,1 @@
+"""What ``gitsync doctor`` checks: this machine, the cluster, the rights, and each Application."""

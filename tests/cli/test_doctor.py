@@ -1,0 +1,112 @@
+"""``gitsync doctor`` finds what is missing, and names the fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.server import Sandbox
+from tests.cli.conftest import Done, Gitsync, Shop, as_account
+from tests.flow.environment import World
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def problems(done: Done) -> dict[str, str]:
+    """Return the detail and fix of each check that found something, by the name of the check."""
+    return {row["check"]: f"{row['detail']}; {row['fix']}" for row in done.json if row["result"] != "OK"}
+
+
+def grant(world: World, name: str, *rules: Manifest) -> None:
+    """Give the ServiceAccount ``robot`` of the namespace ``shop`` these rights."""
+    metadata = {"name": name}
+    world.apply({"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": list(rules)})
+    world.apply(
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "shop"}],
+        }
+    )
+
+
+@pytest.fixture
+def robot(shop: Shop, tmp_path: Path) -> Path:
+    """The kubeconfig of an account that may do nothing."""
+    shop.world.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "shop"}})
+    return as_account(shop.world, "robot", tmp_path / "robot")
+
+
+def test_nothing_is_missing_in_a_working_installation(shop: Shop) -> None:
+    done = shop("doctor", "-o", "json")
+    assert (problems(done), done.code) == ({}, 0)
+    checks = {row["check"] for row in done.json}
+    assert {"git", "clock", "Kubernetes", "definition of Application", "Application gitsync/shop: Git"} <= checks
+    assert "Application gitsync/shop: rights" in checks
+
+
+def test_each_missing_right_is_named_with_its_rule(shop: Shop, robot: Path) -> None:
+    done = shop("doctor", "-o", "json", "--kubeconfig", robot, "--allow-file-urls")
+    found = problems(done)
+    assert done.code == 1
+    assert 'apiGroups: ["gitsync.dev"], resources: ["applications/status"]' in str(done.json)
+    assert "cannot list resource" in found["Applications"]
+
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+    grant(shop.world, "read", rule)
+    rows = [row for row in shop("doctor", "-o", "json", "--kubeconfig", robot, "--allow-file-urls").json if row["fix"]]
+    rights = [row["detail"] for row in rows if row["check"] == "Application gitsync/shop: rights"]
+    assert rights == [
+        "may not create, patch, delete configmaps in shop",
+        "may not create, patch, delete deployments.apps in shop",
+    ]
+
+
+def test_rights_for_writes_are_those_of_the_impersonated_account(shop: Shop) -> None:
+    shop.world.application(destination={"namespace": "shop", "serviceAccountName": "deployer"})
+    done = shop("doctor", "-o", "json")
+    assert done.code == 1
+    assert "for system:serviceaccount:gitsync:deployer" in problems(done)["Application gitsync/shop: rights"]
+
+
+def test_a_git_server_namespace_and_secret_that_are_absent_are_reported(shop: Shop) -> None:
+    shop.world.application("far", source={"repoURL": "file:///gone.git"}, destination={"namespace": "nowhere"})
+    secret = {"credentials": {"secretRef": {"name": "absent"}}}
+    shop.world.application("secret", source={"repoURL": shop.world.repo.url, **secret})
+    found = problems(shop("doctor", "-o", "json", "--allow-file-urls"))
+    assert found["Application gitsync/far: namespace"] == "nowhere does not exist; kubectl create namespace nowhere"
+    assert "gone.git" in found["Application gitsync/far: Git"]
+    assert "Secret gitsync/absent does not exist; create it" in found["Application gitsync/secret: Git"]
+
+
+def test_an_empty_cluster_lacks_definitions_and_namespace(gitsync: Gitsync, tmp_path: Path) -> None:
+    with Sandbox(workloads=False) as server:
+        config = server.kubeconfig(tmp_path / "config")
+        done = gitsync("doctor", "-o", "json", "--kubeconfig", config, "--data", tmp_path / "data")
+    found = problems(done)
+    assert done.code == 1
+    assert "gitsync install --crds" in found["definition of Application"]
+    assert found["namespace of the controller"].endswith("kubectl create namespace gitsync")
+
+
+def test_an_api_server_that_does_not_answer_is_exit_code_3(gitsync: Gitsync, tmp_path: Path) -> None:
+    with Sandbox(workloads=False) as server:
+        config = server.kubeconfig(tmp_path / "config")
+    done = gitsync("doctor", "-o", "json", "--kubeconfig", config, "--data", tmp_path / "data")
+    assert done.code == 3
+    assert "was not answered" in problems(done)["API server"]
+
+
+def test_a_missing_git_and_a_file_as_data_folder_are_reported(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    done = shop.run("doctor", "-o", "json", "--kubeconfig", shop.world.kubeconfig, "--data", tmp_path / "file")
+    found = problems(done)
+    assert "git is not on PATH; install Git" in found["git"]
+    assert "GITSYNC_DATA" in found[f"data folder {tmp_path / 'file'}"]
