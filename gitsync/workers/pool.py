@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from typing import Any, Final
@@ -11,12 +12,10 @@ from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.workers import protocol
-from gitsync.workers.process import Process, WorkerDied, WorkerTimeout, render_command
+from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
 
 _log = logging.getLogger(__name__)
 
-_TRIES: Final = 2
-"""A process can die of what is not the input's fault, such as another program's hunger for memory."""
 _CURE: Final = "divide the application, or raise the limit"
 
 
@@ -25,7 +24,8 @@ class RenderPool:
     Render commits in at most ``size`` processes; safe for use from several threads.
 
     A process starts with the first request that finds none idle, and stays. A render may take ``seconds`` and
-    ``memory_mib`` MiB; one that takes more, or crashes its process, is an InvalidInput that names the limit.
+    ``memory_mib`` MiB; one that takes more, or crashes its process twice, is an InvalidInput that names the limit. A
+    process that something else ended, such as the kernel for lack of memory, is SourceUnavailable: it is retried.
     """
 
     def __init__(self, size: int, seconds: float, memory_mib: int) -> None:
@@ -36,6 +36,9 @@ class RenderPool:
         self._idle: list[Process] = []
         self._processes: set[Process] = set()
         self._is_closed = False
+        self._costly: set[tuple[str, str]] = set()
+        """Repository and path of what is rendered, and of what ended its process or reached a limit."""
+        self._lane = threading.Lock()
 
     def render(self, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
         """Return what a path of a commit renders to; raise InvalidInput with ``file:line``."""
@@ -59,11 +62,13 @@ class RenderPool:
         if answer.get("trace"):
             _log.error("rendering %s failed: %s", path, answer["trace"])
         if "limit" in answer:
-            what = f"rendering takes more memory than the limit of {self._memory_mib} MiB"
-            raise InvalidInput(what, hint=_CURE)
+            raise self._too_large()
         if "error" in answer:
             raise protocol.to_error(answer["error"])
         return answer
+
+    def _too_large(self) -> InvalidInput:
+        return InvalidInput(f"rendering takes more memory than the limit of {self._memory_mib} MiB", hint=_CURE)
 
     def close(self) -> None:
         """End every process; a render that still runs fails."""
@@ -77,26 +82,44 @@ class RenderPool:
             process.end()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        reason = ""
-        for _ in range(_TRIES):
-            process = self._take(request)
-            is_usable = False
+        """
+        Return the answer to a request; a process that died is replaced once.
+
+        Of the folders whose last render cost its process, one is rendered at a time, so that others find one idle.
+        """
+        is_costly = (request["git_dir"], request["path"]) in self._costly
+        lane: contextlib.AbstractContextManager[Any] = self._lane if is_costly else contextlib.nullcontext()
+        with lane:
             try:
-                answer = process.ask(request, self._seconds)
-                is_usable = not answer["is_last"]
-                return answer
-            except WorkerTimeout:
-                raise InvalidInput(
-                    f"rendering takes longer than the limit of {self._seconds:g} s", hint=_CURE
-                ) from None
-            except WorkerDied as death:
-                reason = str(death)
-            finally:
-                self._give_back(process, is_usable)
-        raise InvalidInput(
-            f"the render process {reason}; its limits are {self._seconds:g} s and {self._memory_mib} MiB of memory",
-            hint=_CURE,
-        )
+                return self._try(request)
+            except WorkerDied:
+                return self._retry(request)
+
+    def _retry(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._try(request)
+        except WorkerCrashed as death:
+            limits = f"its limits are {self._seconds:g} s and {self._memory_mib} MiB of memory"
+            raise InvalidInput(f"the render process {death}; {limits}", hint=_CURE) from None
+        except WorkerDied as death:
+            raise SourceUnavailable(
+                f"the render process {death}", hint="does its machine have enough memory? It is started again"
+            ) from None
+
+    def _try(self, request: dict[str, Any]) -> dict[str, Any]:
+        process, folder, answer = self._take(request), (request["git_dir"], request["path"]), dict[str, Any]()
+        self._costly.add(folder)
+        try:
+            answer = process.ask(request, self._seconds)
+        except WorkerTimeout:
+            raise InvalidInput(f"rendering takes longer than the limit of {self._seconds:g} s", hint=_CURE) from None
+        except WorkerMemory:
+            raise self._too_large() from None
+        finally:
+            self._give_back(process, not answer.get("is_last", True))
+        if "limit" not in answer:
+            self._costly.discard(folder)
+        return answer
 
     def _take(self, request: dict[str, Any]) -> Process:
         """Return an idle process, preferably with the folder's last build, or a new one; wait for one at the limit."""

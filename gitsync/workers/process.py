@@ -25,12 +25,24 @@ _PASSED_ON: Final = ("PATH",)
 """All that a render process sees of our environment."""
 
 
+_CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
+"""Signals that a process gets for what it does; others come from the system or from an operator."""
+
+
 class WorkerDied(Exception):
     """A process ended before it answered; the text says what of."""
 
 
+class WorkerCrashed(WorkerDied):
+    """A process ended because of what it rendered."""
+
+
 class WorkerTimeout(Exception):
     """A process did not answer in time."""
+
+
+class WorkerMemory(Exception):
+    """A process reached its limit of memory outside a render."""
 
 
 def render_command(memory: int) -> tuple[str, ...]:
@@ -94,7 +106,7 @@ class Process:
                 raise WorkerDied("sent an answer that is too large")
             answer: dict[str, Any] = orjson.loads(self._read(length, deadline))
         except (OSError, EOFError):
-            raise WorkerDied(self._cause()) from None
+            raise self._cause() from None
         return answer
 
     def _read(self, size: int, deadline: float) -> bytes:
@@ -114,13 +126,20 @@ class Process:
             size -= len(part)
         return b"".join(parts)
 
-    def _cause(self) -> str:
-        """Return what the process died of."""
+    def _cause(self) -> Exception:
+        """Return what the process died of, as the exception to raise."""
         try:
             code = self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:
-            return "closed its output"
-        return f"was ended by signal {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+            return WorkerDied("closed its output")
+        if code == protocol.OUT_OF_MEMORY:
+            return WorkerMemory()
+        if code >= 0:
+            return WorkerDied(f"ended with code {code}")
+        number = signal.Signals(-code)
+        if number is signal.SIGXCPU:
+            return WorkerTimeout()
+        return (WorkerCrashed if number in _CRASHES else WorkerDied)(f"was ended by signal {number.name}")
 
     def interrupt(self) -> None:
         """Kill the process and its children; a pending request raises WorkerDied."""

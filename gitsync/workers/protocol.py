@@ -21,6 +21,8 @@ from gitsync.render.yaml.scalars import Date
 
 LENGTH_BYTES: Final = 4
 MAX_FRAME: Final = 64 << 20
+OUT_OF_MEMORY: Final = 77
+"""The exit code of a process that reached its limit of memory outside a render."""
 _ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, EmptyRender, SourceUnavailable)}
 
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 import gitsync.render.yaml.composer  # noqa: F401  # a build loads it late, where the limits would count it
-from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.render.build import build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
@@ -51,6 +51,10 @@ class RenderServer:
             return protocol.frame({"limit": "memory", "is_last": True})
         except RecursionError:
             return _refusal(InvalidInput("the manifests are nested too deeply", hint="flatten them"), is_last=True)
+        except OSError as failure:  # of the machine: this process reads a mirror, and writes only its answer
+            reason = failure.strerror or type(failure).__name__
+            away = SourceUnavailable(f"the render process cannot read the mirror: {reason}")
+            return _refusal(away, is_last=True, trace=traceback.format_exc())
         except Exception as fault:  # a defect of ours must end this render, not the process
             what = f"the renderer has a defect: {type(fault).__name__}: {fault}"
             return _refusal(InvalidInput(what, hint="please report it"), is_last=True, trace=traceback.format_exc())
@@ -100,7 +104,10 @@ def main() -> None:
     gc.disable()  # a build makes many objects and hardly a cycle: collection waits until the process is idle
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # so that nothing printed by accident gets between the frames
-        serve(sys.stdin.buffer, replies, memory)
+        try:
+            serve(sys.stdin.buffer, replies, memory)
+        except MemoryError:
+            os._exit(protocol.OUT_OF_MEMORY)
 
 
 if __name__ == "__main__":

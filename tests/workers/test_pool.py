@@ -236,28 +236,59 @@ def test_a_process_that_was_killed_is_replaced(make_pool: Callable[..., RenderPo
     assert children() - before not in ({process}, set())
 
 
-def test_a_process_that_is_killed_again_and_again_is_the_fault_of_the_input(
-    make_pool: Callable[..., RenderPool], snapshot: Snapshot
-) -> None:
-    before = children()
-    pool = make_pool()
-    done = threading.Event()
+@contextlib.contextmanager
+def killing(number: signal.Signals) -> Iterator[None]:
+    """Send a signal to each render process that starts meanwhile."""
+    before, done = children(), threading.Event()
 
     def kill() -> None:
         while not done.wait(0.05):
             for process in children() - before:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGSEGV)
+                    os.kill(process, number)
 
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        with pytest.raises(InvalidInput, match="was ended by signal SIGSEGV; its limits are 60 s and 512 MiB"):
-            pool.render(snapshot, "slow")
+        yield
     finally:
         done.set()
         killer.join()
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "message"),
+    [
+        (signal.SIGSEGV, InvalidInput, "was ended by signal SIGSEGV; its limits are 60 s and 512 MiB"),
+        (signal.SIGXCPU, InvalidInput, "rendering takes longer than the limit of 60 s"),
+        (signal.SIGKILL, SourceUnavailable, "was ended by signal SIGKILL; does its machine have enough memory"),
+        (signal.SIGTERM, SourceUnavailable, "was ended by signal SIGTERM"),
+    ],
+)
+def test_only_a_crash_or_a_limit_is_the_fault_of_the_input(
+    make_pool: Callable[..., RenderPool],
+    snapshot: Snapshot,
+    number: signal.Signals,
+    error: type[Exception],
+    message: str,
+) -> None:
+    pool = make_pool()
+    with killing(number), pytest.raises(error, match=message):
+        pool.render(snapshot, "slow")
     assert pool.render(snapshot, "good").manifests
+
+
+def test_costly_folders_leave_a_process_for_others(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
+    pool = make_pool(size=2, seconds=2.0)
+    with pytest.raises(InvalidInput, match="limit"):
+        pool.render(snapshot, "slow")
+    with ThreadPoolExecutor(3) as threads:
+        slow = [threads.submit(pool.render, snapshot, "slow") for _ in range(3)]
+        assert pool.render(snapshot, "good").manifests
+        assert not slow[-1].done() or not slow[-2].done()
+        for render in slow:
+            with pytest.raises(InvalidInput, match="limit"):
+                render.result()
 
 
 def test_a_process_sees_nothing_of_our_environment(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import subprocess
 import sys
@@ -31,6 +32,18 @@ def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:
     assert answer["error"]["message"] == "the renderer has a defect: KeyError: 'git_dir'"
     assert "Traceback" in answer["trace"]
     assert answer["is_last"]
+
+
+def test_an_error_of_the_machine_is_one_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.ENFILE, "Too many open files in system")
+
+    monkeypatch.setattr("gitsync.workers.server.build", failing)
+    error = message(RenderServer(1 << 40).answer(request(tmp_path)))["error"]
+    assert (error["kind"], error["message"]) == (
+        "SourceUnavailable",
+        "the render process cannot read the mirror: Too many open files in system",
+    )
 
 
 def test_the_full_parser_is_loaded_before_the_limits_hold() -> None:
