@@ -26,7 +26,7 @@ class HookRun:
     """
     How far one hook of one sync is.
 
-    ``deleting_uid`` is the uid of the object that is deleted before the hook starts, ``uid`` of the one that runs.
+    ``deleting_uid`` is the uid of the object whose deletion before the hook was accepted, ``uid`` of the one that runs.
     ``is_deleted`` is set once its delete policy was carried out.
     """
 
@@ -105,8 +105,13 @@ class Hooks:
         is_over = found is not None and _is_completed(job, change.ref, found)
         if found is not None and (is_over or _deletes_before_creation(change.desired, options)):
             if run.deleting_uid != uid_of(found):
+                (deleted,) = self._delete(job, {change.ref: uid_of(found)})
+                if isinstance(deleted.error, TransientError):
+                    return f"the last {change.ref} to be deleted ({deleted.message})"
+                if deleted.outcome is not Outcome.SUCCEEDED:
+                    run.result = replace(deleted, change=change)
+                    return ""
                 run.deleting_uid = uid_of(found)
-                self._delete(job, {change.ref: run.deleting_uid})
                 found = live_object(job, change.ref, self._cluster, self._live)
             if found is not None:
                 return f"the last {change.ref} to be gone"

@@ -178,3 +178,14 @@ def test_an_unhealthy_sync_runs_no_hook_after_it(world: World) -> None:
     world.start()
     until(lambda: "to be healthy" in world.condition("Reconciling").get("message", ""), 20, world.status)
     assert world.get("Job", "after", api="batch/v1") is None
+
+
+@pytest.mark.parametrize("code", [503, 403])
+def test_the_hook_of_the_last_sync_whose_delete_failed_once_is_deleted_again(world: World, code: int) -> None:
+    first = world.repo.commit("hooks", {"shop/before.yaml": job("before", "PreSync")})
+    world.application(sync={"retry": {"backoff": {"initial": "1s"}}})
+    world.start()
+    world.synced(first, timeout=30)
+    world.sandbox.inject(Fault(FaultKind.ERROR, code=code, verb="delete", resource="jobs.batch"))
+    second = world.repo.commit("again", {"shop/a.yaml": config_map("a", x="1")})
+    world.synced(second, timeout=30)
