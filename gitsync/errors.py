@@ -9,7 +9,8 @@ The errors that cross a package's boundary.
     │   ├── ClusterUnavailable    the API server does not answer, or is overloaded
     │   ├── Conflict              another writer was first: read and plan again
     │   │   └── Terminating         the namespace is being deleted, and takes nothing new
-    │   └── RecordUnavailable     the history cannot be written, so nothing is applied
+    │   ├── RecordUnavailable     the history cannot be written, so nothing is applied
+    │   └── UnexpectedError       a defect of gitsync: the log has the details
     └── TerminalError           the same input fails again: wait for another input
         ├── InvalidInput          what Git or the Application says cannot be used
         │   └── EmptyRender         the path declares nothing at all: it is gone, or was emptied
@@ -23,6 +24,8 @@ exceptions into these with ``raise … from``. Expected outcomes, such as a held
 
 from __future__ import annotations
 
+import hashlib
+import traceback
 from typing import NamedTuple
 
 _LIMIT = 1024
@@ -99,6 +102,22 @@ class Terminating(Conflict):
 
 class RecordUnavailable(TransientError):
     """The history and audit database cannot be written."""
+
+
+class UnexpectedError(TransientError):
+    """
+    A defect of gitsync; ``id`` is the same for the same cause, and also in the log.
+
+    It contains no text of the exception, which may be a value of a Secret.
+    """
+
+    def __init__(self, fault: BaseException) -> None:
+        frames = [
+            (frame.filename.rpartition("/")[2], frame.name) for frame in traceback.extract_tb(fault.__traceback__)
+        ]
+        self.id = hashlib.sha256(repr((type(fault).__name__, frames)).encode()).hexdigest()[:8]
+        what = f"gitsync has a defect ({type(fault).__name__}, id {self.id})"
+        super().__init__(what, hint=f"the log of the controller has the details under {self.id}; please report them")
 
 
 class TerminalError(GitsyncError):

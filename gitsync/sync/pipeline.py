@@ -9,11 +9,19 @@ reconcile that finds no change writes nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from gitsync.errors import GitsyncError, RecordUnavailable, SourceUnavailable, TerminalError, TransientError
+from gitsync.errors import (
+    GitsyncError,
+    RecordUnavailable,
+    SourceUnavailable,
+    TerminalError,
+    TransientError,
+    UnexpectedError,
+)
 from gitsync.objects.application import Application
 from gitsync.objects.conditions import find_condition
 from gitsync.objects.keys import FINALIZER, GROUP, POST_DELETE, PRE_DELETE
@@ -32,13 +40,14 @@ from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore, branch_of
-from gitsync.sync.status.build import build_status
+from gitsync.sync.status.build import build_status, failed_status
 from gitsync.sync.status.outcome import PhaseOutcome
 from gitsync.sync.status.refusal_audit import refusal_record
 from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.status.view import view_of
 from gitsync.sync.status.writer import StatusWriter
 
+_log = logging.getLogger(__name__)
 _HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
 """The finalizers of the deletion hooks."""
 _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
@@ -103,7 +112,15 @@ class Pipeline:
             if branch_of(report.app) is None:
                 self._state.leave_branch(report.app.key, report.state.inventory)
             report.fail(error)
-        return self._record(report, is_deleted=is_deleted)
+        except Exception as fault:
+            report.fail(_unexpected(fault, report.app.key))
+        try:
+            return self._record(report, is_deleted=is_deleted)
+        except GitsyncError:
+            raise
+        except Exception as fault:
+            self._record_failure(report, _unexpected(fault, report.app.key))
+            raise UnexpectedError(fault) from fault
 
     def relay(self, manifest: Manifest) -> None:
         """Show an Application that another replica reconciles, as its status says, and drop its cache."""
@@ -226,8 +243,11 @@ class Pipeline:
         """
         Run the PreDelete hooks, delete the objects, run the PostDelete hooks; return whether all of it is complete.
 
-        The finalizer of each is removed when it is complete. With pruning off, nothing is deleted.
+        The finalizer of each is removed when it is complete. With pruning off, nothing is deleted. An Application that
+        applied itself is gone once its finalizers are.
         """
+        own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
+        report.state = replace(report.state, inventory=report.state.inventory.without([own]))
         left = _finalizers(report.manifest) if report.app.sync.prune else frozenset[str]()
         for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
             if finalizer in left and not self._is_complete(report, cache, finalizer):
@@ -265,6 +285,12 @@ class Pipeline:
             raise report.error
         return SyncResult(report.requeue_after, report.peers)
 
+    def _record_failure(self, report: Report, error: UnexpectedError) -> None:
+        """Write why the report of a reconcile could not be recorded; the rest of the status stays."""
+        failed = Report(report.manifest, report.given)
+        failed.fail(error)
+        self._statuses.write(report.manifest, failed_status(failed))
+
     def _audit_refusal(self, report: Report) -> None:
         """Audit a refusal before the status reports it for the first time."""
         record = refusal_record(report)
@@ -282,6 +308,13 @@ class Pipeline:
 
     def _cache(self, uid: str) -> ReconcileCache:
         return self._caches.setdefault(uid, ReconcileCache())
+
+
+def _unexpected(fault: Exception, key: str) -> UnexpectedError:
+    """Return the error to report for a defect, and log its traceback."""
+    error = UnexpectedError(fault)
+    _log.error("defect %s", error.id, exc_info=fault, extra={"application": key})
+    return error
 
 
 def _finalizers(manifest: Manifest) -> frozenset[str]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Any
 
+import pytest
+import yaml
+
+from gitsync.sync.input import ReconcileInput
+from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.status.report import Report
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
+from tests.review_factories import approval, keep
 from tests.waiting import until
 
 
@@ -95,3 +104,69 @@ def test_suspending_stops_syncs_and_keeps_the_rest_of_the_spec(world: World) -> 
     found = world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") or {}
     assert found["spec"]["source"]["path"] == "shop"
     assert not world.controller.requests.suspend(f"{NAMESPACE}/absent", True)
+
+
+def test_a_defect_fails_one_application_with_an_id_that_the_log_has_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan, is_broken = Planner.plan, True
+
+    def broken(self: Planner, given: ReconcileInput, *arguments: Any) -> Planned:
+        if is_broken and given.app.name == "shop":
+            raise KeyError("a secret value")
+        return plan(self, given, *arguments)
+
+    monkeypatch.setattr(Planner, "plan", broken)
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "other/b.yaml": config_map("b", x="1")})
+    world.namespace("other")
+    world.application()
+    world.application("other")
+    world.start()
+    world.synced(commit, "other")
+    until(lambda: world.status().get("phase") == "Failed", 5, world.status)
+    ready = world.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "UnexpectedError")
+    (id,) = re.findall("KeyError, id ([0-9a-f]{8})", ready["message"])
+    assert f"defect {id}" in caplog.text
+    assert "a secret value" not in ready["message"]
+    is_broken = False
+    world.synced(commit)
+
+
+def test_a_status_that_cannot_be_built_still_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(report: Report) -> dict[str, Any]:
+        raise RuntimeError(report.app.key)
+
+    monkeypatch.setattr("gitsync.sync.pipeline.build_status", broken)
+    world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    until(lambda: world.condition("Ready").get("reason") == "UnexpectedError", 5, world.status)
+    assert world.status()["phase"] == "Failed"
+
+
+def test_an_application_that_prunes_itself_goes_with_its_objects(world: World) -> None:
+    itself = {
+        "apiVersion": "gitsync.dev/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "shop", "namespace": NAMESPACE},
+        "spec": {
+            "source": {"repoURL": world.repo.url, "path": "shop"},
+            "destination": {"namespace": "shop"},
+            "sync": {"interval": "1s"},
+        },
+    }
+    first = world.repo.commit(
+        "first", {"shop/itself.yaml": yaml.safe_dump(itself), "shop/a.yaml": config_map("a", x="1")}
+    )
+    world.application()
+    world.start()
+    world.synced(first)
+    world.repo.commit("second", {"shop/itself.yaml": None})
+    until(lambda: (world.status().get("plan") or {}).get("id"), 5, world.status)
+    plan = world.view().plan
+    assert plan is not None
+    keep(world.controller.records, f"{NAMESPACE}/shop", plan.digest, approval("ada"))
+    world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
+    until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 15, world.status)
+    assert world.get("ConfigMap", "a") is None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gitsync.errors import Refused, TransientError, one_line
+from gitsync.errors import Refused, TransientError, UnexpectedError, one_line
 from gitsync.objects.change import Action, HoldReason, Risk
 from gitsync.objects.conditions import READY, RENDERED, SOURCE_READY, Condition, set_conditions
 from gitsync.objects.health import Health
@@ -50,6 +50,14 @@ def build_status(report: Report) -> dict[str, Any]:
         }.items()
         if value not in (None, "", [], {})
     }
+
+
+def failed_status(report: Report) -> dict[str, Any]:
+    """Return the status with the failure of a reconcile, and all else as it was."""
+    previous, now = report.previous_status, report.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = [_reconciling(report), _stalled(report), ready_condition(report)]
+    conditions = set_conditions(list(previous.get("conditions") or ()), found, report.app.generation, now)
+    return {**previous, **phase_since(previous, report.outcome.phase, report.now), "conditions": conditions}
 
 
 def executing_status(
@@ -198,7 +206,8 @@ def _stalled(report: Report) -> Condition:
 def ready_condition(report: Report) -> Condition:
     """Return the condition Ready."""
     if report.error is not None:
-        status = "Unknown" if isinstance(report.error, TransientError) else "False"
+        is_unknown = isinstance(report.error, TransientError) and not isinstance(report.error, UnexpectedError)
+        status = "Unknown" if is_unknown else "False"
         return Condition(READY, status, report.outcome.reason or report.stage.value, _why(report))
     if report.outcome.phase is not Phase.SYNCED:
         return Condition(READY, "False", report.outcome.reason or report.outcome.phase, _why(report))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from gitsync.errors import GitsyncError, SourceUnavailable, TransientError
+from gitsync.errors import GitsyncError, SourceUnavailable, TransientError, UnexpectedError
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Verdict
 from gitsync.objects.conditions import SOURCE_READY, Condition, find_condition
@@ -124,9 +124,11 @@ class Report:
     def fail(self, error: GitsyncError) -> None:
         """Record the error that ended this reconcile."""
         self.error = error
-        is_transient = isinstance(error, TransientError) and self.stage is FailureReason.OBSERVE
+        is_unexpected = isinstance(error, UnexpectedError)
+        is_transient = isinstance(error, TransientError) and not is_unexpected and self.stage is FailureReason.OBSERVE
         phase = Phase.OBSERVING if is_transient else Phase.FAILED
-        self.outcome = replace(self.outcome, phase=phase, reason=self.stage.value, message=str(error))
+        reason = "UnexpectedError" if is_unexpected else self.stage.value
+        self.outcome = replace(self.outcome, phase=phase, reason=reason, message=str(error))
 
     @property
     def sync(self) -> str:
