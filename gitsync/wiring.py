@@ -42,6 +42,7 @@ from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
+from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.manager import Manager, Runnable
 from gitsync.runtime.membership import Membership
 from gitsync.runtime.shard import Shard, SingleReplica
@@ -121,7 +122,10 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     source = Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
-    members = Membership(LeaseMemberStore(client, settings.namespace), _identity(), duration=settings.lease_seconds)
+    leases = LeaseMemberStore(client, settings.namespace)
+    members = Membership(leases, _identity(), duration=settings.lease_seconds)
+    identity = identity_in(settings.data, socket.gethostname())
+    single = ExclusiveLease(leases, identity, duration=settings.lease_seconds)
     share: Shard = members if settings.replicas else SingleReplica()
     cluster, live = FencedCluster(client, share), InformerCache(client, _listed(settings.namespaces))
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
@@ -151,7 +155,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         _CloseOnStop(live.stop),
         # not fenced: a replica may install them before it has a Lease
         CrdInstaller(KubernetesCluster(client), install=settings.install_crds),
-        *([members] if settings.replicas else []),
+        members if settings.replicas else single,
         applications,
         MirrorCleanup(source, applications.repositories),
     ]

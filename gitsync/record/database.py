@@ -14,6 +14,9 @@ from gitsync.errors import RecordUnavailable
 from gitsync.record.serialization import GENESIS
 from gitsync.record.tables import CHAIN, METADATA
 
+_CREATION_LOCK = 0x6769747379
+"""The advisory lock of PostgreSQL that is held while tables are created."""
+
 
 class Database:
     """
@@ -46,6 +49,8 @@ class Database:
 
     def _create(self) -> None:
         with self._writer.begin() as connection:
+            if not self._is_sqlite:  # several controllers may start on an empty database at once
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
             METADATA.create_all(connection)
             if connection.execute(CHAIN.select()).first() is None:
                 connection.execute(CHAIN.insert().values(id=1, length=0, head=GENESIS))

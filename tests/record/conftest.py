@@ -9,6 +9,12 @@ import pytest
 
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.record.tables import METADATA
+
+
+def drop_tables(database: Database) -> None:
+    with database.writing() as connection:
+        METADATA.drop_all(connection)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -24,9 +30,7 @@ def database(url: str) -> Iterator[Database]:
     database = Database(url)
     yield database
     if not url.startswith("sqlite"):
-        with database.writing() as connection:
-            for table in ("history", "audit", "plan_reviews", "advice", "chain"):
-                connection.exec_driver_sql(f"DROP TABLE {table}")
+        drop_tables(database)
     database.close()
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -18,6 +19,7 @@ from gitsync.ports import Advice
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
+from tests.record.conftest import drop_tables
 from tests.review_factories import keep
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
@@ -182,10 +184,18 @@ def test_records_survive_a_reopening(url: str) -> None:
     first.close()
     again = Database(url)
     assert SqlRecords(again).verify() == ()
-    with again.writing() as connection:
-        for table in ("history", "audit", "plan_reviews", "advice", "chain"):
-            connection.exec_driver_sql(f"DROP TABLE {table}")
+    drop_tables(again)
     again.close()
+
+
+def test_controllers_that_start_on_an_empty_database_at_once_share_it(url: str, database: Database) -> None:
+    drop_tables(database)
+    with ThreadPoolExecutor(8) as threads:
+        opened = list(threads.map(Database, [url] * 8))
+    SqlRecords(opened[0]).audit([audit_record()])
+    assert [SqlRecords(one).verify() for one in opened] == [()] * 8
+    for one in opened:
+        one.close()
 
 
 def test_a_database_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
