@@ -24,8 +24,6 @@ exceptions into these with ``raise … from``. Expected outcomes, such as a held
 
 from __future__ import annotations
 
-import hashlib
-import traceback
 from typing import NamedTuple
 
 _LIMIT = 1024
@@ -106,18 +104,15 @@ class RecordUnavailable(TransientError):
 
 class UnexpectedError(TransientError):
     """
-    A defect of gitsync; ``id`` is the same for the same cause, and also in the log.
+    A defect of gitsync: the type of the exception, and an id that is the same for the same cause and also in the log.
 
-    It contains no text of the exception, which may be a value of a Secret.
+    It has no text of the exception, which may be a value of a Secret.
     """
 
-    def __init__(self, fault: BaseException) -> None:
-        frames = [
-            (frame.filename.rpartition("/")[2], frame.name) for frame in traceback.extract_tb(fault.__traceback__)
-        ]
-        self.id = hashlib.sha256(repr((type(fault).__name__, frames)).encode()).hexdigest()[:8]
-        what = f"gitsync has a defect ({type(fault).__name__}, id {self.id})"
-        super().__init__(what, hint=f"the log of the controller has the details under {self.id}; please report them")
+    def __init__(self, kind: str, id: str) -> None:
+        hint = f"the log of the controller has the details under {id}; please report them"
+        super().__init__(f"gitsync has a defect ({kind}, id {id})", hint=hint)
+        self.id = id
 
 
 class TerminalError(GitsyncError):

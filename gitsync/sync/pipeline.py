@@ -9,7 +9,6 @@ reconcile that finds no change writes nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,13 +40,13 @@ from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore, branch_of
 from gitsync.sync.status.build import build_status, failed_status
+from gitsync.sync.status.defects import unexpected_error
 from gitsync.sync.status.outcome import PhaseOutcome
 from gitsync.sync.status.refusal_audit import refusal_record
 from gitsync.sync.status.report import FailureReason, Report
 from gitsync.sync.status.view import view_of
 from gitsync.sync.status.writer import StatusWriter
 
-_log = logging.getLogger(__name__)
 _HOOKS = {PRE_DELETE: HookPhase.PRE_DELETE, POST_DELETE: HookPhase.POST_DELETE}
 """The finalizers of the deletion hooks."""
 _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
@@ -113,14 +112,15 @@ class Pipeline:
                 self._state.leave_branch(report.app.key, report.state.inventory)
             report.fail(error)
         except Exception as fault:
-            report.fail(_unexpected(fault, report.app.key))
+            report.fail(unexpected_error(fault, report.app.key))
         try:
             return self._record(report, is_deleted=is_deleted)
         except GitsyncError:
             raise
         except Exception as fault:
-            self._record_failure(report, _unexpected(fault, report.app.key))
-            raise UnexpectedError(fault) from fault
+            defect = unexpected_error(fault, report.app.key)
+            self._record_failure(report, defect)
+            raise defect from fault
 
     def relay(self, manifest: Manifest) -> None:
         """Show an Application that another replica reconciles, as its status says, and drop its cache."""
@@ -308,13 +308,6 @@ class Pipeline:
 
     def _cache(self, uid: str) -> ReconcileCache:
         return self._caches.setdefault(uid, ReconcileCache())
-
-
-def _unexpected(fault: Exception, key: str) -> UnexpectedError:
-    """Return the error to report for a defect, and log its traceback."""
-    error = UnexpectedError(fault)
-    _log.error("defect %s", error.id, exc_info=fault, extra={"application": key})
-    return error
 
 
 def _finalizers(manifest: Manifest) -> frozenset[str]:
