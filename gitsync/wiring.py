@@ -16,6 +16,7 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.fencing import FencedCluster
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.cluster.lease import LeaseMemberStore
+from gitsync.cluster.object_details import ApiObjectDetails
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
@@ -85,6 +86,7 @@ class Engine:
     cluster: KubernetesCluster
     reverts: RevertService
     provenance: FieldProvenance
+    details: ApiObjectDetails
     clock: SystemClock
 
     def start(self) -> None:
@@ -161,7 +163,18 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     ]
     reverts = RevertService(source, cluster, live)
     provenance = FieldProvenance(source, renderer, partial(credentials_of, cluster=cluster, live=live))
-    return Engine(Manager(parts), state, applications, records, source, cluster, reverts, provenance, clock)
+    return Engine(
+        Manager(parts),
+        state,
+        applications,
+        records,
+        source,
+        cluster,
+        reverts,
+        provenance,
+        ApiObjectDetails(client),
+        clock,
+    )
 
 
 def build_engine(

@@ -64,24 +64,39 @@ class Dashboard:
 
     def plan(self, namespace: str, name: str) -> dict[str, Any]:
         """Return the plan of an Application as JSON."""
-        return self._request("GET", namespace, name, "plan", None)
+        found: dict[str, Any] = self.get(f"{_application(namespace, name)}/plan")
+        return found
 
     def review(self, namespace: str, name: str, review: dict[str, Any]) -> dict[str, Any]:
         """Approve or reject a plan."""
-        return self._request("POST", namespace, name, "review", orjson.dumps(review))
+        answer = self._request("POST", f"{_application(namespace, name)}/review", orjson.dumps(review))
+        found: dict[str, Any] = _json(answer)
+        return found
 
-    def _request(self, method: str, namespace: str, name: str, resource: str, body: bytes | None) -> dict[str, Any]:
-        url = f"{self.url}/api/applications/{quote(namespace, safe='')}/{quote(name, safe='')}/{resource}"
+    def get(self, path: str) -> Any:
+        """Return the parsed answer of a path of the API."""
+        return _json(self._request("GET", path, None))
+
+    def text(self, path: str) -> str:
+        """Return the answer of a path of the API as text."""
+        return self._request("GET", path, None).decode(errors="replace")
+
+    def _request(self, method: str, path: str, body: bytes | None) -> bytes:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            status, answer = request(method, url, headers, body, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
+            status, answer = request(method, self.url + path, headers, body, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
         except RequestFailed as error:
             raise ClusterUnavailable(f"the dashboard {error}", location=self.url) from error
-        found = _json(answer)
         if status != 200:
-            _fail(self.url, status, str(found.get("error", "")) or answer.decode(errors="replace"))
-        return found
+            found = _json(answer)
+            detail = str(found.get("detail", "")) if isinstance(found, dict) else ""
+            _fail(self.url, status, detail or answer.decode(errors="replace"))
+        return answer
+
+
+def _application(namespace: str, name: str) -> str:
+    return f"/api/v1/applications/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
 def _fail(url: str, status: int, text: str) -> NoReturn:
@@ -93,12 +108,11 @@ def _fail(url: str, status: int, text: str) -> NoReturn:
     raise Refused(message, location=url)
 
 
-def _json(answer: bytes) -> dict[str, Any]:
+def _json(answer: bytes) -> Any:
     try:
-        found = orjson.loads(answer)
+        return orjson.loads(answer)
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _token(file: Path | None) -> str:

@@ -18,7 +18,7 @@ def review_at_dashboard(dashboard: Dashboard, target: Target, review: dict[str, 
     plan = dashboard.plan(target.namespace, target.name)
     for step in plan["steps"]:
         rule = f", rule {step['rule']}" if step["rule"] else ""
-        say(f"{step['action']} {step['object']}  [{step['class']}{rule}] {step['reason']}")
+        say(f"{step['action']} {step['object']}  [{step['risk']}{rule}] {step['reason']}")
     return dashboard.review(target.namespace, target.name, {**review, "digest": plan["digest"]})
 
 

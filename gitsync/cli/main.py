@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -25,9 +26,15 @@ class LazyGroup(TyperGroup):
         return name, load_command(str(name)), rest
 
 
+_COMPLETE = "_GITSYNC_COMPLETE"
+_QUERIES = frozenset({"changes", "objects", "tree", "events", "logs"})
+"""Commands that read the API of the dashboard."""
+
+
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Return a command by importing its module: the function of its name there, or the group ``users``."""
-    target = getattr(import_module(f"gitsync.cli.commands.{_MODULE_OF.get(name, name)}"), name)
+    folder = "queries" if name in _QUERIES else "commands"
+    target = getattr(import_module(f"gitsync.cli.{folder}.{_MODULE_OF.get(name, name)}"), name)
     if not isinstance(target, typer.Typer):
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(target)
@@ -73,4 +80,8 @@ app = _build()
 
 def main() -> None:
     """Run the command line; usage errors exit with code 2."""
+    if _COMPLETE in os.environ:  # a shell asks for completions
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     app(prog_name="gitsync", args=sys.argv[1:])

@@ -24,7 +24,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The Application.")]
 AnyName = Annotated[str, typer.Argument(metavar="NAME", help="The Application; without it, all Applications.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Application.")]
 AnyNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")]
-Output = Annotated[Format, typer.Option("--output", "-o", help="table, json or yaml.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="table, wide, name, json or yaml.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print new and changed rows until Ctrl-C.")]
+FilterWords = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILTER", help="Members such as kind:Deployment, app:shop or by:kubectl, and words."),
+]
+ObjectArgument = Annotated[str, typer.Argument(metavar="OBJECT", help="The object, such as Deployment/web.")]
 Kubeconfig = Annotated[
     str,
     typer.Option(

@@ -31,6 +31,8 @@ class Format(StrEnum):
     """The output formats of a list."""
 
     TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
     JSON = "json"
     YAML = "yaml"
 
@@ -75,11 +77,20 @@ def show_one(members: Mapping[str, Any], output: Format) -> None:
         print(write(dict(members)), end="")
 
 
-def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Format) -> None:
+def show(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    output: Format,
+    *,
+    key: str | Sequence[str] = "name",
+    header: bool = True,
+) -> None:
     """
-    Print rows in an output format; a table has the named columns, JSON and YAML have all members.
+    Print rows in an output format.
 
-    In a pipe the table is plain text with columns separated by two spaces or more, and nothing is cut.
+    A table has the named columns, a wide one all members that fit into a cell, ``name`` only the members of ``key``,
+    joined by ``/``. JSON and YAML have all members. In a pipe the table is plain text with columns separated by two
+    spaces or more, and nothing is cut.
     """
     items = [dict(row) for row in rows]
     if output is Format.JSON:
@@ -88,10 +99,23 @@ def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Form
         from gitsync.render.yaml.writer import write_all
 
         print(write_all(items), end="")
-    elif sys.stdout.isatty():
-        _rich_table(items, columns)
+    elif output is Format.NAME:
+        members = (key,) if isinstance(key, str) else key
+        for item in items:
+            print("/".join(_cell(item.get(member)) for member in members))
     else:
-        _plain_table(items, columns)
+        shown = (*columns, *_others(items, columns)) if output is Format.WIDE else tuple(columns)
+        (_rich_table if sys.stdout.isatty() else _plain_table)(items, shown, header)
+
+
+def _others(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the members beside the columns whose values fit into a cell."""
+    members = dict.fromkeys(member for item in items for member in item)
+    return tuple(
+        member
+        for member in members
+        if member not in columns and not any(isinstance(item.get(member), dict | list) for item in items)
+    )
 
 
 def _cell(value: Any) -> str:
@@ -99,12 +123,12 @@ def _cell(value: Any) -> str:
     return "" if value is None else one_line(str(value))
 
 
-def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], header: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=header)
     for column in columns:
         table.add_column(column.upper(), overflow="fold")
     for item in items:
@@ -113,11 +137,11 @@ def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> N
     Console().print(table)
 
 
-def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], header: bool) -> None:
     lines = [[column.upper() for column in columns]]
     lines += [[_cell(item.get(column)) for column in columns] for item in items]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    for line in lines:
+    for line in lines if header else lines[1:]:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 

@@ -76,6 +76,17 @@ class Client:
         """Return the parsed answer of a GET."""
         return self._json(Request("GET", path, query, accept=accept))
 
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """Return the answer of a GET as text, such as the log of a container."""
+        from urllib3.exceptions import HTTPError
+
+        response = self._open(Request("GET", path, query, accept="text/plain, */*"))
+        try:
+            content: bytes = response.read()
+        except (HTTPError, OSError) as error:
+            raise unreachable("GET", path, error) from error
+        return content.decode(errors="replace")
+
     def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str], *, user: str = "") -> Any:
         """Return the object after a server-side apply."""
         return self._json(Request("PATCH", path, query, orjson.dumps(body), APPLY, user=user))

@@ -7,11 +7,12 @@ import secrets
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError, Refused, TransientError
-from gitsync.server import actions, api, live, probes, webhooks
+from gitsync.server import actions, live, probes, webhooks
+from gitsync.server.api import routes as api
 from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth import signin
 from gitsync.server.auth.access import Access, Guard
@@ -27,6 +28,7 @@ from gitsync.server.pages import (
     differences,
     drift,
     history,
+    object,
     objects,
     overview,
     plan,
@@ -58,8 +60,9 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(webhooks.router(engine, webhook_secret))
     for routes in (overview, applications, changes, drift, objects, search, approvals, audit):
         app.include_router(routes.router)
-    for routes in (application, plan, differences, history, actions, api):
+    for routes in (application, plan, differences, object, history, actions):
         app.include_router(routes.router)
+    app.include_router(api.api_router())
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")
     _explain_errors(app, pages)
     return app
@@ -70,7 +73,7 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
 
     def answer(request: Request, code: int, text: str) -> Response:
         if request.url.path.startswith(api.PREFIX):
-            return JSONResponse({"error": text}, code)
+            return api.problem(request, code, text)
         return pages.show(request, "error.html", code, code=code, text=text)
 
     @app.exception_handler(HTTPException)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gitsync.ports import Clock, Records, StateReader, SyncRequests
+from gitsync.ports import Clock, ObjectDetails, Records, StateReader, SyncRequests
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 
@@ -35,6 +35,11 @@ class Backend(Protocol):
     @property
     def provenance(self) -> FieldProvenance:
         """Where fields come from."""
+        ...
+
+    @property
+    def details(self) -> ObjectDetails:
+        """Events and logs of objects."""
         ...
 
     @property

@@ -41,6 +41,9 @@ PAGES = {
     "/audit": "Succeeded",
     "/audit?action=prune&outcome=Failed": "No audit records match",
     f"{APP}/object?ref=/ConfigMap/shop/settings": "mode: open",
+    f"{APP}/object?ref=apps/Deployment/shop/web": "Conditions",
+    f"{APP}/object/events?ref=apps/Deployment/shop/web": "ScalingReplicaSet",
+    f"{APP}/object/logs?ref=apps/Deployment/shop/web": "Container",
 }
 Opens = Callable[..., Watched]
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import (
     Action,
@@ -25,7 +26,7 @@ from gitsync.objects.change import (
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import ApplicationView, ResourceView, StateEvent
+from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView, StateEvent
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
@@ -109,6 +110,28 @@ class StillOrigins:
         return self.known
 
 
+@dataclass(slots=True)
+class KeptDetails:
+    """Events and logs; ``error`` is raised instead of an answer."""
+
+    found: list[KubernetesEvent] = field(default_factory=list)
+    log: str = ""
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    error: GitsyncError | None = None
+
+    def events(self, ref: ObjectRef) -> tuple[KubernetesEvent, ...]:
+        self.asked.append((ref,))
+        if self.error is not None:
+            raise self.error
+        return tuple(self.found)
+
+    def logs(self, namespace: str, pod: str, container: str, *, previous: bool = False, lines: int = 200) -> str:
+        self.asked.append((namespace, pod, container, previous, lines))
+        if self.error is not None:
+            raise self.error
+        return self.log
+
+
 class StoppedClock:
     def now(self) -> datetime:
         return NOW
@@ -124,13 +147,20 @@ class StillEngine:
     records: SqlRecords
     reverts: Any
     provenance: Any
+    details: KeptDetails
     clock: StoppedClock
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
     records = SqlRecords(Database(f"sqlite:///{folder}/records.db"))
     return StillEngine(
-        StillView({view.key: view for view in views}), RecordedRequests(), records, None, StillOrigins(), StoppedClock()
+        StillView({view.key: view for view in views}),
+        RecordedRequests(),
+        records,
+        None,
+        StillOrigins(),
+        KeptDetails(),
+        StoppedClock(),
     )
 
 

@@ -52,7 +52,7 @@ def test_created_and_deleted_objects_show_their_content(site: Open) -> None:
 
 def test_the_plan_as_json_has_the_content(site: Open) -> None:
     opened = site([application(resources=[created("new", a="1"), pruned("old", b="2"), changed_object()])])
-    steps = orjson.loads(opened.get("/api/applications/gitsync/shop/plan").text)["steps"]
+    steps = orjson.loads(opened.get("/api/v1/applications/gitsync/shop/plan").text)["steps"]
     assert [(step["created"] or {}).get("data") for step in steps] == [{"a": "1"}, None, None]
     assert [(step["deleted"] or {}).get("data") for step in steps] == [None, {"b": "2"}, None]
     assert [(item["path"], item["live"], item["desired"]) for item in steps[2]["differences"]] == [
@@ -72,7 +72,7 @@ def test_a_generated_object_and_its_predecessor_are_one_change(site: Open) -> No
     text = opened.get(f"{SHOP}/plan").text
     assert "replaces prompt-aaaaaaaaaa, which is deleted" in text
     assert "<del>be nice</del> → <ins>be rude</ins>" in text
-    assert text.count("<tr>") == 2  # the head, and one step
+    assert text.count("<tr") == 2  # the head, and one step
     assert "2 steps" in text
     assert "1 object differs from Git" in opened.get(f"{SHOP}/diff").text
 
@@ -134,7 +134,7 @@ def test_a_secret_is_masked_wherever_content_is_shown(site: Open) -> None:
         f"{SHOP}/plan",
         f"{SHOP}/diff",
         f"{SHOP}/object?ref=/Secret/shop/key",
-        "/api/applications/gitsync/shop/plan",
+        "/api/v1/applications/gitsync/shop/plan",
     ):
         text = opened.get(path).text
         assert "c2stdmVyeS1zZWNyZXQ" not in text

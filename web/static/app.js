@@ -117,6 +117,14 @@
     });
   }
 
+  // A log that is followed is read again while the page is visible, and stays at its end.
+  setInterval(() => {
+    const log = document.querySelector("[data-follow]");
+    if (!log || document.hidden || pending) return;
+    const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    refresh().then(() => { const now = document.querySelector("[data-follow]"); if (now && isAtEnd) now.scrollTop = now.scrollHeight; });
+  }, 2000);
+
   // Ages go on between refreshes, so that an old page shows its age.
   const units = [[120, 1, "s"], [7200, 60, "m"], [172800, 3600, "h"], [Infinity, 86400, "d"]];
   const skew = Date.now() - Date.parse(document.body.dataset.now);
@@ -152,6 +160,14 @@
     const link = next.querySelector("a, summary");
     if (link) link.focus();
   };
+  const hunk = (step) => {
+    const all = [...document.querySelectorAll(".text-diff, .change, .hunk, .fields tbody tr")].filter((item) => item.offsetParent);
+    const at = all.indexOf(document.querySelector(".hunk-at"));
+    const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
+    if (!next) return;
+    all.forEach((item) => item.classList.toggle("hunk-at", item === next));
+    next.scrollIntoView({ block: "center" });
+  };
   const tab = (step) => {
     const tabs = [...document.querySelectorAll(".tabs a")];
     const at = tabs.findIndex((item) => item.hasAttribute("aria-current"));
@@ -161,6 +177,8 @@
     "/": () => document.getElementById("q").focus(),
     "j": () => move(1),
     "k": () => move(-1),
+    "n": () => hunk(1),
+    "p": () => hunk(-1),
     "[": () => tab(-1),
     "]": () => tab(1),
     "c": () => navigator.clipboard && navigator.clipboard.writeText(location.href),

@@ -17,6 +17,11 @@ SUMMARIES: Final = {
     "plan": "Show what a sync would do: each step with its risk class, rule and reason.",
     "drift": "Show what was changed in the cluster since the last apply, by whom and when.",
     "orphans": "List objects that an Application applied and that no Application holds any more.",
+    "changes": "List commits with their syncs, drift, decisions and requests, newest first.",
+    "objects": "List the objects of all Applications, those with problems first.",
+    "tree": "Show the objects of an Application by kind, and under each what it owns, down to the Pods.",
+    "events": "List the Kubernetes Events about an object of an Application, newest first.",
+    "logs": "Print the log of a container of a Pod that an object owns, or is.",
     "history": "List the syncs: commit, author, message, outcome.",
     "audit": "List every write and decision, or verify, export or accept the chain of hashes.",
     "sync": "Request a sync now and wait until it ends.",
@@ -28,5 +33,6 @@ SUMMARIES: Final = {
     "suspend": "Stop syncing an Application; its objects stay.",
     "resume": "Resume syncing a suspended Application.",
     "users": "Manage the users who may sign in to the dashboard.",
+    "completion": "Print the completion script of a shell.",
 }
 """The commands in the order of the help, each with the first sentence of its help."""

@@ -7,8 +7,10 @@ from typing import Any
 
 from gitsync.cli.applications import all_applications, connect, is_good, one_application, pinned_from
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import DATA, NAMESPACE, AnyName, AnyNamespace, Data, Kubeconfig, Output, Target
+from gitsync.cli.options import DATA, NAMESPACE, AnyName, AnyNamespace, Data, Kubeconfig, Output, Target, Watch
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cli.watch import repeat
+from gitsync.cluster.client import Client
 from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
@@ -20,12 +22,15 @@ _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason"
 def status(
     name: AnyName = "",
     namespace: AnyNamespace = "",
+    watch: Watch = False,
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
 ) -> Exit:
     """Show sync state, health and reasons. Exit code 1: an Application is not in sync or not healthy."""
     client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
+    if watch:
+        repeat(lambda: [_row(item) for item in _chosen(client, namespace, name)], _COLUMNS, output)
     if name:
         return _show_one(one_application(client, namespace or NAMESPACE, name), output)
     applications = all_applications(client, namespace)
@@ -34,6 +39,10 @@ def status(
         return Exit.OK
     show([_row(application) for application in applications], _COLUMNS, output)
     return Exit.OK if all(map(is_good, applications)) else Exit.DIFFERENT
+
+
+def _chosen(client: Client, namespace: str, name: str) -> list[Manifest]:
+    return [one_application(client, namespace or NAMESPACE, name)] if name else all_applications(client, namespace)
 
 
 def _show_one(application: Manifest, output: Format) -> Exit:

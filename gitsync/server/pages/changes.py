@@ -64,10 +64,11 @@ def compare(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLRespons
     found = net_changes(reversed(records))
     matches = query.without("since").without("until").matcher(_READ, lambda item: f"{item.application} {item.step.ref}")
     wanted = list(filter(matches, found))
+    shown = min(len(wanted), _OBJECTS)
     return pages.show(
         request,
         "compare.html",
-        changes=[(item, item.fields(FIELDS), item.content(min(len(wanted), _OBJECTS))) for item in wanted[:_OBJECTS]],
+        changes=[(item, item.fields(FIELDS, shown), item.content(shown)) for item in wanted[:shown]],
         matched=len(wanted),
         syncs=len(records),
         is_cut=len(records) >= SYNCS,

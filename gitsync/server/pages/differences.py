@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import Schema
 from gitsync.objects.change import ABSENT, Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, group_of, metadata_of
+from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.display.content import declared_content
 from gitsync.plan.drift import undeclared
 from gitsync.plan.risk.drift import DriftRisk, drift_risk
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import visible
 from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
-from gitsync.server.rows.contents import Content, content_of, manifest_text
+from gitsync.server.rows.contents import Content, content_of
 from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row, places
 from gitsync.server.rows.objects import (
     ResourceRow,
@@ -84,31 +82,6 @@ def diff(request: Request, pages: PagesOf, view: ViewOf, mode: str = "split", st
     )
 
 
-@router.get("/object", response_class=HTMLResponse)
-def manifest(request: Request, pages: PagesOf, view: ViewOf, ref: str) -> HTMLResponse:
-    """Show one object: its differences, the live manifest and the one that Git declares."""
-    try:
-        wanted = ObjectRef.from_path(ref)
-    except ValueError:
-        raise HTTPException(404, "This is not a valid object reference.") from None
-    item = next((item for item in view.resources if item.ref == wanted), None)
-    live = pages.engine.view.live(view.key, wanted)
-    desired = item.change.desired if item is not None else None
-    if live is None and desired is None:
-        raise HTTPException(404, f"{visible(wanted)} is not in the cluster, or not part of this application.")
-    return show_application(
-        pages,
-        request,
-        view,
-        "object",
-        ref=wanted,
-        item=object_differences(pages.engine, view, [item])[0] if item is not None else None,
-        live=_live_text(live) if live is not None else "",
-        desired=manifest_text(declared_content(desired)) if desired is not None else "",
-        parts_of=pages.engine.view.dependents(view.key, wanted)[:100],
-    )
-
-
 def unpaired(view: ApplicationView) -> list[ResourceView]:
     """Return the objects of a view without those that a generated object follows: that one shows both."""
     followed = {item.change.follows for item in view.resources}
@@ -137,11 +110,11 @@ def object_differences(
         ObjectDifferences(
             row=resource_row(item),
             fields=[
-                field_row(found, places_of(item.ref, found.path), item.change.live, first_seen)
+                field_row(found, places_of(item.ref, found.path), item.change.live, first_seen, len(items))
                 for found in drifted(item)[:FIELDS]
             ],
             more=max(len(drifted(item)) - FIELDS, 0),
-            foreign=[field_row(found) for found in foreign_fields(item)[:FIELDS]],
+            foreign=[field_row(found, objects=len(items)) for found in foreign_fields(item)[:FIELDS]],
             quiet=[*ignored_counts(item), *_defaulted(item)],
             drift=changed_in_cluster(view, item),
             content=content_of(item.change, len(items)),
@@ -180,7 +153,3 @@ def _schema_of(live: Manifest) -> Schema | None:
 def _unchanged(item: ResourceView) -> Change:
     """Return the step of an object as if Git and the cluster had the same declared fields."""
     return replace(item.change, differences=(), live=item.change.live or {})
-
-
-def _live_text(live: Manifest) -> str:
-    return manifest_text({**live, "metadata": {k: v for k, v in metadata_of(live).items() if k != "managedFields"}})

@@ -38,7 +38,7 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
     steps = [
         (
             step,
-            [recorded_field(item) for item in step.differences[:FIELDS] if item.get("path")],
+            [recorded_field(item, len(shown)) for item in step.differences[:FIELDS] if item.get("path")],
             recorded_content(step, len(shown)),
         )
         for step in shown

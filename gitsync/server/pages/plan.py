@@ -24,12 +24,13 @@ from gitsync.server.pages.templates import Pages
 from gitsync.server.pending import is_held
 from gitsync.server.reviews import ReviewHandler, line, reviewer
 from gitsync.server.rows.contents import Content, content_of
+from gitsync.server.rows.effects import effects
 from gitsync.server.rows.fields import FIELDS, FieldRow, field_row
 from gitsync.server.rows.plan_changes import PlanChange, plan_changes
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
-_STEPS = 50
+_STEPS = 30
 _TYPED = 1000
 Typed = Annotated[str, Form(max_length=_TYPED)]
 
@@ -57,10 +58,16 @@ class ReviewDraft:
 
 @router.get("/plan", response_class=HTMLResponse)
 def plan(
-    request: Request, pages: PagesOf, reviews: ReviewsOf, user: UserOf, view: ViewOf, start: Start = 0
+    request: Request,
+    pages: PagesOf,
+    reviews: ReviewsOf,
+    user: UserOf,
+    view: ViewOf,
+    start: Start = 0,
+    mode: str = "split",
 ) -> HTMLResponse:
     """Show the steps of the plan, the riskiest first, and the form for a review where one is needed."""
-    return _show_plan(pages, reviews, request, user, view, start=start)
+    return _show_plan(pages, reviews, request, user, view, start=start, mode=mode)
 
 
 @router.get("/review")
@@ -146,6 +153,7 @@ def _show_plan(
     view: ApplicationView,
     *,
     start: int = 0,
+    mode: str = "split",
     status: int = 200,
     draft: ReviewDraft | None = None,
 ) -> HTMLResponse:
@@ -162,7 +170,7 @@ def _show_plan(
         rows.append(
             StepRow(
                 step,
-                [field_row(found, live=step.live) for found in fields[:FIELDS]],
+                [field_row(found, live=step.live, objects=len(shown)) for found in fields[:FIELDS]],
                 max(len(fields) - FIELDS, 0),
                 content_of(step, len(shown)),
                 changed_in_cluster(view, item) if item is not None else None,
@@ -179,6 +187,8 @@ def _show_plan(
         total=len(writes),
         pending=pending,
         draft=draft,
+        effects=effects(view, view.plan, pages.engine.view.owned_by) if view.plan is not None else [],
+        mode="unified" if mode == "unified" else "split",
         start=start,
         following=following,
     )

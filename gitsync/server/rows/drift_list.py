@@ -23,6 +23,10 @@ NAMES: Final = ("app", "ns", "kind", "name", "by", "risk", "since", "until")
 """The members of a filter that the list of drift accepts."""
 
 
+_ROWS = 20
+"""Objects of one page."""
+
+
 @dataclass(frozen=True, slots=True)
 class DriftRow:
     """One object that was changed in the cluster: its fields, the class of the change, and since when (RFC 3339)."""
@@ -113,7 +117,9 @@ def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> D
         view.key,
         item.ref,
         risk,
-        tuple(field_row(difference, live=item.change.live, first_seen=first_seen) for difference in fields),
+        tuple(
+            field_row(difference, live=item.change.live, first_seen=first_seen, objects=_ROWS) for difference in fields
+        ),
         tuple(dict.fromkeys(visible(owner.manager) for owner in owners)),
         times[0] if times else first_seen,
         {Action.CREATE: "deleted", Action.PRUNE: "not declared"}.get(item.change.action, "changed"),

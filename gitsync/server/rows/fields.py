@@ -9,13 +9,16 @@ from typing import Any
 from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.manifest import Manifest
-from gitsync.plan.display.value_diff import NestedChange, TextLine, changes_in, inner_changes, inner_lines
+from gitsync.plan.display.value_diff import NestedChange, changes_in, inner_changes
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from gitsync.server.formatting import value, visible
 from gitsync.server.git_links import file_url
+from gitsync.server.rows.text_diff import MOST_ROWS, TextRow, text_diff
 
 _WIDEST = 4000
 """Characters of one value that are shown; the rest is counted."""
+_LEAST_ROWS = 2
+"""Rows of a text that differs, on a page of many objects."""
 FIELDS = 20
 """Differences of one object that are listed; the rest is counted."""
 
@@ -43,7 +46,7 @@ class FieldRow:
     """
     One difference of one field.
 
-    ``lines`` compare a text of several lines and ``inside`` a container place by place; both are empty for a short
+    ``text`` compares a text of several lines and ``inside`` a container place by place; both are empty for a short
     value. ``steps`` are those that set the field in Git, in order, and ``origin`` is the one that had the last word.
     ``first_seen`` is when the controller saw the drift, where the API server keeps no ``time`` of the write.
     """
@@ -57,16 +60,20 @@ class FieldRow:
     time: str
     is_drift: bool
     first_seen: str = ""
-    lines: tuple[TextLine, ...] = ()
+    text: tuple[TextRow, ...] = ()
     inside: tuple[NestedDiff, ...] = ()
     origin: Place | None = None
     steps: tuple[Place, ...] = ()
 
 
 def field_row(
-    difference: FieldDifference, places: Sequence[Place] = (), live: Manifest | None = None, first_seen: str = ""
+    difference: FieldDifference,
+    places: Sequence[Place] = (),
+    live: Manifest | None = None,
+    first_seen: str = "",
+    objects: int = 1,
 ) -> FieldRow:
-    """Return the row of a difference of an object; its values are masked already."""
+    """Return the row of a difference of one of ``objects`` on a page; its values are masked already."""
     owner = difference.owners[0] if difference.owners else None
     return FieldRow(
         path=visible(difference.path),
@@ -79,11 +86,11 @@ def field_row(
         origin=next((place for place in reversed(places) if place.where), None),
         steps=tuple(places) if len(places) > 1 else (),
         inside=tuple(_inside(change) for change in changes_in(difference, live)),
-        **_sides(difference.live, difference.desired),
+        **_sides(difference.live, difference.desired, objects),
     )
 
 
-def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
+def recorded_field(difference: Mapping[str, Any], objects: int = 1) -> FieldRow:
     """Return the row of a difference as history keeps it; there, what was absent is None."""
     owner: Mapping[str, Any] = next(iter(difference.get("owners") or ()), {})
     live, desired = (ABSENT if difference.get(side) is None else difference[side] for side in ("live", "desired"))
@@ -97,7 +104,7 @@ def recorded_field(difference: Mapping[str, Any]) -> FieldRow:
         time=visible(owner.get("time", "")),
         is_drift=kind in {item.value for item in DRIFT},
         inside=tuple(map(_inside, inside)),
-        **_sides(live, desired),
+        **_sides(live, desired, objects),
     )
 
 
@@ -119,11 +126,11 @@ def _inside(change: NestedChange) -> NestedDiff:
     return NestedDiff(visible(change.path), _short(change.live), _short(change.desired))
 
 
-def _sides(live: Any, desired: Any) -> dict[str, Any]:
+def _sides(live: Any, desired: Any, objects: int) -> dict[str, Any]:
     return {
         "live": _short(live),
         "desired": _short(desired),
-        "lines": tuple(TextLine(line.mark, visible(line.text)) for line in inner_lines(live, desired)),
+        "text": text_diff(live, desired, max(MOST_ROWS // max(objects, 1), _LEAST_ROWS)),
     }
 
 

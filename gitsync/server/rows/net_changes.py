@@ -25,9 +25,9 @@ class NetChange:
     syncs: int
     record: int
 
-    def fields(self, limit: int) -> list[FieldRow]:
-        """Return the rows of the fields that changed."""
-        return [recorded_field(item) for item in self.step.differences if item.get("path")][:limit]
+    def fields(self, limit: int, objects: int) -> list[FieldRow]:
+        """Return the rows of at most ``limit`` fields that changed, on a page of ``objects``."""
+        return [recorded_field(item, objects) for item in self.step.differences if item.get("path")][:limit]
 
     def content(self, objects: int) -> Content | None:
         """Return the whole object where the period created or deleted it."""

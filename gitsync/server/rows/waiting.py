@@ -39,7 +39,7 @@ def stuck_deletions(view: ApplicationView, owned: Owned) -> tuple[Deletion, ...]
 def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> Deletion:
     metadata = metadata_of(item.change.live or {})
     finalizers = ", ".join(map(str, metadata.get("finalizers") or ())) or "the API server"
-    users = _mounted_by(item, view, owned) if item.ref.kind == "PersistentVolumeClaim" else ()
+    users = mounted_by(item, view, owned) if item.ref.kind == "PersistentVolumeClaim" else ()
     kept_by, way_out = f"finalizer {finalizers}", "the controller that owns the finalizer has to remove it"
     if users:
         kept_by = f"{finalizers}: still mounted by {', '.join(users)}"
@@ -49,7 +49,7 @@ def _deletion(item: ResourceView, view: ApplicationView, owned: Owned) -> Deleti
     )
 
 
-def _mounted_by(item: ResourceView, view: ApplicationView, owned: Owned) -> tuple[str, ...]:
+def mounted_by(item: ResourceView, view: ApplicationView, owned: Owned) -> tuple[str, ...]:
     """Return the Pods of the application that mount a claim."""
     pods = []
     for other in view.resources:

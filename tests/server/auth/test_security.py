@@ -134,7 +134,7 @@ def test_a_form_of_another_site_is_refused(site: Open, action: str) -> None:
 )
 def test_another_site_that_resolves_to_this_address_is_not_answered(site: Open, host: str) -> None:
     opened = site([application()])
-    for path in ("/", "/apps/gitsync/shop", "/api/applications/gitsync/shop/plan", "/live", "/metrics"):
+    for path in ("/", "/apps/gitsync/shop", "/api/v1/applications/gitsync/shop/plan", "/live", "/metrics"):
         answer = opened.get(path, Host=host)
         assert answer.status in (400, 421)
         assert "shop" not in answer.text

@@ -19,7 +19,7 @@ from tests.server.conftest import Open, Site
 from tests.server.fakes import FORM, NOW, application, resource
 
 SHOP, KEY, DIGEST = "/apps/gitsync/shop", "gitsync/shop", "d" * 64
-API = "/api/applications/gitsync/shop"
+API = "/api/v1/applications/gitsync/shop"
 HELD = application(
     resources=[resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)],
     held=("1 dangerous step waits for platform, eve",),
@@ -211,9 +211,14 @@ def test_machines_read_the_plan_and_review_it(site: Open, file: Path) -> None:
     assert (plan["digest"], plan["held"]) == (DIGEST, ["1 dangerous step waits for platform, eve"])
     assert plan["steps"][0]["object"] == "ConfigMap shop/a"
     reject = call(opened, {"digest": DIGEST, "verdict": "reject", "reason": "no"}, **bearer)
-    assert orjson.loads(reject.text) == {"application": KEY, "digest": DIGEST, "by": "ada"}
+    assert orjson.loads(reject.text) == {
+        "application": KEY,
+        "digest": DIGEST,
+        "by": "ada",
+        "until": "",
+    }
     refused = call(opened, {"digest": DIGEST, "verdict": "approve"}, **bearer)
-    assert (refused.status, "rejected by ada: no" in orjson.loads(refused.text)["error"]) == (403, True)
+    assert (refused.status, "rejected by ada: no" in orjson.loads(refused.text)["detail"]) == (403, True)
     done = call(opened, {"digest": DIGEST, "verdict": "approve", "overrule": True}, **bearer)
     assert orjson.loads(done.text)["until"] == "2026-03-02T12:00:00+00:00"
 
@@ -237,7 +242,7 @@ def test_a_call_that_cannot_be_taken_says_so_as_json(
     opened = site([HELD], users=Users(file))
     answer = call(opened, word, **{**bearer, **headers})
     assert answer.status == status
-    assert orjson.loads(answer.text)["error"]
+    assert orjson.loads(answer.text)["detail"]
     assert opened.engine.records.audit_records() == ()
 
 

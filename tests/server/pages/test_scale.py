@@ -31,6 +31,15 @@ PAGES = [
     "/apps/gitsync/large/history",
     "/apps/gitsync/large/history/1",
     "/metrics",
+    "/changes",
+    "/changes/compare",
+    "/drift",
+    "/objects",
+    "/objects?q=is:different",
+    "/search?q=thing",
+    "/apps/gitsync/prompts/plan",
+    "/apps/gitsync/prompts/diff",
+    "/api/v1/objects",
 ]
 
 
@@ -43,7 +52,10 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     )
     drifted = [resource(f"thing-{i}", sync="OutOfSync", differences=(changed(),)) for i in range(1000)]
     large = application("large", [*drifted, *(resource(f"calm-{i}") for i in range(1016))], held=("it waits",))
-    still = engine(tmp_path_factory.mktemp("scale"), [*small, large])
+    before = "\n".join(f"line {i} of a prompt" for i in range(400))
+    texts = (changed(".data.prompt", before, before.replace("a prompt", "another prompt")),)
+    prompts = application("prompts", [resource(f"p-{i}", sync="OutOfSync", differences=texts) for i in range(60)])
+    still = engine(tmp_path_factory.mktemp("scale"), [*small, large, prompts])
     done = Outcome.SUCCEEDED
     steps = tuple(Step(f"/ConfigMap/shop/thing-{i}", "update", "Safe", "why", done) for i in range(1000))
     record = SyncRecord(

@@ -1,0 +1,1 @@
+"""Commands that show what the dashboard shows, read from its API."""

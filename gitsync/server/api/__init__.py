@@ -1,0 +1,1 @@
+"""The JSON API below ``/api/v1``: what pages show, for programs and the command line."""

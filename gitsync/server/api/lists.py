@@ -1,0 +1,147 @@
+"""Lists over all applications: applications, objects, changes and drift, each with the filter of its page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+
+from gitsync.server import changes as timeline
+from gitsync.server.api.models import (
+    ApplicationDetail,
+    ApplicationModel,
+    ChangeModel,
+    DriftModel,
+    DriftPage,
+    FieldModel,
+    Limit,
+    ObjectModel,
+    PageModel,
+    PastDriftModel,
+    Start,
+)
+from gitsync.server.changes import Position
+from gitsync.server.pages.dependencies import BackendOf, SearchText, ViewOf
+from gitsync.server.pages.differences import changed_in_cluster
+from gitsync.server.pages.drift import corrected
+from gitsync.server.pages.paging import list_url, page_of
+from gitsync.server.rows import applications as app_rows
+from gitsync.server.rows import drift_list, object_list
+from gitsync.server.rows.applications import AppRow
+from gitsync.server.rows.fields import FieldRow
+from gitsync.server.rows.objects import ResourceRow, resource_row
+from gitsync.server.rows.query import Query as Filter
+from gitsync.server.rows.query import parse_query
+
+router = APIRouter(tags=["lists"])
+
+
+@router.get("/applications")
+def applications(
+    backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
+) -> PageModel[ApplicationModel]:
+    """Return the applications that match, those that need a person first."""
+    query, now = _parsed(backend, q, app_rows.NAMES), backend.clock.now()
+    found = app_rows.matching((app_rows.app_row(view, now) for view in backend.view.applications()), query)
+    shown, following = page_of(found, start, limit)
+    items = [ApplicationModel(**_members(row)) for row in shown]
+    return PageModel(items=items, total=len(found), next=_next("applications", q, limit, following))
+
+
+@router.get("/applications/{namespace}/{name}")
+def application(backend: BackendOf, view: ViewOf) -> ApplicationDetail:
+    """Return one application with the status of its custom resource."""
+    return ApplicationDetail(**_members(app_rows.app_row(view, backend.clock.now())), status=dict(view.status))
+
+
+@router.get("/objects")
+def objects(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[ObjectModel]:
+    """Return the objects that match, those with problems first."""
+    query = _parsed(backend, q, object_list.NAMES)
+    found = object_list.matching(object_list.all_objects(backend.view.applications()), query)
+    shown, following = page_of(found, start, limit)
+    items = [object_model(item.application, resource_row(item.view)) for item in shown]
+    return PageModel(items=items, total=len(found), next=_next("objects", q, limit, following))
+
+
+@router.get("/changes")
+def changes(
+    backend: BackendOf,
+    q: SearchText = "",
+    limit: Limit = 100,
+    before: Annotated[str, Query(max_length=80, description="Where the page begins; from ``next``.")] = "",
+) -> PageModel[ChangeModel]:
+    """Return commits with their syncs, drift, decisions and requests, newest first."""
+    query = _parsed(backend, q, timeline.NAMES)
+    found = timeline.changes(backend, query, Position.parse(before), limit)
+    older = found.older
+    following = list_url("/api/v1/changes", q, limit=str(limit), before=str(older)) if older is not None else ""
+    return PageModel(items=[ChangeModel.model_validate(entry) for entry in found.entries], next=following)
+
+
+@router.get("/drift")
+def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> DriftPage:
+    """Return the objects that were changed in the cluster, the riskiest first, and the fields that were corrected."""
+    query = _parsed(backend, q, drift_list.NAMES)
+    found = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster)
+    shown, following = page_of(found, start, limit)
+    items = [
+        DriftModel(
+            application=row.application,
+            object=str(row.ref),
+            ref=row.ref.path,
+            risk=row.risk.risk.value,
+            reason=row.risk.reason,
+            action=row.action,
+            managers=list(row.managers),
+            since=row.since,
+            fields=[field_model(item) for item in row.fields],
+        )
+        for row in shown
+    ]
+    past = [
+        PastDriftModel(
+            application=row.application,
+            object=str(row.ref),
+            path=row.path,
+            manager=row.manager,
+            times=row.times,
+            last=row.last,
+            repaired_seconds=row.repaired.total_seconds() if row.repaired is not None else None,
+        )
+        for row in corrected(backend, query)[:limit]
+    ]
+    return DriftPage(items=items, total=len(found), next=_next("drift", q, limit, following), corrected=past)
+
+
+def object_model(application: str, row: ResourceRow) -> ObjectModel:
+    """Return an object of a list."""
+    return ObjectModel(application=application, **object_members(row))
+
+
+def object_members(row: ResourceRow) -> dict[str, str]:
+    """Return the members of an object that all answers have."""
+    return {name: getattr(row, name) for name in ObjectModel.model_fields if name != "application"}
+
+
+def field_model(row: FieldRow) -> FieldModel:
+    """Return a field that differs."""
+    members = {name: getattr(row, name) for name in FieldModel.model_fields if name != "where"}
+    return FieldModel(**members, where=row.origin.where if row.origin is not None else "")
+
+
+def _members(row: AppRow) -> dict[str, str | bool]:
+    renamed = {"since": row.since_time, "objects": row.resources}
+    names = (name for name in ApplicationModel.model_fields if name not in renamed)
+    return {**{name: getattr(row, name) for name in names}, **renamed}
+
+
+def _parsed(backend: BackendOf, q: str, names: tuple[str, ...]) -> Filter:
+    query = parse_query(q, names, backend.clock.now())
+    if query.problem:
+        raise HTTPException(422, query.problem)
+    return query
+
+
+def _next(path: str, q: str, limit: int, following: int) -> str:
+    return list_url(f"/api/v1/{path}", q, limit=str(limit), start=str(following)) if following else ""

@@ -1,0 +1,280 @@
+"""What the API answers; names are camelCase, as in the custom resource."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+Limit = Annotated[int, Query(ge=1, le=500, description="Items of one page.")]
+Start = Annotated[int, Query(ge=0, le=10_000_000, description="Items before this page.")]
+
+
+class Model(BaseModel):
+    """A part of an answer."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
+
+
+class Problem(Model):
+    """An error, as RFC 9457 describes it."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+
+
+class PageModel(Model, Generic[T]):
+    """One page of a list; ``next`` is the URL of the following page, empty at the end."""
+
+    items: list[T]
+    total: int | None = Field(None, description="How many items match; null where they are not counted.")
+    next: str = ""
+
+
+class ApplicationModel(Model):
+    """An application: its state with reason and age, and what Git and cluster have."""
+
+    namespace: str
+    name: str
+    state: str
+    reason: str
+    since: str = Field(description="When the state began (RFC 3339); empty when unknown.")
+    is_suspended: bool
+    sync: str
+    health: str
+    phase: str
+    commit: str
+    message: str
+    author: str
+    applied: str
+    objects: str = Field(description="Objects in sync of all, such as 3/4.")
+
+
+class ApplicationDetail(ApplicationModel):
+    """An application with the status of its custom resource."""
+
+    status: dict[str, Any]
+
+
+class ObjectModel(Model):
+    """An object of an application."""
+
+    application: str
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    sync: str
+    health: str
+    reason: str
+    action: str = Field(description="What a sync would do with it.")
+    risk: str
+
+
+class FieldModel(Model):
+    """A field that differs; an empty value is absent. Values of Secrets are masked."""
+
+    path: str
+    kind: str
+    live: str
+    desired: str
+    owner: str = Field(description="The field manager that set it in the cluster.")
+    operation: str
+    time: str
+    first_seen: str = ""
+    where: str = Field("", description="The file and line in Git that set it.")
+
+
+class ObjectDiff(ObjectModel):
+    """An object with what differs; ``added`` are fields that others set and Git does not declare."""
+
+    fields: list[FieldModel]
+    added: list[FieldModel]
+    drift_risk: str = ""
+    drift_reason: str = ""
+
+
+class RelationModel(Model):
+    """Another object, and what it is to this one: uses, selects, used by."""
+
+    relation: str
+    object: str
+    ref: str
+
+
+class ObjectDetail(ObjectDiff):
+    """An object with both manifests and its relations."""
+
+    conditions: list[dict[str, Any]]
+    relations: list[RelationModel]
+    live_manifest: dict[str, Any] | None
+    git_manifest: dict[str, Any] | None
+
+
+class EventModel(Model):
+    """A Kubernetes Event."""
+
+    type: str
+    reason: str
+    message: str
+    count: int
+    last: str
+    source: str
+
+
+class NodeModel(Model):
+    """An object in the tree of an application, or a group of one kind."""
+
+    kind: str
+    name: str
+    ref: str
+    health: str
+    sync: str
+    reason: str
+    count: int = 0
+    children: list[NodeModel] = []
+
+
+class ResultModel(Model):
+    """What became of a change in one application."""
+
+    application: str
+    state: str
+    text: str
+    url: str
+
+
+class ChangeModel(Model):
+    """An entry of the timeline."""
+
+    time: datetime
+    kind: str
+    title: str
+    people: list[str]
+    commit: str
+    reason: str
+    results: list[ResultModel]
+
+
+class DriftModel(Model):
+    """An object that was changed in the cluster."""
+
+    application: str
+    object: str
+    ref: str
+    risk: str
+    reason: str
+    action: str
+    managers: list[str]
+    since: str
+    fields: list[FieldModel]
+
+
+class PastDriftModel(Model):
+    """A field that self-heal corrected: by which manager it was changed, and how often."""
+
+    application: str
+    object: str
+    path: str
+    manager: str
+    times: int
+    last: datetime
+    repaired_seconds: float | None
+
+
+class DriftPage(Model):
+    """The drift of now, and what was corrected in the latest syncs."""
+
+    items: list[DriftModel]
+    total: int
+    next: str = ""
+    corrected: list[PastDriftModel]
+
+
+class StepModel(Model):
+    """A step of a plan or of a sync; ``created`` and ``deleted`` are whole objects."""
+
+    object: str
+    action: str
+    risk: str
+    rule: str = ""
+    reason: str
+    follows: str = ""
+    outcome: str = ""
+    differences: list[dict[str, Any]]
+    created: dict[str, Any] | None = None
+    deleted: dict[str, Any] | None = None
+
+
+class PlanModel(Model):
+    """The plan of an application, and why it is held."""
+
+    application: str
+    digest: str
+    revision: str
+    risk: str
+    explanation: str
+    held: list[str]
+    steps: list[StepModel]
+
+
+class SyncModel(Model):
+    """A sync of the history."""
+
+    id: int
+    application: str
+    commit: str
+    author: str
+    message: str
+    trigger: str
+    initiator: str
+    approver: str
+    started: datetime
+    duration_ms: int
+    outcome: str
+    risk: str
+    explanation: str
+    problem: str
+    steps: list[StepModel] = []
+
+
+class ReviewRequest(Model):
+    """A review of a plan; ``by`` counts only where no sign-in proves the name."""
+
+    digest: str = Field(max_length=100)
+    verdict: str = Field(pattern="^(approve|reject)$")
+    reason: str = Field("", max_length=1000)
+    by: str = Field("", max_length=100)
+    overrule: bool = False
+
+
+class ReviewResult(Model):
+    """A review that was taken; ``until`` is when an approval expires."""
+
+    application: str
+    digest: str
+    by: str
+    until: str = ""
+
+
+class ActionRequest(Model):
+    """A request of a user; ``by`` counts only where no sign-in proves the name."""
+
+    reason: str = Field("", max_length=1000)
+    by: str = Field("", max_length=100)
+
+
+class ActionResult(Model):
+    """A request that was taken."""
+
+    application: str
+    action: str
+    by: str

@@ -1,0 +1,104 @@
+"""The plan of an application, its review, and requests of users: sync, suspend, resume."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, HTTPException
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.change import ABSENT, Change
+from gitsync.objects.record import AuditRecord
+from gitsync.plan.display.content import whole_object
+from gitsync.plan.mask import to_record
+from gitsync.ports import ApplicationView
+from gitsync.server.api.models import (
+    ActionRequest,
+    ActionResult,
+    PlanModel,
+    ReviewRequest,
+    ReviewResult,
+    StepModel,
+)
+from gitsync.server.auth.security import check_call
+from gitsync.server.pages.dependencies import BackendOf, ReviewsOf, UserOf, ViewOf
+from gitsync.server.reviews import line, reviewer
+
+router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["plans and requests"])
+checked = [Depends(check_call)]
+
+
+@router.get("/plan")
+def plan(view: ViewOf) -> PlanModel:
+    """Return the plan with what each step changes."""
+    if view.plan is None:
+        raise HTTPException(409, "The application has no plan yet.")
+    return PlanModel(
+        application=view.key,
+        digest=view.plan.digest,
+        revision=view.plan.revision,
+        risk=view.plan.risk.value,
+        explanation=view.plan.explanation,
+        held=list(view.verdict.reasons) if view.verdict is not None else [],
+        steps=[_step(step) for step in view.plan.writes],
+    )
+
+
+@router.post("/review", dependencies=checked)
+def review(view: ViewOf, user: UserOf, reviews: ReviewsOf, word: ReviewRequest) -> ReviewResult:
+    """Take a review of exactly the plan that its digest names."""
+    by, reason = reviewer(user, word.by), line(word.reason)
+    done = ReviewResult(application=view.key, digest=word.digest, by=by.name)
+    if word.verdict == "reject":
+        reviews.reject(view, word.digest, by, reason)
+        return done
+    until = reviews.approve(view, word.digest, by, reason, overrule=word.overrule)
+    return done.model_copy(update={"until": until.isoformat()})
+
+
+@router.post("/sync", dependencies=checked)
+def sync(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
+    """Request a sync now."""
+    by = reviewer(user, word.by or "api")
+    backend.records.audit(
+        [AuditRecord.by_user(view.key, "sync", by, backend.clock.now(), line(word.reason) or "Sync now")]
+    )
+    backend.requests.request_sync(view.key, by.name)
+    return ActionResult(application=view.key, action="sync", by=by.name)
+
+
+@router.post("/suspend", dependencies=checked)
+def suspend(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
+    """Suspend an application; a name and a reason are required."""
+    return set_suspended(backend, view, "suspend", user, word)
+
+
+@router.post("/resume", dependencies=checked)
+def resume(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
+    """Resume an application; a name and a reason are required."""
+    return set_suspended(backend, view, "resume", user, word)
+
+
+def set_suspended(
+    backend: BackendOf, view: ApplicationView, action: str, user: UserOf, word: ActionRequest
+) -> ActionResult:
+    """Suspend or resume an application in the name of a user, with an audit record before."""
+    by, reason = reviewer(user, word.by), line(word.reason)
+    if not by.name or not reason:
+        raise InvalidInput(f"to {action} needs a name and a reason", object=f"Application {view.key}")
+    backend.records.audit([AuditRecord.by_user(view.key, action, by, backend.clock.now(), reason)])
+    backend.requests.suspend(view.key, action == "suspend")
+    return ActionResult(application=view.key, action=action, by=by.name)
+
+
+def _step(step: Change) -> StepModel:
+    content = whole_object(step)
+    return StepModel(
+        object=str(step.ref),
+        action=step.action.value,
+        risk=step.risk.value,
+        rule=step.rule,
+        reason=step.reason,
+        follows=str(step.follows) if step.follows is not None else "",
+        differences=list(to_record(step)),
+        created=None if content is None or content.desired is ABSENT else content.desired,
+        deleted=None if content is None or content.live is ABSENT else content.live,
+    )

@@ -1,0 +1,88 @@
+"""What a plan does to the running system: Pods that restart, start or stop, data that is lost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gitsync.objects.change import DRIFT, Action, Change, Plan
+from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView, ResourceView
+from gitsync.server.formatting import visible
+from gitsync.server.rows.references import used_by
+from gitsync.server.rows.waiting import Owned, mounted_by
+
+_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_REMOVES = (Action.PRUNE, Action.REPLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One effect; ``is_loss`` where it cannot be undone by a revert."""
+
+    text: str
+    ref: ObjectRef
+    is_loss: bool = False
+
+
+def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[Effect]:
+    """Return the effects of a plan, losses first."""
+    found = [effect for step in plan.writes for effect in _of_step(view, plan, step, owned)]
+    return sorted(found, key=lambda effect: (not effect.is_loss, effect.ref.kind, effect.ref.name))
+
+
+def _of_step(view: ApplicationView, plan: Plan, step: Change, owned: Owned) -> Iterator[Effect]:
+    ref = step.ref
+    if ref.kind in _WORKLOADS:
+        yield from _of_workload(step)
+    elif ref.kind == "PersistentVolumeClaim" and step.action in _REMOVES:
+        yield _lost_volume(view, step, owned)
+    elif ref.kind in ("Namespace", "CustomResourceDefinition") and step.action in _REMOVES:
+        what = "everything in it" if ref.kind == "Namespace" else "every object of its kind, in all namespaces"
+        yield Effect(f"deletes {what}", ref, is_loss=True)
+    elif ref.kind in ("ConfigMap", "Secret") and step.action is Action.UPDATE:
+        yield from _not_read(view.resources, plan, step)
+
+
+def _of_workload(step: Change) -> Iterator[Effect]:
+    before, after = _replicas(step.live), _replicas(step.desired)
+    changed = [item.path for item in step.differences if item.kind in DRIFT]
+    match step.action:
+        case Action.CREATE:
+            yield Effect(f"starts {_pods(after)}", step.ref)
+        case Action.PRUNE:
+            yield Effect(f"stops {_pods(before)}", step.ref)
+        case Action.REPLACE:
+            yield Effect(f"stops {_pods(before)}, then starts {_pods(after)}: not available in between", step.ref)
+        case Action.UPDATE if any(path.startswith(".spec.template") for path in changed):
+            yield Effect(f"restarts {_pods(before)}", step.ref)
+    if step.action is Action.UPDATE and ".spec.replicas" in changed and before != after:
+        yield Effect(f"scales from {before} to {after}", step.ref)
+
+
+def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> Effect:
+    size = str(at(step.live, "spec", "resources", "requests", "storage", default="a volume"))
+    item = next((item for item in view.resources if item.ref == step.ref), None)
+    users = mounted_by(item, view, owned) if item is not None else ()
+    mounts = f"mounted by {', '.join(users)}" if users else "mounted by no Pod of this application"
+    return Effect(visible(f"deletes the data of {size}, {mounts}"), step.ref, is_loss=True)
+
+
+def _not_read(resources: Iterable[ResourceView], plan: Plan, step: Change) -> Iterator[Effect]:
+    """Yield the workloads whose running Pods keep the old values of their environment."""
+    written = {item.ref for item in plan.writes}
+    for reference in used_by(step.ref, resources):
+        if reference.relation == "reads" and reference.ref not in written:
+            yield Effect(visible(f"{reference.ref} keeps the old values until its Pods restart"), step.ref)
+
+
+def _replicas(manifest: Manifest | None) -> int:
+    found = at(manifest or {}, "spec", "replicas", default=1)
+    if (manifest or {}).get("kind") == "DaemonSet":
+        found = at(manifest, "status", "desiredNumberScheduled", default=1)
+    return found if isinstance(found, int) else 1
+
+
+def _pods(count: int) -> str:
+    return f"{count} {'Pod' if count == 1 else 'Pods'}"

@@ -1,0 +1,120 @@
+"""Changes, objects, tree, Events and logs come from the dashboard, in the words and filters of its pages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from gitsync.cli.queries.logs import new_lines
+from gitsync.server.app import create_app
+from tests.asgi_server import serve
+from tests.cli.conftest import Done, Shop, process
+from tests.waiting import until
+
+
+class Commands:
+    """Commands with the dashboard of a shop."""
+
+    def __init__(self, shop: Shop, url: str) -> None:
+        self.shop = shop
+        self.url = url
+
+    def __call__(self, *arguments: object) -> Done:
+        return self.shop(*arguments, "--server", self.url)
+
+
+@pytest.fixture
+def asked(shop: Shop) -> Iterator[Commands]:
+    with serve(create_app(shop.world.controller)) as web:
+        yield Commands(shop, web.url)
+
+
+def test_changes_are_filtered_as_on_the_page(asked: Commands) -> None:
+    done = asked("changes", "--since", "1h")
+    assert done.code == 0
+    assert done.out.startswith("TIME ")
+    assert "the shop opens" in done.out
+    assert asked("changes", "kind:revert").out == "no changes match\n"
+    (first, *_) = asked("changes", "app:shop", "-o", "json", "--limit", "1").json
+    assert first["kind"] == "sync"
+    assert first["results"][0]["application"] == "gitsync/shop"
+    wrong = asked("changes", "health:Degraded")
+    assert (wrong.code, "health: is not a filter of this list" in wrong.err) == (2, True)
+
+
+def test_objects_are_listed_by_name_wide_and_as_json(asked: Commands) -> None:
+    assert "Deployment/web\n" in asked("objects", "-o", "name").out
+    assert [item["name"] for item in asked("objects", "kind:Deployment", "-o", "json").json] == ["web"]
+    assert "RISK" in asked("objects", "-o", "wide").out.splitlines()[0]
+    assert "RISK" not in asked("objects").out.splitlines()[0]
+    assert asked("objects", "no-such-thing").out == "no objects match\n"
+
+
+def test_a_tree_reaches_the_pods_and_their_events_and_logs(asked: Commands) -> None:
+    until(lambda: "Pod web-" in asked("tree", "shop").out)
+    tree = asked("tree", "shop").out
+    assert "Deployment web" in tree
+    pod = next(line for line in asked("tree", "shop", "-o", "name").out.splitlines() if "/Pod/" in line)
+    events = asked("events", "shop", pod)
+    assert (events.code, "Scheduled" in events.out) == (0, True)
+    assert asked("events", "shop", f"Pod/{pod.rpartition('/')[2]}").out == events.out
+    assert "ScalingReplicaSet" in asked("events", "shop", "Deployment/web").out
+    until(lambda: asked("logs", "shop", "Deployment/web").code == 0)
+    assert asked("logs", "shop", "Deployment/web", "--pod", "other").code == 2
+
+
+def test_an_object_that_is_not_there_is_an_error_with_a_hint(asked: Commands) -> None:
+    for text, problem in (
+        ("web", "'web' is not an object"),
+        ("Pod/none", "is not part of"),
+        ("Job/x", "is not part of"),
+    ):
+        done = asked("events", "shop", text)
+        assert (done.code, problem in done.err) == (2, True)
+
+
+def test_without_a_dashboard_they_say_how_to_name_one(shop: Shop) -> None:
+    done = shop("changes")
+    assert (done.code, "name one with --server URL" in done.err) == (2, True)
+
+
+def test_followed_logs_print_only_what_is_new() -> None:
+    assert new_lines(["a", "b"], ["a", "b", "c"]) == ["c"]
+    assert new_lines(["a", "b"], ["b", "c", "d"]) == ["c", "d"]
+    assert new_lines(["a", "b"], ["a", "b"]) == []
+    assert new_lines(["x", "y"], ["a", "b"]) == ["a", "b"]
+    assert new_lines([], ["a"]) == ["a"]
+
+
+def test_shells_complete_commands_and_options() -> None:
+    script = process("completion", "bash")
+    assert (script.code, "_GITSYNC_COMPLETE" in script.out) == (0, True)
+    words = {"COMP_WORDS": "gitsync chan", "COMP_CWORD": "1", "_GITSYNC_COMPLETE": "complete_bash"}
+    assert process(env={**os.environ, **words}).out.split() == ["changes"]
+
+
+def test_colour_is_off_on_request() -> None:
+    code = (
+        "import sys; sys.stdout.isatty = lambda: True;"
+        "from gitsync.cli.output import say, show, Format;"
+        "say('x', 'red'); show([{'name': 'Degraded'}], ['name'], Format.TABLE)"
+    )
+    shown = process_of(code, {"NO_COLOR": "1"})
+    assert "\x1b[31m" not in shown
+    assert "\x1b[31m" in process_of(code, {"FORCE_COLOR": "1"})
+
+
+def process_of(code: str, environment: dict[str, str]) -> str:
+    kept = {name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**kept, "TERM": "xterm", **environment},
+    )
+    return done.stdout

@@ -1,0 +1,131 @@
+"""The page of one object: conditions, relations, Events and logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from gitsync.errors import Rejected
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import KubernetesEvent, ResourceView
+from gitsync.server.rows.references import references
+from tests.server.conftest import Open, Site
+from tests.server.fakes import application, resource
+
+OBJECT = "/apps/gitsync/shop/object"
+WEB = "apps/Deployment/shop/web"
+POD = {"containers": [{"name": "app"}, {"name": "proxy"}], "initContainers": [{"name": "setup"}]}
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {
+        "serviceAccountName": "runner",
+        "volumes": [
+            {"configMap": {"name": "settings"}},
+            {"persistentVolumeClaim": {"claimName": "data"}},
+            {"projected": {"sources": [{"secret": {"name": "keys"}}]}},
+        ],
+        "containers": [
+            {
+                "name": "app",
+                "envFrom": [{"configMapRef": {"name": "model"}}],
+                "env": [{"name": "A", "value": "1"}, {"name": "K", "valueFrom": {"secretKeyRef": {"name": "keys"}}}],
+            }
+        ],
+    },
+}
+
+
+def live(item: ResourceView, **members: Any) -> ResourceView:
+    return replace(item, change=replace(item.change, live={**(item.change.live or {}), **members}))
+
+
+def shop(site: Open) -> Site:
+    condition = {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "no <Pods>"}
+    web = live(resource("web", "Deployment"), spec={"template": TEMPLATE}, status={"conditions": [condition, "broken"]})
+    service = live(resource("front", "Service"), spec={"selector": {"app": "web"}})
+    opened = site([application(resources=[web, service, resource("settings")])])
+    pods: list[Manifest] = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name}, "spec": POD}
+        for name in ("web-b", "web-a")
+    ]
+    opened.engine.view.children["uid-web"] = tuple(pods)
+    return opened
+
+
+def test_it_shows_conditions_and_relations(site: Open) -> None:
+    opened = shop(site)
+    page = " ".join(opened.get(f"{OBJECT}?ref={WEB}").text.split())
+    assert "MinimumReplicasUnavailable<small>no &lt;Pods&gt;" in page
+    assert '<a href="/apps/gitsync/shop/object?ref=/ConfigMap/shop/settings">ConfigMap settings</a>' in page
+    assert "Secret keys" in page
+    assert 'ServiceAccount runner <small class="inline">runs as' in page
+    used = opened.get(f"{OBJECT}?ref=/ConfigMap/shop/settings").text
+    assert '<dt>Used by</dt><dd><a href="/apps/gitsync/shop/object?ref=apps/Deployment/shop/web">' in used
+    selecting = opened.get(f"{OBJECT}?ref=/Service/shop/front").text
+    assert (
+        '<dt>Selects the Pods of</dt><dd><a href="/apps/gitsync/shop/object?ref=apps/Deployment/shop/web">' in selecting
+    )
+
+
+def test_a_summary_asks_nothing_of_the_cluster(site: Open) -> None:
+    opened = shop(site)
+    opened.get(f"{OBJECT}?ref={WEB}")
+    assert opened.engine.details.asked == []
+
+
+def test_events_are_those_of_the_object(site: Open) -> None:
+    opened = shop(site)
+    event = KubernetesEvent("Warning", "BackOff", "restarting <b>app</b>", 7, "2026-03-01T11:58:00Z", "kubelet")
+    opened.engine.details.found = [event]
+    page = opened.get(f"{OBJECT}/events?ref={WEB}").text
+    assert "restarting &lt;b&gt;app&lt;/b&gt;" in page
+    assert '<td class="num">7</td>' in page
+    assert opened.engine.details.asked == [(ObjectRef("apps", "Deployment", "shop", "web"),)]
+
+
+def test_logs_are_of_a_pod_of_the_object_and_one_container(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.log = "started\n\x1b[31mfailed <script>"
+    page = opened.get(f"{OBJECT}/logs?ref={WEB}").text
+    assert "started\n\\u001b[31mfailed &lt;script&gt;" in page
+    assert "data-follow" not in page
+    chosen = opened.get(f"{OBJECT}/logs?ref={WEB}&pod=web-b&container=proxy&previous=true&lines=5&follow=true").text
+    assert "data-follow" in chosen
+    opened.get(f"{OBJECT}/logs?ref={WEB}&pod={quote('../other')}&container=no-such")
+    assert opened.engine.details.asked == [
+        ("shop", "web-a", "app", False, 200),
+        ("shop", "web-b", "proxy", True, 5),
+        ("shop", "web-a", "app", False, 200),
+    ]
+
+
+def test_a_missing_permission_is_shown_on_the_page(site: Open) -> None:
+    opened = shop(site)
+    opened.engine.details.error = Rejected("pods/log is forbidden", code=403)
+    for tab, text in (("logs", "The log cannot be read"), ("events", "The Events cannot be read")):
+        answer = opened.get(f"{OBJECT}/{tab}?ref={WEB}")
+        assert (answer.status, f"{text}: pods/log is forbidden" in answer.text) == (200, True)
+
+
+def test_an_object_of_no_application_is_not_found(site: Open) -> None:
+    opened = shop(site)
+    for tab in ("", "/events", "/logs"):
+        assert opened.get(f"{OBJECT}{tab}?ref=/Secret/other/keys").status == 404
+        assert opened.get(f"{OBJECT}{tab}?ref=nonsense").status == 404
+    assert opened.engine.details.asked == []
+
+
+def test_relations_of_bindings_autoscalers_and_ingresses() -> None:
+    def found(kind: str, **members: Any) -> list[str]:
+        ref = ObjectRef("g", kind, "shop", "x")
+        return [f"{item.relation} {item.ref}" for item in references(ref, {"kind": kind, **members})]
+
+    role, subject = {"kind": "Role", "name": "reader"}, {"kind": "ServiceAccount", "name": "runner"}
+    binding = found("RoleBinding", roleRef=role, subjects=[subject, {"kind": "User", "name": "ada"}])
+    assert binding == ["grants Role shop/reader", "to ServiceAccount shop/runner"]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    assert found("HorizontalPodAutoscaler", spec={"scaleTargetRef": target}) == ["scales Deployment shop/web"]
+    path = {"backend": {"service": {"name": "front"}}}
+    assert found("Ingress", spec={"rules": [{"http": {"paths": [path]}}]}) == ["routes to Service shop/front"]
