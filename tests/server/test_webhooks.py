@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 import pytest
@@ -26,16 +28,22 @@ def signed(provider: str, body: bytes = PUSH, secret: str = SECRET) -> dict[str,
     return {
         "github": {"X-Hub-Signature-256": f"sha256={digest}"},
         "gitea": {"X-Gitea-Signature": digest},
+        "forgejo": {"X-Forgejo-Signature": digest},
         "bitbucket": {"X-Hub-Signature": f"sha256={digest}"},
         "gitlab": {"X-Gitlab-Token": secret},
     }[provider]
 
 
+def answer(site: Site, provider: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    found = site.web.ask(f"/webhook/{provider}", method="POST", body=body, headers=headers)
+    return found.status, orjson.loads(found.text)
+
+
 def push(site: Site, provider: str, body: bytes, headers: dict[str, str]) -> int:
-    return site.web.ask(f"/webhook/{provider}", method="POST", body=body, headers=headers).status
+    return answer(site, provider, body, headers)[0]
 
 
-@pytest.mark.parametrize("provider", ["github", "gitea", "bitbucket", "gitlab"])
+@pytest.mark.parametrize("provider", ["github", "gitea", "forgejo", "bitbucket", "gitlab"])
 def test_a_signed_push_looks_at_git_and_syncs_nothing_by_force(site: Open, provider: str) -> None:
     opened = site([application()], webhook_secret=SECRET, token="people sign in, webhooks do not")
     assert push(opened, provider, PUSH, signed(provider)) == 202
@@ -61,7 +69,6 @@ def test_a_signed_push_looks_at_git_and_syncs_nothing_by_force(site: Open, provi
 def test_anything_else_is_refused_alike(site: Open, headers: dict[str, str]) -> None:
     opened = site([application()], webhook_secret=SECRET)
     assert push(opened, "github", PUSH, headers) == 401
-    assert push(opened, "unknown", PUSH, headers) == 401
     assert opened.engine.requests.done == []
 
 
@@ -69,6 +76,61 @@ def test_without_a_secret_there_is_no_endpoint(site: Open) -> None:
     opened = site([application()])
     assert push(opened, "github", PUSH, signed("github", secret="")) == 401
     assert push(opened, "gitlab", PUSH, {"X-Gitlab-Token": ""}) == 401
+
+
+def test_an_unknown_provider_is_not_found(site: Open) -> None:
+    code, found = answer(site([application()], webhook_secret=SECRET), "unknown", PUSH, signed("github"))
+    assert code == 404
+    assert "github, gitea, forgejo, bitbucket, gitlab" in found["error"]
+
+
+def test_the_answer_counts_the_applications_that_matched(site: Open) -> None:
+    opened = site([application("shop"), application("shop-2")], webhook_secret=SECRET)
+    assert answer(opened, "github", PUSH, signed("github")) == (202, {"accepted": True, "matched": 2})
+    assert answer(opened, "github", OTHER, signed("github", OTHER)) == (202, {"accepted": True, "matched": 0})
+
+
+@pytest.mark.parametrize(
+    ("provider", "header", "event", "body"),
+    [
+        ("github", "X-GitHub-Event", "ping", b'{"zen": "Keep it logically awesome.", "hook_id": 1}'),
+        ("github", "X-GitHub-Event", "ping", PUSH),
+        ("gitea", "X-Gitea-Event", "ping", b"{}"),
+        ("forgejo", "X-Forgejo-Event", "ping", b"{}"),
+        ("bitbucket", "X-Event-Key", "diagnostics:ping", b'{"test": true}'),
+        ("gitlab", "X-Gitlab-Event", "System Hook", b'{"event_name": "user_create"}'),
+    ],
+)
+def test_a_ping_is_answered_and_polls_nothing(site: Open, provider: str, header: str, event: str, body: bytes) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    assert push(opened, provider, body, {**signed(provider, body), header: event}) == 200
+    assert push(opened, provider, body, {**signed(provider, body, "another"), header: event}) == 401
+    assert opened.engine.requests.done == []
+
+
+def test_the_form_encoding_of_github_is_read(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    body = urlencode({"payload": PUSH.decode()}).encode()
+    headers = {**signed("github", body), "Content-Type": "application/x-www-form-urlencoded"}
+    assert answer(opened, "github", body, headers) == (202, {"accepted": True, "matched": 1})
+    for wrong in (b"", b"payload=", b"payload=%7B", b"other=1", b"%ff"):
+        assert push(opened, "github", wrong, {**headers, **signed("github", wrong)}) == 400
+
+
+def test_bitbucket_cloud_names_the_page_of_a_repository(site: Open) -> None:
+    spec = {"source": {"repoURL": "git@bitbucket.org:team/shop.git"}}
+    opened = site([application(spec=spec)], webhook_secret=SECRET)
+    repository = {
+        "type": "repository",
+        "full_name": "team/shop",
+        "links": {
+            "self": {"href": "https://api.bitbucket.org/2.0/repositories/team/shop"},
+            "html": {"href": "https://bitbucket.org/team/shop"},
+        },
+    }
+    body = orjson.dumps({"push": {"changes": []}, "repository": repository})
+    headers = {**signed("bitbucket", body), "X-Event-Key": "repo:push"}
+    assert answer(opened, "bitbucket", body, headers) == (202, {"accepted": True, "matched": 1})
 
 
 @pytest.mark.parametrize(
@@ -94,8 +156,14 @@ def test_a_malformed_payload_is_told_so(site: Open, body: bytes) -> None:
     assert opened.engine.requests.done == []
 
 
-def test_a_large_body_is_refused_before_it_is_read(site: Open) -> None:
-    body = b" " * ((1 << 20) + 1)
+def test_a_payload_of_25_mib_is_accepted(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    body = PUSH + b" " * ((25 << 20) - len(PUSH))
+    assert push(opened, "github", body, signed("github", body)) == 202
+
+
+def test_a_larger_body_is_refused_before_it_is_read(site: Open) -> None:
+    body = b" " * ((25 << 20) + 1)
     opened = site([application()], webhook_secret=SECRET)
     assert push(opened, "github", body, signed("github", body)) == 413
 
