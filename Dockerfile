@@ -1,18 +1,14 @@
 # syntax=docker/dockerfile:1
 FROM python:3.12-slim AS build
 WORKDIR /src
-COPY requirements.txt requirements-build.txt ./
-RUN python -m venv /opt/build \
- && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-build.txt \
- && python -m venv /opt/gitsync \
- && /opt/gitsync/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE requirements.txt requirements-build.txt ./
 COPY gitsync ./gitsync
 COPY web ./web
 COPY manifests ./manifests
 COPY overlays ./overlays
-RUN /opt/build/bin/python -m hatchling build -t wheel -d /tmp/wheel \
- && /opt/gitsync/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps /tmp/wheel/*.whl
+COPY tools/make_image_root.sh ./tools/
+# tests/image runs the same folder without a container engine.
+RUN --mount=type=cache,target=/root/.cache/pip sh tools/make_image_root.sh /opt/gitsync
 
 FROM python:3.12-slim
 RUN apt-get update \

@@ -13,7 +13,7 @@ TEST    := $(VENV)/.test
 
 PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
-.PHONY: run test check fmt bench conformance faults image requirements clean
+.PHONY: run test check fmt bench conformance faults image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
@@ -70,6 +70,11 @@ faults: $(TEST) ## more crash schedules than the suite runs
 
 image: ## the container image
 	docker build -t gitsync .
+
+image-content: $(TEST) ## what the image contains, without a container engine: built into dist/image, then run read-only as another user
+	rm -rf dist/image
+	sh tools/make_image_root.sh dist/image
+	GITSYNC_TEST_IMAGE=dist/image $(BIN)/python -m pytest tests/image
 
 requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
 	uv pip compile pyproject.toml --extra postgresql $(PINS) -o requirements.txt

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import ipaddress
 import logging
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -114,6 +115,20 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """
+        Stop the server at SIGINT or SIGTERM.
+
+        uvicorn raises the signal again afterwards, which would end the process before the controller has stopped.
+        """
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then call ``on_ready``."""

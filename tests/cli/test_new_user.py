@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 
@@ -71,6 +72,19 @@ def test_a_second_controller_on_the_data_folder_names_the_first(tmp_path: Path, 
             assert (data / "dashboard.url").read_text() == f"{url}\n"
         with running(*arguments) as (_, log):  # the lock ends with its process
             line(log, "dashboard ready at ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_dashboard_and_then_the_controller(tmp_path: Path, number: signal.Signals) -> None:
+    data = tmp_path / "data"
+    with Sandbox(workloads=False) as server:
+        config = server.kubeconfig(tmp_path / "config")
+        with running("run", "--kubeconfig", config, "--port", "0", "--data", data) as (child, log):
+            line(log, "dashboard ready at ")
+            child.send_signal(number)
+            assert child.wait(30) == 0
+            assert log.read_text().splitlines()[-1] == "stopping"
+    assert not (data / "dashboard.url").exists()
 
 
 def test_the_next_free_port_is_used_where_none_is_given() -> None:
