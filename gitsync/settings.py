@@ -8,6 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gitsync.source.limits import FILE_MIB, MAX_FILE_MIB
+
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 """A path that does not depend on the working directory: render processes run in ``/``."""
 
@@ -46,6 +48,7 @@ class Settings(BaseSettings):
     git_ca: AbsolutePath | None = Field(
         None, description="file with certificates (PEM) of Git servers, trusted beside the system's"
     )
+    file_mib: int = Field(FILE_MIB, ge=1, le=MAX_FILE_MIB, description="largest file of an Application in MiB")
     allow_file_urls: bool = Field(False, description="allow file:// repositories, as the demo needs")
     policies: AbsolutePath | None = Field(None, description="folder with the operator's Policy files")
     reasoner_hosts: str = Field("", description="hosts, comma-separated, whose reasoners Applications may use")

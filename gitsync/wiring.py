@@ -120,9 +120,11 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     clock = SystemClock()
     records = SqlRecords(Database(settings.database_url), AuditHeads(settings.audit_heads))
     schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
-    limits = Limits(seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
+    limits = Limits(
+        file_bytes=settings.file_mib << 20, seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20
+    )
     source = Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
-    renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory)
+    renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
     client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
     leases = LeaseMemberStore(client, settings.namespace)
     members = Membership(leases, _identity(), duration=settings.lease_seconds)

@@ -25,8 +25,10 @@ from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.policies import read_policies
+from gitsync.source.limits import file_limit
 from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
+from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
 from gitsync.source.verify import verify_commit
 from gitsync.sync.cache import ReconcileCache
@@ -70,7 +72,7 @@ class Evaluator:
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
         schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
-        self.source = Repositories(target.data / "mirrors", schemes=schemes)
+        self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=Limits(file_bytes=file_limit()))
         self._target = target
         self._clock = SystemClock()
 

@@ -10,8 +10,8 @@ from typing import Final
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.source.lfs import reject_pointer
+from gitsync.source.limits import FILE_MIB
 
-_LIMIT: Final = 16 << 20
 _CHUNK: Final = 1 << 16
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTRIES: Final = {stat.S_IFLNK: Entry.LINK, stat.S_IFDIR: Entry.FOLDER, stat.S_IFREG: Entry.FILE}
@@ -20,7 +20,7 @@ _ENTRIES: Final = {stat.S_IFLNK: Entry.LINK, stat.S_IFDIR: Entry.FOLDER, stat.S_
 class FolderTree:
     """Read a folder as a Tree: links are reported, never followed, and nothing is written."""
 
-    def __init__(self, root: str | os.PathLike[str], *, max_file_bytes: int = _LIMIT) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, max_file_bytes: int = FILE_MIB << 20) -> None:
         self._root = os.path.join(root, "")
         self._limit = max_file_bytes
 
@@ -64,7 +64,7 @@ class FolderTree:
             size += len(chunk)
             if size > self._limit:
                 what = f"the file is larger than the limit of {self._limit} bytes"
-                raise InvalidInput(what, location=path, hint="split it")
+                raise InvalidInput(what, location=path, hint="split it, or raise GITSYNC_FILE_MIB")
         return b"".join(chunks)
 
     def blob_id(self, path: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Tree
 from gitsync.source.folder import FolderTree
+from gitsync.source.limits import file_limit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def open_path(path: str, revision: str = "") -> LocalTarget:
     while not _is_top(root) and os.path.dirname(root) != root:
         root = os.path.dirname(root)
     inside = os.path.relpath(place, root)
-    return LocalTarget(FolderTree(root), "" if inside == os.curdir else inside)
+    return LocalTarget(FolderTree(root, max_file_bytes=file_limit()), "" if inside == os.curdir else inside)
 
 
 def _is_top(folder: str) -> bool:
@@ -55,7 +56,7 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
     from pathlib import Path
 
     from gitsync.source.git import require_git
-    from gitsync.source.snapshot import GitTree
+    from gitsync.source.snapshot import GitTree, Limits
 
     require_git()
     place = Path(path).resolve()
@@ -63,7 +64,9 @@ def _at_revision(path: str, revision: str) -> LocalTarget:
     if top is None or git_dir is None:
         raise InvalidInput("is not inside a Git repository, so --rev means nothing", location=path)
     inside = place.relative_to(top).as_posix()
-    return LocalTarget(GitTree(git_dir, _commit(git_dir, revision)), "" if inside == "." else inside)
+    return LocalTarget(
+        GitTree(git_dir, _commit(git_dir, revision), Limits(file_bytes=file_limit())), "" if inside == "." else inside
+    )
 
 
 def _repository(place: Path) -> tuple[Path | None, Path | None]:

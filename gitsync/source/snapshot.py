@@ -10,6 +10,7 @@ from pathlib import Path
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.tree import Entry, Tree
 from gitsync.source.lfs import reject_pointer
+from gitsync.source.limits import FILE_MIB
 from gitsync.source.object_reader import ObjectReader, TooLarge, TreeEntry
 
 
@@ -17,7 +18,7 @@ from gitsync.source.object_reader import ObjectReader, TooLarge, TreeEntry
 class Limits:
     """Bounds on what one application may bring, so that a hostile commit cannot fill memory or disk."""
 
-    file_bytes: int = 1 << 20
+    file_bytes: int = FILE_MIB << 20
     files: int = 20_000
     read_bytes: int = 100 << 20
     pack_bytes: int = 2 << 30
@@ -67,7 +68,7 @@ class GitTree:
             raise InvalidInput(
                 f"the file is too large: {error.size} bytes, the limit is {self._limits.file_bytes}",
                 location=path,
-                hint="split it, or keep it out of the application",
+                hint="split it, keep it out of the application, or raise GITSYNC_FILE_MIB",
             ) from error
         except SourceUnavailable as error:
             raise SourceUnavailable(error.message, location=path) from error

@@ -11,6 +11,7 @@ from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
+from gitsync.source.limits import FILE_MIB
 from gitsync.workers import protocol
 from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMemory, WorkerTimeout, render_command
 
@@ -24,14 +25,16 @@ class RenderPool:
     Render commits in at most ``size`` processes; safe for use from several threads.
 
     A process starts with the first request that finds none idle, and stays. A render may take ``seconds`` and
-    ``memory_mib`` MiB; one that takes more, or crashes its process twice, is an InvalidInput that names the limit. A
-    process that something else ended, such as the kernel for lack of memory, is SourceUnavailable: it is retried.
+    ``memory_mib`` MiB, and read files of ``file_mib`` MiB; one that takes more, or crashes its process twice, is an
+    InvalidInput that names the limit. A process that something else ended, such as the kernel for lack of memory, is
+    SourceUnavailable: it is retried.
     """
 
-    def __init__(self, size: int, seconds: float, memory_mib: int) -> None:
+    def __init__(self, size: int, seconds: float, memory_mib: int, file_mib: int = FILE_MIB) -> None:
         self._size = size
         self._seconds = seconds
         self._memory_mib = memory_mib
+        self._file_bytes = file_mib << 20
         self._changed = threading.Condition()
         self._idle: list[Process] = []
         self._processes: set[Process] = set()
@@ -56,6 +59,7 @@ class RenderPool:
             "path": path,
             "renderer": renderer,
             "seconds": self._seconds,
+            "file_bytes": self._file_bytes,
             **more,
         }
         answer = self._ask(request)

@@ -11,12 +11,12 @@ class TreeCache:
     """Open trees of commits; only the reader of the last repository stays open."""
 
     def __init__(self) -> None:
-        self._limits = Limits()
         self._reader = ObjectReader("")
 
-    def open(self, git_dir: str, commit: str) -> Tree:
-        """Return the tree of a commit, for one build."""
+    def open(self, git_dir: str, commit: str, file_bytes: int) -> Tree:
+        """Return the tree of a commit, for one build that may read files of this size."""
         if str(self._reader.git_dir) != git_dir:
             self._reader.close()
             self._reader = ObjectReader(git_dir)
-        return MeteredTree(GitTree(git_dir, commit, self._limits, self._reader), self._limits.read_bytes)
+        limits = Limits(file_bytes=file_bytes)
+        return MeteredTree(GitTree(git_dir, commit, limits, self._reader), limits.read_bytes)

@@ -43,3 +43,16 @@ def test_a_folder_that_is_absent_is_refused(tmp_path: Path) -> None:
 def test_a_revision_needs_a_repository(app: Path) -> None:
     with pytest.raises(InvalidInput, match="not inside a Git repository"):
         open_path(str(app), "HEAD")
+
+
+def test_the_environment_sets_the_limit_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "big.yaml").write_bytes(b"#" * (2 << 20))
+    assert len(open_path(str(tmp_path)).tree.read(str(tmp_path / "big.yaml")[1:])) == 2 << 20
+    monkeypatch.setenv("GITSYNC_FILE_MIB", "1")
+    with pytest.raises(
+        InvalidInput, match="larger than the limit of 1048576 bytes; split it, or raise GITSYNC_FILE_MIB"
+    ):
+        open_path(str(tmp_path)).tree.read(str(tmp_path / "big.yaml")[1:])
+    monkeypatch.setenv("GITSYNC_FILE_MIB", "many")
+    with pytest.raises(InvalidInput, match="'many' is not a number of MiB; write a number from 1 to 64"):
+        open_path(str(tmp_path))

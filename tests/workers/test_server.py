@@ -24,7 +24,14 @@ def message(frame: bytes) -> dict[str, Any]:
 def request(tmp_path: Path, data: str = "") -> dict[str, Any]:
     repo = GitRepo(tmp_path / "repo")
     commit = repo.commit({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n" + data})
-    return {"git_dir": str(repo.origin), "commit": commit, "path": "", "renderer": "Auto", "seconds": 10**7}
+    return {
+        "git_dir": str(repo.origin),
+        "commit": commit,
+        "path": "",
+        "renderer": "Auto",
+        "seconds": 10**7,
+        "file_bytes": 1 << 20,
+    }
 
 
 def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:

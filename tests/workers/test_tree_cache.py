@@ -29,5 +29,5 @@ def test_the_tree_follows_the_commit(tmp_path: Path) -> None:
     repo = GitRepo(tmp_path)
     before, after = repo.commit({"x": "old"}), repo.commit({"x": "new"})
     trees = TreeCache()
-    read = [trees.open(str(repo.origin), commit).read("x") for commit in (before, before, after, before)]
+    read = [trees.open(str(repo.origin), commit, 1 << 20).read("x") for commit in (before, before, after, before)]
     assert read == [b"old", b"old", b"new", b"old"]

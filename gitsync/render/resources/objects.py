@@ -12,7 +12,7 @@ from gitsync.render.yaml.limits import Limits
 from gitsync.render.yaml.places import place
 from gitsync.render.yaml.reader import read_all
 
-_STYLED: Final = Limits(styles=True)
+_STYLED: Final = Limits(bytes=64 << 20, styles=True)  # the tree has the limit of one file
 _PREFIX_LIMIT: Final = 57
 _SUFFIX_LENGTH: Final = 6
 """Characters of a generated name: together no more than the value of a label, in which Jobs repeat their name."""

@@ -1,0 +1,23 @@
+"""The limit of one file, which is the same for a build on the command line and for a sync."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from gitsync.errors import InvalidInput
+
+FILE_MIB: Final = 16
+"""The default, in MiB: bundles of CustomResourceDefinitions have several MiB, and a cluster takes 3 MiB per object."""
+MAX_FILE_MIB: Final = 64
+_VARIABLE: Final = "GITSYNC_FILE_MIB"
+
+
+def file_limit() -> int:
+    """Return the largest file, in bytes, that a command may read, as the environment sets it."""
+    text = os.environ.get(_VARIABLE, str(FILE_MIB))
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_FILE_MIB:
+        raise InvalidInput(
+            f"{text!r} is not a number of MiB", location=_VARIABLE, hint=f"write a number from 1 to {MAX_FILE_MIB}"
+        )
+    return int(text) << 20
