@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +17,20 @@ from gitsync.cluster.fencing import FencedCluster
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.cluster.lease import LeaseMemberStore
 from gitsync.cluster.object_details import ApiObjectDetails
+from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
 from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy
+from gitsync.gate.policy_files import policy_for
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
+from gitsync.operator.agents import AgentReconciler
+from gitsync.operator.analysis import RolloutAnalysis
+from gitsync.operator.converge import ChildrenReconciler
+from gitsync.operator.facts import FactsReader
+from gitsync.operator.systems import SystemReconciler
 from gitsync.plan.ownership import APPLIERS
 from gitsync.ports import (
     Clock,
@@ -138,16 +145,22 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         Prometheus(settings.prometheus, clock, token=settings.prometheus_token_file) if settings.prometheus else None
     )
     policies, rules = read_policies(settings.policies)
+    adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics)
     applications, state = build_engine(
-        Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics),
+        adapters,
         (policy,) if policy else policies,
         rules,
         share=share,
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
-    members.on_change = applications.enqueue_all
-    live.subscribe(applications.on_object_change, applications.enqueue_all)
+    agents = build_operator(adapters, state, (policy,) if policy else policies, share=share, workers=settings.workers)
+    controllers = (applications, agents)
+    members.on_change = lambda: _each(one.enqueue_all for one in controllers)
+    live.subscribe(
+        lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers),
+        members.on_change,
+    )
     parts: list[Runnable] = [
         _CloseOnStop(records.close),
         *([Retention(records, clock, settings.audit_days)] if settings.audit_days else []),
@@ -161,6 +174,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         CrdInstaller(KubernetesCluster(client), install=settings.install_crds),
         members if settings.replicas else single,
         applications,
+        agents,
         MirrorCleanup(source, applications.repositories),
     ]
     reverts = RevertService(source, cluster, live)
@@ -205,6 +219,31 @@ def build_engine(
     pipeline = Pipeline(Stages(fetcher, desired, reconciler, analysis), records, statuses, state, clock)
     applications = ApplicationController(pipeline, state, ports, share=share, workers=workers)
     return applications, state
+
+
+def build_operator(
+    adapters: Adapters,
+    state: StateStore,
+    policies: Sequence[Policy] = (),
+    *,
+    share: Shard | None = None,
+    workers: int = 4,
+) -> AgentController:
+    """Return the controller of Agents and MultiAgentSystems, not started, connected to these adapters."""
+    cluster, live = adapters.cluster, adapters.live
+    ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
+    applier = Applier(ports, adapters.pool, lambda: share.may_write)
+    planner = Planner(cluster, state, adapters.pool, frozenset())
+    converger = ChildrenReconciler(ports, planner, applier, lambda app: policy_for(policies, app))
+    statuses = StatusWriter(cluster, live)
+    analysis = RolloutAnalysis(adapters.metrics)
+    agents = AgentReconciler(ports, converger, FactsReader(cluster, live), statuses, analysis)
+    return AgentController(agents, SystemReconciler(ports, converger, statuses), ports, share=share, workers=workers)
+
+
+def _each(calls: Iterable[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
 
 
 class _CloseOnStop:

@@ -10,7 +10,6 @@ from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
 from gitsync.kube.immutable import immutable_fields
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
-from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import Outcome
 from gitsync.plan.mask import mask_text
@@ -57,10 +56,10 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
     if change.desired is None:
         raise ValueError(f"{change.ref}: a write needs the desired object")
     if change.managed_fields is not None and change.live is not None:
-        cluster.set_managed_fields(change.live, change.managed_fields, manager=FIELD_MANAGER, user=user)
+        cluster.set_managed_fields(change.live, change.managed_fields, manager=job.app.field_manager, user=user)
     if change.action is Action.REPLACE:
         return _replace(job, change, change.desired, cluster, user)
-    return cluster.apply(change.desired, manager=FIELD_MANAGER, user=user)
+    return cluster.apply(change.desired, manager=job.app.field_manager, user=user)
 
 
 def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Cluster, user: str) -> Manifest:
@@ -70,12 +69,12 @@ def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Clus
     Return the object on its way out when finalizers hold it: the next plan creates it once it is gone.
     """
     try:
-        return cluster.apply(desired, manager=FIELD_MANAGER, user=user)
+        return cluster.apply(desired, manager=job.app.field_manager, user=user)
     except Rejected as error:
         if change.live is None or not immutable_fields(error):
             raise
     leaving = cluster.delete(change.ref, job.versions[change.ref], uid=uid_of(change.live), user=user)
-    return leaving or cluster.apply(desired, manager=FIELD_MANAGER, user=user)
+    return leaving or cluster.apply(desired, manager=job.app.field_manager, user=user)
 
 
 def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:

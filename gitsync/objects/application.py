@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.objects.change import Risk
-from gitsync.objects.keys import APPLICATION, TRACKING_ID
+from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
@@ -361,7 +361,9 @@ class Application:
     """
     One Application custom resource: its identity and its validated spec; ``key`` is ``namespace/name``.
 
-    ``owner`` is the key of the Application whose marks it carries, empty where a user applied it.
+    ``owner`` is the key of the Application whose marks it carries, empty where a user applied it. ``field_manager``
+    applies its objects. ``owns_by_reference``: its objects name its uid as their controller, instead of carrying
+    marks; that is so for the plans of Agents.
     """
 
     name: str
@@ -380,6 +382,8 @@ class Application:
     health_checks: tuple[HealthCheck, ...] = ()
     openai: OpenAI | None = None
     owner: str = ""
+    field_manager: str = FIELD_MANAGER
+    owns_by_reference: bool = False
 
     @property
     def is_managed(self) -> bool:

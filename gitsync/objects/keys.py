@@ -14,6 +14,8 @@ AGENTS_GROUP: Final = "agents.gitsync.dev"
 
 FIELD_MANAGER: Final = "gitsync"
 """The field manager of everything applied from Git."""
+AGENTS_MANAGER: Final = "gitsync-agents"
+"""The field manager of the children of Agents and MultiAgentSystems."""
 STATUS_MANAGER: Final = "gitsync-status"
 """The field manager of Application status."""
 SUSPEND_MANAGER: Final = "gitsync-suspend"

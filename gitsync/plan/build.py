@@ -12,7 +12,7 @@ from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.keys import FIELD_MANAGER, TRACKING_ID
+from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -83,7 +83,7 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     fresh: list[Change] = []
     for ref, manifest in desired.items():
         again = known.get(ref)
-        if again is not None and _is_unchanged(again, manifest, seen, ref):
+        if again is not None and again.options == given.options[ref] and _is_unchanged(again, manifest, seen, ref):
             steps.append(again)
         else:
             fresh += _steps(given, ref)
@@ -274,9 +274,9 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
     sent, left = without_ignored_fields(exceptions, desired, live, schema)
     moved = transfer(live, str(desired.get("apiVersion")), schema, seen.appliers, left)
     if isinstance(answer, dict) and moved is None:
-        drift = compare_objects(answer, live, schema)
+        drift = compare_objects(answer, live, schema, app.field_manager)
     else:
-        drift = _drift_after(moved, sent, live, schema)
+        drift = _drift_after(moved, sent, live, schema, app.field_manager)
     ignored = without_ignored(exceptions, sent, live, schema, drift)
     drift = ignored.drift
     found = (*drift.differences, *ignored_differences(desired, live, schema, left))
@@ -299,11 +299,13 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
     )
 
 
-def _drift_after(moved: Transfer | None, desired: Manifest, live: Manifest, schema: Schema | None) -> Drift:
+def _drift_after(
+    moved: Transfer | None, desired: Manifest, live: Manifest, schema: Schema | None, manager: str
+) -> Drift:
     """Return the drift once ownership is transferred, with the managers that own each field now."""
     if moved is None:
-        return find_drift(desired, live, schema)
-    drift, owners = find_drift(desired, moved.of(live), schema), owners_of(live, FIELD_MANAGER)
+        return find_drift(desired, live, schema, manager)
+    drift, owners = find_drift(desired, moved.of(live), schema, manager), owners_of(live, manager)
     differences = zip(drift.differences, drift.paths, strict=True)
     named = (replace(found, owners=owners.of(path) if found.owners else ()) for found, path in differences)
     return replace(drift, differences=tuple(named))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitsync.objects.application import Application
 from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
-from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 
 
@@ -27,8 +27,16 @@ def marked(app: Application, ref: ObjectRef, manifest: Manifest) -> Manifest:
 
 
 def is_owned(app: Application, live: Manifest) -> bool:
-    """Whether a live object carries this Application's tracking annotation, written for this very object."""
+    """Whether a live object carries this Application's tracking annotation, for this very object, or its uid."""
+    if app.owns_by_reference:
+        return controller_of(live) == app.uid
     return annotations_of(live).get(TRACKING_ID) == tracking_id(app, ref_of(live))
+
+
+def controller_of(live: Manifest) -> str:
+    """Return the uid of the object that controls a live one, empty where none does."""
+    references = metadata_of(live).get("ownerReferences") or ()
+    return next((str(one.get("uid")) for one in references if one.get("controller")), "")
 
 
 def owner_of(live: Manifest) -> str:

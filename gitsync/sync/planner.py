@@ -11,7 +11,6 @@ from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
-from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import ClusterState, PlanInput, build_plan, uncertain
@@ -82,8 +81,7 @@ class Planner:
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
         steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
         if steps:
-            user = impersonated(given.app)
-            answers = self._pool.map(lambda desired: self._dry_run(desired or {}, user), steps.values())
+            answers = self._pool.map(lambda desired: self._dry_run(desired or {}, given.app), steps.values())
             for ref, answer in zip(steps, answers, strict=True):
                 desired, version = observation.desired[ref], resource_version_of(observation.live[ref])
                 cache.dry_runs[ref] = (desired, version, answer, given.now)
@@ -99,9 +97,9 @@ class Planner:
         )
         return build_plan(inputs, target.commit.id, cache.plan)
 
-    def _dry_run(self, desired: Manifest, user: str) -> Answer:
+    def _dry_run(self, desired: Manifest, app: Application) -> Answer:
         try:
-            return self._cluster.apply(desired, manager=FIELD_MANAGER, dry_run=True, user=user)
+            return self._cluster.apply(desired, manager=app.field_manager, dry_run=True, user=impersonated(app))
         except ClusterUnavailable:
             raise  # outcome unknown: do not plan on it
         except GitsyncError as error:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
+from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
-from gitsync.objects.keys import HOOK_RUN
-from gitsync.objects.manifest import annotations_of, metadata_of, uid_of
+from gitsync.objects.manifest import uid_of
 from gitsync.objects.options import HookPhase
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import AuditRecord, Commit, Outcome
+from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Cluster, LiveCache, Records
@@ -182,18 +180,10 @@ class Reconciler:
             cache.execution.failed.clear()
 
     def _resolve_open_writes(self, planned: Planned, cache: ExecutionCache) -> None:
-        """
-        Audit an outcome for writes that have none: after a crash, or when the response was lost.
-
-        An apply that the plan would repeat failed, any other succeeded. A delete succeeded when the object is absent
-        or terminating, a hook when it has the mark of its sync.
-        """
-        if not cache.has_unresolved_writes:
-            return
-        open_intents = self._records.unfinished(planned.app.key)
-        now = planned.given.now
-        self._records.audit(_resolved(intent, _has_taken_effect(intent, planned), now) for intent in open_intents)
-        cache.has_unresolved_writes = False
+        """Audit an outcome for writes that have none."""
+        if cache.has_unresolved_writes:
+            resolve_open_writes(self._records, planned.plan, planned.observation.live, planned.given.now)
+            cache.has_unresolved_writes = False
 
 
 def _acknowledge(report: Report, cache: ReconcileCache) -> None:
@@ -220,23 +210,3 @@ def _updated_inventory(app: Application, observation: Observation) -> Inventory:
         elif ref in observation.desired or (live is not None and owner_of(live) in ("", app.key)):
             entries[ref] = held.entries[ref]
     return Inventory(entries)
-
-
-def _has_taken_effect(intent: AuditRecord, planned: Planned) -> bool:
-    ref = ObjectRef.from_path(intent.resource)
-    live = planned.observation.live.get(ref)
-    if intent.action == Action.PRUNE.value:
-        return live is None or bool(metadata_of(live).get("deletionTimestamp"))
-    if intent.action == Action.HOOK.value:
-        return live is not None and annotations_of(live).get(HOOK_RUN, "").startswith(intent.sync)
-    return all(change.ref != ref for change in planned.plan.writes)
-
-
-def _resolved(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:
-    return replace(
-        intent,
-        outcome=Outcome.SUCCEEDED if is_done else Outcome.FAILED,
-        timestamp=now,
-        message=f"its outcome was not known at first; found {'done' if is_done else 'not done'} afterwards",
-        details={},
-    )

@@ -15,7 +15,7 @@ from gitsync.agents.model.runtime import Runtime
 from gitsync.agents.model.scaling import Autoscaling, Availability, Update
 from gitsync.agents.model.state import State
 from gitsync.agents.model.tools import AgentMemory, Tool
-from gitsync.objects.manifest import Manifest, labels_of, metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.parsing import parse_spec
 from gitsync.objects.ref import ObjectRef, ref_of
 
@@ -32,11 +32,6 @@ class AgentSpec(Ruled):
         Rule(
             f"!({_PER_REPLICA}) || self.update.type != 'BlueGreen'",
             "BlueGreen is not possible with a volume per replica; use RollingUpdate or Canary",
-            "update",
-        ),
-        Rule(
-            f"!({_PER_REPLICA}) || !has(self.update.canary) || self.update.canary.traffic != 'GatewayAPI'",
-            "a canary by GatewayAPI is not possible with a volume per replica; use ReplicaRatio",
             "update",
         ),
         Rule(
@@ -102,6 +97,7 @@ class Agent:
     uid: str
     generation: int
     labels: dict[str, str]
+    annotations: dict[str, str]
     spec: AgentSpec
     is_deleted: bool = False
 
@@ -120,6 +116,7 @@ def parse_agent(manifest: Manifest) -> Agent:
         uid=uid_of(manifest),
         generation=int(meta.get("generation", 0)),
         labels=labels_of(manifest),
+        annotations=annotations_of(manifest),
         spec=parse_spec(AgentSpec, manifest.get("spec"), "spec", object=str(ref)),
         is_deleted=bool(meta.get("deletionTimestamp")),
     )

@@ -28,7 +28,9 @@ class InitStep(Section):
     env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256)] = Field(
         (), description="Environment variables besides those of the agent.", json_schema_extra=keyed("name")
     )
-    timeout_seconds: Seconds = Field(300, description="How long it may take.")
+    timeout_seconds: Seconds | None = Field(
+        None, description="How long it may take, by the command `timeout` of the image; absent: not limited."
+    )
 
 
 class Check(Ruled):

@@ -73,8 +73,8 @@ class Canary(Section):
         description="Queries of the operator's Prometheus that have to keep within limits.",
         json_schema_extra=keyed("name"),
     )
-    traffic: Literal["ReplicaRatio", "GatewayAPI"] = Field(
-        "ReplicaRatio", description="`ReplicaRatio`: by numbers of Pods; `GatewayAPI`: by weights of an HTTPRoute."
+    traffic: Literal["ReplicaRatio"] = Field(
+        "ReplicaRatio", description="Shares are numbers of Pods behind one Service."
     )
 
 

@@ -32,6 +32,7 @@ SUMMARIES: Final = {
     "unpin": "Follow the revision again that was followed before the pin.",
     "suspend": "Stop syncing an Application; its objects stay.",
     "resume": "Resume syncing a suspended Application.",
+    "agent": "Promote, abort or restart an Agent, or approve its held plan.",
     "users": "Manage the users who may sign in to the dashboard.",
     "completion": "Print the completion script of a shell.",
 }

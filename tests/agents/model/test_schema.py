@@ -75,7 +75,6 @@ INVALID = [
         id="a secret in plain text",
     ),
     pytest.param(changed(FULL, "spec.update.type", "BlueGreen"), "spec", id="blue-green with a volume per replica"),
-    pytest.param(changed(FULL, "spec.update.canary.traffic", "GatewayAPI"), "spec", id="routed canary with such one"),
     pytest.param(changed(FULL, "spec.model.cache.volume", "nothing"), "spec", id="a cache on an unknown volume"),
     pytest.param(changed(FULL, "spec.memory.session.databaseRef", "nothing"), "spec", id="an unknown database"),
     pytest.param(agent(state={"volumes": [DISK]}), "spec", id="one disk for a rolling update"),

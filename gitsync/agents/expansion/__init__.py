@@ -1,0 +1,1 @@
+"""Expansion: from one Agent to its children, as a pure function."""

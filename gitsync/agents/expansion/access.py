@@ -1,0 +1,121 @@
+"""How an Agent is reached and scaled: Services, ServiceAccount, autoscalers, disruption budget, scrape objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.metadata import child, compact
+from gitsync.agents.expansion.volumes import is_stateful
+from gitsync.agents.expansion.workloads import track_selector, workload_kind
+from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.rollout.tracks import Track
+from gitsync.objects.manifest import Manifest
+
+_CPU: dict[str, Any] = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+
+
+def service_account(agent: Agent) -> list[Manifest]:
+    """Return the ServiceAccount, where the spec wants one."""
+    account = agent.spec.runtime.service_account
+    if not account.create:
+        return []
+    found = child(agent, "v1", "ServiceAccount", agent.name, automountServiceAccountToken=account.automount_token)
+    if account.annotations:
+        found["metadata"]["annotations"] = dict(account.annotations)
+    return [found]
+
+
+def services(agent: Agent, active: Track | None, preview: Track | None) -> list[Manifest]:
+    """Return the Services: of the serving Pods, of a preview, and of the names of StatefulSet Pods."""
+    found = []
+    if agent.spec.expose.protocol != "None":
+        selector = track_selector(agent, active) if active else {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}
+        found.append(_service(agent, agent.name, selector))
+    if preview is not None:
+        found.append(_service(agent, f"{agent.name}-preview", track_selector(agent, preview)))
+    if is_stateful(agent):
+        headless = _service(agent, f"{agent.name}-peers", {AGENT_LABEL: agent.name})
+        headless["spec"] |= {"clusterIP": "None", "publishNotReadyAddresses": True}
+        found.append(headless)
+    return found
+
+
+def autoscaler(agent: Agent, target: Track) -> list[Manifest]:
+    """Return the autoscaler of the serving workload; a suspended Agent has none."""
+    scaling = agent.spec.autoscaling
+    if scaling is None or agent.spec.suspend:
+        return []
+    reference = {"apiVersion": "apps/v1", "kind": workload_kind(agent), "name": target.workload(agent.name)}
+    if scaling.provider == "KEDA":
+        return [child(agent, "keda.sh/v1alpha1", "ScaledObject", agent.name, spec=_keda(agent, reference))]
+    spec = compact(
+        {
+            "scaleTargetRef": reference,
+            "minReplicas": scaling.min_replicas,
+            "maxReplicas": scaling.max_replicas,
+            "metrics": list(scaling.metrics) or [_CPU],
+            "behavior": scaling.behavior,
+        }
+    )
+    return [child(agent, "autoscaling/v2", "HorizontalPodAutoscaler", agent.name, spec=spec)]
+
+
+def disruption_budget(agent: Agent) -> list[Manifest]:
+    """Return the PodDisruptionBudget; one replica has none, since it would block the drain of a node for ever."""
+    wanted, scaling = agent.spec.availability, agent.spec.autoscaling
+    fewest = scaling.min_replicas if scaling else agent.spec.replicas or 1
+    if wanted is None or fewest < 2 or agent.spec.suspend:
+        return []
+    spec = {
+        "minAvailable": wanted.min_available,
+        "selector": {"matchLabels": {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}},
+    }
+    return [child(agent, "policy/v1", "PodDisruptionBudget", agent.name, spec=spec)]
+
+
+def service_monitor(agent: Agent, facts: Facts) -> list[Manifest]:
+    """Return the ServiceMonitor, where the spec wants one and the kind is served."""
+    metrics = agent.spec.observability.metrics
+    if metrics is None or metrics.service_monitor == "Never" or agent.spec.expose.protocol == "None":
+        return []
+    if metrics.service_monitor == "Auto" and "ServiceMonitor" not in facts.served:
+        return []
+    spec = {
+        "selector": {"matchLabels": {AGENT_LABEL: agent.name}},
+        "endpoints": [{"port": _metrics_port(agent), "path": metrics.path}],
+    }
+    return [child(agent, "monitoring.coreos.com/v1", "ServiceMonitor", agent.name, spec=spec)]
+
+
+def _service(agent: Agent, name: str, selector: dict[str, str]) -> Manifest:
+    port, metrics = agent.spec.runtime.port, agent.spec.observability.metrics
+    ports: list[dict[str, Any]] = [{"name": "http", "port": port, "targetPort": "http", "protocol": "TCP"}]
+    if metrics is not None and metrics.port != port:
+        ports.append({"name": "metrics", "port": metrics.port, "targetPort": "metrics", "protocol": "TCP"})
+    return child(agent, "v1", "Service", name, spec={"selector": selector, "ports": ports})
+
+
+def _metrics_port(agent: Agent) -> str:
+    metrics = agent.spec.observability.metrics
+    return "metrics" if metrics is not None and metrics.port != agent.spec.runtime.port else "http"
+
+
+def _keda(agent: Agent, reference: dict[str, str]) -> dict[str, Any]:
+    scaling = agent.spec.autoscaling
+    if scaling is None:
+        return {}
+    triggers = list(scaling.metrics) or [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "80"}}]
+    behavior = {"horizontalPodAutoscalerConfig": {"behavior": scaling.behavior}} if scaling.behavior else None
+    return compact(
+        {
+            "scaleTargetRef": reference,
+            "maxReplicaCount": scaling.max_replicas,
+            "triggers": triggers,
+            "advanced": behavior,
+        }
+    ) | {"minReplicaCount": scaling.min_replicas}

@@ -1,0 +1,150 @@
+"""Configuration of an Agent: ``agent.json`` without Secret values, and its A2A card."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.metadata import child, compact, service_url
+from gitsync.agents.expansion.variables import database_prefix, fallback_key, header_variable
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.llm import Fallback
+from gitsync.agents.model.tools import Tool
+from gitsync.objects.manifest import Manifest, content_hash
+
+_DEFAULT_PORT = 8080
+
+
+def config_data(agent: Agent, facts: Facts) -> dict[str, str]:
+    """Return the data of the configuration: the prompt as a file too, so that its changes are shown as text."""
+    document = compact(
+        {
+            "name": agent.name,
+            "version": agent.spec.version,
+            "description": agent.spec.description,
+            "model": _model(agent),
+            "tools": [_tool(agent, tool, facts) for tool in agent.spec.tools],
+            "memory": _memory(agent),
+        }
+    )
+    prompt = prompt_of(agent, facts)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return {"agent.json": text, **({"prompt.md": prompt} if prompt else {})}
+
+
+def prompt_of(agent: Agent, facts: Facts) -> str:
+    """Return the text of the system prompt."""
+    prompt = agent.spec.prompt
+    if prompt is None:
+        return ""
+    return prompt.text if prompt.text is not None else facts.prompt
+
+
+def config_name(agent: Agent, data: dict[str, str]) -> str:
+    """Return the name of the configuration with this content."""
+    return f"{agent.name}-config-{content_hash(data)[:10]}"
+
+
+def config_map(agent: Agent, data: dict[str, str]) -> Manifest:
+    """Return the configuration as an immutable ConfigMap."""
+    return child(agent, "v1", "ConfigMap", config_name(agent, data), immutable=True, data=data)
+
+
+def card(agent: Agent) -> Manifest:
+    """
+    Return the A2A card, which the runtime serves as ``/.well-known/agent-card.json``.
+
+    Source: the AgentCard of A2A 1.0.
+    """
+    described, url = agent.spec.expose.card, url_of(agent)
+    document = {
+        "name": agent.name,
+        "description": agent.spec.description,
+        "version": agent.spec.version,
+        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": described.streaming},
+        "defaultInputModes": list(described.input_modes),
+        "defaultOutputModes": list(described.output_modes),
+        "skills": [compact(skill.model_dump(mode="json", by_alias=True)) for skill in described.skills],
+    }
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return child(agent, "v1", "ConfigMap", f"{agent.name}-card", data={"agent-card.json": text})
+
+
+def url_of(agent: Agent) -> str:
+    """Return the URL of the Agent's Service."""
+    return service_url(agent.name, agent.namespace, agent.spec.runtime.port)
+
+
+def tool_url(agent: Agent, tool: Tool, facts: Facts) -> str:
+    """Return where a tool is reached."""
+    if tool.agent_ref is not None:
+        name = tool.agent_ref.name
+        return service_url(name, agent.namespace, facts.ports.get(name, _DEFAULT_PORT))
+    target = tool.mcp or tool.http
+    if target is None:
+        return ""
+    service = target.service_ref
+    return service_url(service.name, agent.namespace, service.port, service.path) if service else target.url or ""
+
+
+def _model(agent: Agent) -> dict[str, Any]:
+    model = agent.spec.model
+    fallbacks = [_service(each, fallback_key(index)) for index, each in enumerate(model.fallbacks)]
+    return _service(model, "AGENT_MODEL_API_KEY") | ({"fallbacks": fallbacks} if fallbacks else {})
+
+
+def _service(model: Fallback, variable: str) -> dict[str, Any]:
+    return compact(
+        {
+            "provider": model.provider,
+            "id": model.id,
+            "endpoint": model.endpoint,
+            "parameters": dict(model.parameters),
+            "apiKeyVariable": variable if model.credentials else None,
+        }
+    )
+
+
+def _tool(agent: Agent, tool: Tool, facts: Facts) -> dict[str, Any]:
+    return compact(
+        {
+            "name": tool.name,
+            "type": tool.type,
+            "url": tool_url(agent, tool, facts),
+            "transport": tool.mcp.transport if tool.mcp else None,
+            "allow": list(tool.allow) if tool.allow is not None else None,
+            "requireApproval": list(tool.require_approval or ()),
+            "headers": {header.name: f"${{{header_variable(tool, header)}}}" for header in tool.headers_from},
+            "timeoutSeconds": tool.timeout_seconds,
+        }
+    )
+
+
+def _memory(agent: Agent) -> dict[str, Any]:
+    memory = agent.spec.memory
+    if memory is None:
+        return {}
+    session, knowledge = memory.session, memory.long_term
+    return compact(
+        {
+            "session": session
+            and compact(
+                {
+                    "type": session.type,
+                    "database": session.database_ref and database_prefix(session.database_ref),
+                    "ttlSeconds": session.ttl_seconds,
+                }
+            ),
+            "longTerm": knowledge
+            and compact(
+                {
+                    "type": knowledge.type,
+                    "database": database_prefix(knowledge.database_ref),
+                    "collection": knowledge.collection,
+                    "embeddingModel": knowledge.embedding_model,
+                }
+            ),
+        }
+    )

@@ -1,0 +1,54 @@
+"""What an expansion depends on besides the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gitsync.agents.model.state import DatabaseSecret
+from gitsync.objects.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images of containers that are not the user's."""
+
+    http: str = "docker.io/curlimages/curl:8.16.0"
+    oci: str = "ghcr.io/oras-project/oras:v1.3.0"
+    buckets: str = "docker.io/rclone/rclone:1.71.0"
+    collector: str = "docker.io/otel/opentelemetry-collector:0.137.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel of a MultiAgentSystem that the Agent is part of: its peers by direction, by name of their Agents."""
+
+    name: str
+    senders: tuple[str, ...] = ()
+    receivers: tuple[str, ...] = ()
+    broker: str = ""
+    secret: DatabaseSecret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """
+    What was observed of the cluster.
+
+    ``prompt`` is the text that ``prompt.configMapKeyRef`` names, ``references`` the hash of the Secrets and ConfigMaps
+    that the spec names, ``served`` the optional kinds that the cluster serves, ``ports`` the ports of other Agents,
+    ``services`` the Services by ``namespace/name``, ``callers`` the Agents that have this one as a tool, and
+    ``topology`` the ConfigMap of the MultiAgentSystem.
+    """
+
+    prompt: str = ""
+    references: str = ""
+    served: frozenset[str] = frozenset()
+    has_native_sidecars: bool = True
+    ports: Mapping[str, int] = field(default_factory=dict)
+    services: Mapping[str, Manifest] = field(default_factory=dict)
+    callers: tuple[str, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    topology: str = ""
+    restarted_at: str = ""
+    images: Images = field(default_factory=Images)

@@ -1,0 +1,149 @@
+"""The NetworkPolicy of an Agent: everything is denied that the spec does not name."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from gitsync.agents.expansion.config import tool_url
+from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.metadata import child
+from gitsync.agents.expansion.variables import databases
+from gitsync.agents.keys import AGENT_LABEL, CHECK_LABEL
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.network import EgressPeer, IngressPeer
+from gitsync.objects.manifest import Manifest, at
+
+_PROVIDERS = {
+    "OpenAI": "api.openai.com",
+    "Anthropic": "api.anthropic.com",
+    "AzureOpenAI": "openai.azure.com",
+    "Bedrock": "amazonaws.com",
+    "VertexAI": "aiplatform.googleapis.com",
+}
+_PORTS = {"http": 80, "https": 443, "nats": 4222, "redis": 6379, "kafka": 9092, "amqp": 5672}
+_DNS = {
+    "to": [{"namespaceSelector": {}}],
+    "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+}
+
+Rule = dict[str, Any]
+
+
+def network_policy(agent: Agent, facts: Facts) -> list[Manifest]:
+    """Return the NetworkPolicy, unless the spec leaves the network to others."""
+    if agent.spec.network.policy != "Managed":
+        return []
+    spec = {
+        "podSelector": {"matchLabels": {AGENT_LABEL: agent.name}},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": _unique(_ingress(agent, facts)),
+        "egress": _unique([_DNS, *_egress(agent, facts)]),
+    }
+    return [child(agent, "networking.k8s.io/v1", "NetworkPolicy", agent.name, spec=spec)]
+
+
+def unnamed_hosts(agent: Agent, facts: Facts) -> tuple[str, ...]:
+    """Return the hosts outside the cluster that the Agent uses: a NetworkPolicy cannot name them."""
+    hosts = {host for host, _ in _targets(agent, facts) if host and not _peer(host, 0, agent, facts)}
+    return tuple(sorted(hosts))
+
+
+def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
+    port = [{"protocol": "TCP", "port": agent.spec.runtime.port}]
+    senders = sorted({*facts.callers, *(name for channel in facts.channels for name in channel.senders)})
+    own = [{"podSelector": {"matchLabels": {CHECK_LABEL: agent.name}}}]
+    yield {"from": own + [{"podSelector": {"matchLabels": {AGENT_LABEL: name}}} for name in senders], "ports": port}
+    for peer in agent.spec.network.ingress_from:
+        yield {"from": [_selected(peer)], "ports": port}
+    metrics = agent.spec.observability.metrics
+    if metrics is not None:
+        yield {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": metrics.port}]}
+
+
+def _egress(agent: Agent, facts: Facts) -> Iterator[Rule]:
+    for host, port in _targets(agent, facts):
+        rule = _peer(host, port, agent, facts)
+        if rule:
+            yield rule
+    for tool in agent.spec.tools:
+        if tool.agent_ref is not None:
+            yield _to_agent(tool.agent_ref.name, facts)
+    for channel in facts.channels:
+        yield from (_to_agent(name, facts) for name in channel.receivers)
+    for peer in agent.spec.network.egress_to:
+        ports = [{"protocol": "TCP", "port": port} for port in peer.ports]
+        yield {"to": [_selected(peer)], **({"ports": ports} if ports else {})}
+
+
+def _targets(agent: Agent, facts: Facts) -> Iterator[tuple[str, int]]:
+    """Yield host and port of everything that the spec names and that is not another Agent."""
+    model, tracing = agent.spec.model, agent.spec.observability.tracing
+    for one in (model, *model.fallbacks):
+        yield _address(one.endpoint) if one.endpoint else (_PROVIDERS[one.provider], 443)
+    if model.cache is not None:
+        yield _address(model.cache.source)
+    yield from (_address(tool_url(agent, tool, facts)) for tool in agent.spec.tools if tool.agent_ref is None)
+    yield from ((database.host, database.port) for database in databases(agent))
+    if tracing is not None:
+        yield _address(tracing.endpoint)
+    yield from (_address(channel.broker) for channel in facts.channels if channel.broker)
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 443)
+
+
+def _to_agent(name: str, facts: Facts) -> Rule:
+    port = facts.ports.get(name, 8080)
+    return {
+        "to": [{"podSelector": {"matchLabels": {AGENT_LABEL: name}}}],
+        "ports": [{"protocol": "TCP", "port": port}],
+    }
+
+
+def _peer(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
+    """Return the rule for one address, empty for a host outside the cluster."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return _to_service(host, port, agent, facts)
+    return {
+        "to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}],
+        "ports": [{"protocol": "TCP", "port": port}],
+    }
+
+
+def _to_service(host: str, port: int, agent: Agent, facts: Facts) -> Rule:
+    """Return the rule for a Service: its Pods and their port where it is known, else its namespace and the port."""
+    name, _, rest = host.partition(".")
+    namespace, _, domain = rest.partition(".")
+    if rest and domain not in ("svc", "svc.cluster.local"):
+        return {}
+    namespace = namespace or agent.namespace
+    service = facts.services.get(f"{namespace}/{name}", {})
+    peer: Rule = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    if selector := at(service, "spec", "selector"):
+        peer["podSelector"] = {"matchLabels": dict(selector)}
+    ports = at(service, "spec", "ports", default=[])
+    target = next((one.get("targetPort", port) for one in ports if one.get("port") == port), port)
+    return {"to": [peer], "ports": [{"protocol": "TCP", "port": target}]}
+
+
+def _selected(peer: IngressPeer | EgressPeer) -> Rule:
+    if peer.cidr is not None:
+        return {"ipBlock": {"cidr": peer.cidr}}
+    found = {"namespaceSelector": peer.namespace_selector, "podSelector": peer.pod_selector}
+    return {name: selector for name, selector in found.items() if selector is not None}
+
+
+def _unique(rules: Any) -> list[Rule]:
+    """Return the rules in order, each once."""
+    found: list[Rule] = []
+    for rule in rules:
+        if rule not in found:
+            found.append(rule)
+    return found

@@ -1,0 +1,119 @@
+"""Volumes of an Agent: claims, mounts, and configuration as files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.metadata import child, compact
+from gitsync.agents.expansion.variables import databases
+from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.state import Volume
+from gitsync.objects.manifest import Manifest
+
+Parts = list[dict[str, Any]]
+
+
+def volumes_of(agent: Agent) -> tuple[Volume, ...]:
+    """Return the volumes of an Agent."""
+    return agent.spec.state.volumes if agent.spec.state else ()
+
+
+def is_stateful(agent: Agent) -> bool:
+    """Whether replicas have volumes of their own, and so are those of a StatefulSet."""
+    return any(volume.scope == "PerReplica" for volume in volumes_of(agent))
+
+
+def claims(agent: Agent) -> list[Manifest]:
+    """Return the claims that all replicas share; one that outlives the Agent has no owner reference."""
+    found = []
+    for volume in volumes_of(agent):
+        if volume.scope == "Shared":
+            name = claim_name(agent, volume)
+            claim = child(agent, "v1", "PersistentVolumeClaim", name, spec=_claim_spec(volume))
+            if volume.on_delete == "Retain":
+                del claim["metadata"]["ownerReferences"]
+            found.append(claim)
+    return found
+
+
+def claim_templates(agent: Agent) -> Parts:
+    """Return the templates of the claims that each replica has."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": volume.name},
+            "spec": _claim_spec(volume),
+        }
+        for volume in volumes_of(agent)
+        if volume.scope == "PerReplica"
+    ]
+
+
+def claim_name(agent: Agent, volume: Volume) -> str:
+    """Return the name of a shared claim."""
+    return f"{agent.name}-{volume.name}"
+
+
+def pod_volumes(agent: Agent, facts: Facts, config: str) -> Parts:
+    """Return the volumes of a Pod besides those of claim templates."""
+    found: Parts = [{"name": "agent-config", "configMap": {"name": config}}]
+    if agent.spec.expose.protocol == "A2A":
+        found.append({"name": "agent-card", "configMap": {"name": f"{agent.name}-card"}})
+    if facts.topology:
+        found.append({"name": "agent-topology", "configMap": {"name": facts.topology}})
+    if sources := _certificates(agent):
+        found.append({"name": "agent-databases", "projected": {"sources": sources}})
+    for volume in volumes_of(agent):
+        if volume.scope == "Shared":
+            found.append({"name": volume.name, "persistentVolumeClaim": {"claimName": claim_name(agent, volume)}})
+    return found
+
+
+def mounts(agent: Agent, facts: Facts) -> Parts:
+    """Return the mounts of the agent's containers."""
+    found: Parts = [_mount("agent-config", CONFIG_PATH)]
+    if agent.spec.expose.protocol == "A2A":
+        found.append(_mount("agent-card", CARD_PATH))
+    if facts.topology:
+        found.append(_mount("agent-topology", TOPOLOGY_PATH))
+    if _certificates(agent):
+        found.append(_mount("agent-databases", DATABASES_PATH))
+    return found + [{"name": volume.name, "mountPath": volume.mount_path} for volume in volumes_of(agent)]
+
+
+def without_claims(template: Manifest) -> Manifest:
+    """
+    Return a Pod template whose volumes of claims are empty directories, for a preview.
+
+    A preview must not write the data of the serving replicas, nor wait for a disk that they hold.
+    """
+    spec = template["spec"]
+    mounted = {mount["name"] for one in spec["containers"] for mount in one.get("volumeMounts", [])}
+    kept = [volume for volume in spec["volumes"] if "persistentVolumeClaim" not in volume]
+    empty = sorted(mounted - {volume["name"] for volume in kept})
+    return {**template, "spec": {**spec, "volumes": kept + [{"name": name, "emptyDir": {}} for name in empty]}}
+
+
+def _mount(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "mountPath": path, "readOnly": True}
+
+
+def _certificates(agent: Agent) -> Parts:
+    return [
+        {"secret": {"name": ref.name, "items": [{"key": ref.key, "path": f"{database.name}/ca.crt"}]}}
+        for database in databases(agent)
+        if database.tls is not None and (ref := database.tls.ca_secret_key_ref) is not None
+    ]
+
+
+def _claim_spec(volume: Volume) -> dict[str, Any]:
+    return compact(
+        {
+            "accessModes": list(volume.access_modes),
+            "storageClassName": volume.storage_class_name,
+            "resources": {"requests": {"storage": volume.size}},
+        }
+    )

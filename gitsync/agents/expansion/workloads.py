@@ -1,0 +1,86 @@
+"""Deployments and StatefulSets of an Agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.agents.expansion.metadata import child, compact
+from gitsync.agents.expansion.revisions import Revision
+from gitsync.agents.expansion.volumes import claim_templates, is_stateful, volumes_of, without_claims
+from gitsync.agents.keys import AGENT_LABEL, REVISION_LABEL, SERVING_LABEL, TRACK_LABEL
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.rollout.tracks import Placement, Track
+from gitsync.objects.manifest import Manifest
+
+
+def workload(agent: Agent, placement: Placement, revision: Revision) -> Manifest:
+    """Return the workload of a placement."""
+    if is_stateful(agent) and placement.track is Track.STABLE:
+        return _stateful_set(agent, placement, revision)
+    return _deployment(agent, placement, revision)
+
+
+def track_selector(agent: Agent, track: Track) -> dict[str, str]:
+    """Return the labels that select the Pods of a track, and no others."""
+    return {AGENT_LABEL: agent.name, TRACK_LABEL: track.value}
+
+
+def workload_kind(agent: Agent) -> str:
+    """Return the kind of the workload that serves."""
+    return "StatefulSet" if is_stateful(agent) else "Deployment"
+
+
+def _deployment(agent: Agent, placement: Placement, revision: Revision) -> Manifest:
+    spec = compact(
+        {
+            "revisionHistoryLimit": 2,
+            "progressDeadlineSeconds": agent.spec.update.progress_deadline_seconds,
+            "selector": {"matchLabels": track_selector(agent, placement.track)},
+            "strategy": _strategy(agent, placement.track),
+            "template": _template(placement, revision),
+        }
+    )
+    return child(agent, "apps/v1", "Deployment", placement.track.workload(agent.name), spec=_sized(spec, placement))
+
+
+def _stateful_set(agent: Agent, placement: Placement, revision: Revision) -> Manifest:
+    keeps = all(volume.on_delete == "Retain" for volume in volumes_of(agent) if volume.scope == "PerReplica")
+    spec = {
+        "serviceName": f"{agent.name}-peers",
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": track_selector(agent, placement.track)},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": placement.partition}},
+        "persistentVolumeClaimRetentionPolicy": {
+            "whenDeleted": "Retain" if keeps else "Delete",
+            "whenScaled": "Retain",
+        },
+        "template": _template(placement, revision),
+        "volumeClaimTemplates": claim_templates(agent),
+    }
+    return child(agent, "apps/v1", "StatefulSet", agent.name, spec=_sized(spec, placement))
+
+
+def _sized(spec: dict[str, Any], placement: Placement) -> dict[str, Any]:
+    """Return the spec with a number of replicas, unless an autoscaler decides on it."""
+    return spec if placement.replicas is None else {"replicas": placement.replicas, **spec}
+
+
+def _template(placement: Placement, revision: Revision) -> Manifest:
+    template = revision.template if placement.track is not Track.PREVIEW else without_claims(revision.template)
+    metadata = template["metadata"]
+    labels = {
+        **metadata["labels"],
+        TRACK_LABEL: placement.track.value,
+        REVISION_LABEL: revision.hash,
+        **({} if placement.track is Track.PREVIEW else {SERVING_LABEL: "true"}),
+    }
+    return {**template, "metadata": {**metadata, "labels": labels}}
+
+
+def _strategy(agent: Agent, track: Track) -> dict[str, Any]:
+    update = agent.spec.update
+    if update.type == "Recreate" and track is Track.STABLE:
+        return {"type": "Recreate"}
+    limits = update.rolling_update
+    surge, unavailable = (limits.max_surge, limits.max_unavailable) if limits else (1, 0)
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}

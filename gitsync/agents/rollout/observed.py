@@ -1,0 +1,85 @@
+"""What a rollout observes of workloads and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from gitsync.agents.keys import REVISION_LABEL
+from gitsync.agents.rollout.tracks import Track
+from gitsync.objects.manifest import Manifest, at, metadata_of
+
+
+class CheckResult(Enum):
+    """How the checks of a revision ended; the value is what the status says."""
+
+    NONE = ""
+    RUNNING = "Running"
+    PASSED = "Passed"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """
+    A live workload: the revision of its template, wanted and ready replicas, and those of that revision.
+
+    ``is_complete``: all replicas have that revision and are ready.
+    """
+
+    revision: str
+    wanted: int = 0
+    replicas: int = 0
+    ready: int = 0
+    updated: int = 0
+    is_complete: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """
+    What was observed: ``target`` is the revision of the spec, ``wanted`` the number of replicas that serve.
+
+    ``analysis`` is why a query stops the rollout, ``promote`` and ``abort`` are the revisions that a user named.
+    """
+
+    target: str
+    wanted: int
+    now: datetime
+    is_autoscaled: bool = False
+    is_stateful: bool = False
+    workloads: Mapping[Track, Workload] = field(default_factory=dict)
+    checks: CheckResult = CheckResult.NONE
+    checks_message: str = ""
+    analysis: str = ""
+    promote: str = ""
+    abort: str = ""
+
+
+def workload_of(live: Manifest, agent: str) -> Workload:
+    """Return what a live Deployment or StatefulSet reports."""
+    status, wanted = live.get("status") or {}, int(at(live, "spec", "replicas", default=1))
+    label = at(live, "spec", "template", "metadata", "labels", REVISION_LABEL, default="")
+    is_observed = int(status.get("observedGeneration", 0)) >= int(metadata_of(live).get("generation", 0))
+    replicas, ready = int(status.get("replicas", 0)), int(status.get("readyReplicas", 0))
+    updated = int(status.get("updatedReplicas", 0))
+    available = int(status.get("availableReplicas", ready))
+    return Workload(
+        revision=f"{agent}-{label}",
+        wanted=wanted,
+        replicas=replicas,
+        ready=ready,
+        updated=updated if is_observed else 0,
+        is_complete=is_observed and updated == replicas == wanted and min(ready, available) >= wanted,
+        problem=_problem(live) if is_observed else "",
+    )
+
+
+def _problem(live: Manifest) -> str:
+    for condition in at(live, "status", "conditions", default=[]):
+        if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
+            return str(condition.get("message") or "the progress deadline was exceeded")
+    return ""

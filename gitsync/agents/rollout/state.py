@@ -1,0 +1,113 @@
+"""What a rollout remembers from one reconcile to the next, in the status of the Agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from gitsync.agents.rollout.tracks import Track
+
+
+class Stage(Enum):
+    """The stages of a rollout; the value is what the status says."""
+
+    NONE = ""
+    PREVIEW = "Preview"
+    UPDATE = "Update"
+    PROMOTE = "Promote"
+    KEEP_OLD = "KeepOld"
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutState:
+    """
+    The state of a rollout.
+
+    ``current`` gets the requests, from the workload ``home``; ``goal`` is the revision that replaces it while
+    ``stage`` is set; ``step`` is its step since ``step_at``, ready since ``ready_at``; ``failed`` is not tried again;
+    ``old`` is kept beside after a switch.
+    """
+
+    current: str = ""
+    last_good: str = ""
+    failed: str = ""
+    home: Track = Track.STABLE
+    goal: str = ""
+    stage: Stage = Stage.NONE
+    step: int = 0
+    started_at: datetime | None = None
+    step_at: datetime | None = None
+    ready_at: datetime | None = None
+    old: str = ""
+    message: str = ""
+
+    def begun(self, goal: str, stage: Stage, now: datetime) -> RolloutState:
+        """Return the state at the begin of a rollout."""
+        return replace(
+            self, goal=goal, stage=stage, step=0, started_at=now, step_at=now, ready_at=None, old="", message=""
+        )
+
+    def next_stage(self, stage: Stage, now: datetime) -> RolloutState:
+        """Return the state at the begin of a stage."""
+        return replace(self, stage=stage, step=0, step_at=now, ready_at=None)
+
+    def next_step(self, now: datetime) -> RolloutState:
+        """Return the state at the begin of the next step."""
+        return replace(self, step=self.step + 1, step_at=now, ready_at=None)
+
+    def ended(self) -> RolloutState:
+        """Return the state after a rollout."""
+        return replace(self, goal="", stage=Stage.NONE, step=0, step_at=None, ready_at=None, old="")
+
+    def given_up(self, message: str) -> RolloutState:
+        """Return the state after a revision failed."""
+        return replace(self.ended(), failed=self.goal or self.current, message=message)
+
+    def to_status(self, steps: int, weight: int) -> dict[str, Any]:
+        """Return the members of a status that keep the state."""
+        times = {"startedAt": self.started_at, "stepAt": self.step_at, "readyAt": self.ready_at}
+        rollout: dict[str, Any] = {
+            "revision": self.goal,
+            "stage": self.stage.value,
+            "track": self.home.value,
+            "step": min(self.step + 1, steps) if self.stage is Stage.UPDATE else 0,
+            "steps": steps,
+            "weight": weight,
+            "old": self.old,
+            "message": self.message,
+            **{name: time.isoformat().replace("+00:00", "Z") for name, time in times.items() if time is not None},
+        }
+        found: dict[str, Any] = {
+            "currentRevision": self.current,
+            "lastGoodRevision": self.last_good,
+            "failedRevision": self.failed,
+        }
+        kept = {name: value for name, value in rollout.items() if value not in ("", 0)}
+        return {name: value for name, value in found.items() if value} | {"rollout": kept}
+
+    @classmethod
+    def from_status(cls, status: Mapping[str, Any]) -> RolloutState:
+        """Read what ``to_status`` wrote."""
+        rollout = status.get("rollout") or {}
+        return cls(
+            current=str(status.get("currentRevision", "")),
+            last_good=str(status.get("lastGoodRevision", "")),
+            failed=str(status.get("failedRevision", "")),
+            home=Track(rollout.get("track", Track.STABLE.value)),
+            goal=str(rollout.get("revision", "")),
+            stage=Stage(rollout.get("stage", "")),
+            step=max(int(rollout.get("step", 1)) - 1, 0),
+            started_at=_time(rollout, "startedAt"),
+            step_at=_time(rollout, "stepAt"),
+            ready_at=_time(rollout, "readyAt"),
+            old=str(rollout.get("old", "")),
+            message=str(rollout.get("message", "")),
+        )
+
+
+def _time(rollout: Mapping[str, Any], name: str) -> datetime | None:
+    text = rollout.get(name)
+    return datetime.fromisoformat(str(text)) if text else None

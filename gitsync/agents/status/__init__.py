@@ -1,0 +1,1 @@
+"""Status: conditions and phase of Agents and MultiAgentSystems, from what was observed."""

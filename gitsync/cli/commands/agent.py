@@ -1,0 +1,87 @@
+"""``gitsync agent``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from gitsync.agents.keys import ABORT, APPROVE, PROMOTE, RESTARTED_AT
+from gitsync.cli.applications import connect
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.identity import audit_request, user_name
+from gitsync.cli.options import DATA, Data, Kubeconfig, Reason, Requester, Target
+from gitsync.cli.output import Exit, say
+from gitsync.cluster.client import Client, segment
+from gitsync.errors import InvalidInput, Rejected
+from gitsync.objects.keys import AGENTS_GROUP, VERSION
+from gitsync.objects.manifest import Manifest, at
+
+
+class AgentAction(StrEnum):
+    """What a user requests of an Agent."""
+
+    PROMOTE = "promote"
+    ABORT = "abort"
+    RESTART = "restart"
+    APPROVE = "approve"
+
+
+_ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAction.APPROVE: APPROVE}
+
+
+@exit_on_error
+def agent(
+    action: Annotated[AgentAction, typer.Argument(metavar="ACTION", help="promote, abort, restart or approve.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")] = "default",
+    system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem; only for approve.")] = False,
+    reason: Reason = "",
+    by: Requester = "",
+    kubeconfig: Kubeconfig = "",
+    data: Data = DATA,
+) -> Exit:
+    """Promote, abort or restart an Agent, or approve its held plan."""
+    if system and action is not AgentAction.APPROVE:
+        raise InvalidInput(f"a MultiAgentSystem has nothing to {action.value}", hint="name one of its Agents")
+    kind = "MultiAgentSystem" if system else "Agent"
+    target = Target(name=f"{kind.lower()}:{name}", namespace=namespace, kubeconfig=kubeconfig, data=data)
+    client = connect(target.cluster)
+    path = f"/apis/{AGENTS_GROUP}/{VERSION}/namespaces/{segment(namespace)}/{kind.lower()}s/{segment(name)}"
+    manifest = _read(client, path, f"{kind} {namespace}/{name}")
+    key, value = _annotation(action, manifest, f"{kind} {namespace}/{name}")
+    audit_request(target, f"agent {action.value}", user_name(by, "--by"), reason)
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "annotations": {key: value}}
+    body = {"apiVersion": f"{AGENTS_GROUP}/{VERSION}", "kind": kind, "metadata": metadata}
+    # a field manager per action: one that omits an annotation that it set before removes it
+    client.apply(path, body, {"fieldManager": f"gitsync-agent-{action.value}", "force": "true"})
+    say(f"{kind} {namespace}/{name}: {action.value} {value}")
+    return Exit.OK
+
+
+def _read(client: Client, path: str, subject: str) -> Manifest:
+    try:
+        found: Manifest = client.get(path)
+    except Rejected as error:
+        if error.code == 404:
+            raise InvalidInput(
+                "does not exist", object=subject, hint="list them by kubectl get agents,mas -A"
+            ) from error
+        raise
+    return found
+
+
+def _annotation(action: AgentAction, manifest: Manifest, subject: str) -> tuple[str, str]:
+    """Return the annotation that requests the action; raise InvalidInput where there is nothing to do."""
+    if action is AgentAction.RESTART:
+        return RESTARTED_AT, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if action is AgentAction.APPROVE:
+        value = at(manifest, "status", "plan", "id", default="")
+    else:
+        value = at(manifest, "status", "rollout", "revision", default="")
+    if not value:
+        waits = "plan waits for approval" if action is AgentAction.APPROVE else "rollout is in progress"
+        raise InvalidInput(f"no {waits}", object=subject, hint="see its status.conditions")
+    return _ANNOTATIONS[action], str(value)

@@ -1,0 +1,162 @@
+"""The controller of Agents and MultiAgentSystems: which ones to reconcile, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitsync.agents.keys import AGENT_LABEL
+from gitsync.agents.references import named_objects
+from gitsync.errors import ClusterUnavailable
+from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.operator.agents import AgentReconciler
+from gitsync.operator.converge import ConvergeCache
+from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
+from gitsync.operator.systems import SystemReconciler
+from gitsync.ports import Cluster, LiveCache, Ports
+from gitsync.runtime.controller import Controller
+from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.runtime.workqueue import WorkQueue
+
+_DEBOUNCE = 0.03
+"""Debounce window in seconds: events within it cause one reconcile."""
+_FIRST_LIST = 30.0
+_REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
+_KINDS = (AGENT, SYSTEM)
+
+
+class AgentController:
+    """
+    Reconcile Agents and systems, level-based: a key is the ref of one.
+
+    One is reconciled when it changes, when a child or an object that it names changes, when a member or the system of
+    a member changes, and when the next step of its rollout is due.
+    """
+
+    def __init__(
+        self,
+        agents: AgentReconciler,
+        systems: SystemReconciler,
+        ports: Ports,
+        *,
+        share: Shard | None = None,
+        workers: int = 4,
+    ) -> None:
+        self._agents, self._systems = agents, systems
+        self._cluster: Cluster = ports.cluster
+        self._live: LiveCache = ports.live
+        self._share = share or SingleReplica()
+        self._queue: WorkQueue[ObjectRef] = WorkQueue()
+        self._controller = Controller("agent", self._queue, self.reconcile, workers=workers)
+        self._caches: dict[ObjectRef, ConvergeCache] = {}
+        self._named: dict[str, tuple[object, frozenset[str]]] = {}
+
+    def start(self) -> None:
+        """Watch the kinds and start the workers."""
+        resources = [own_resource(self._cluster, of) for of in _KINDS]
+        if None in resources:
+            raise ClusterUnavailable(
+                "the cluster does not serve Agent", hint="install the CRDs (gitsync run does when allowed)"
+            )
+        self._live.follow([(resource, "") for resource in resources if resource is not None], _FIRST_LIST)
+        self._controller.start()
+
+    def stop(self) -> None:
+        """Stop after running reconciles have ended."""
+        self._controller.stop()
+
+    def reconcile(self, key: ObjectRef) -> float | None:
+        """Reconcile one Agent or system; return the seconds until the next reconcile."""
+        manifest = self._get(key)
+        if manifest is None:
+            self._caches.pop(key, None)
+            return None
+        with self._share.claim(f"{key.namespace}/{key.kind.lower()}:{key.name}") as is_ours:
+            if not is_ours:
+                return None
+            cache = self._caches.setdefault(key, ConvergeCache())
+            reconciler = self._agents if key.of == AGENT else self._systems
+            return reconciler.reconcile(manifest, cache)
+
+    def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Enqueue the Agents and systems of a changed object."""
+        manifest = after or before or {}
+        ref = ref_of(manifest)
+        if ref.of in _KINDS:
+            self._on_own_change(ref, before, after)
+            return
+        for owner in self._live.owners(manifest):
+            if ref_of(owner).of in _KINDS:
+                self._queue.add_after(ref_of(owner), _DEBOUNCE)
+        if (ref.group, ref.kind) in _REFERENCED and AGENT_LABEL not in labels_of(manifest):
+            self._enqueue_users(ref)
+
+    def enqueue_all(self) -> None:
+        """Enqueue all: a watch failed or recovered, or this replica owns others now."""
+        for of in _KINDS:
+            for manifest in self._all(of):
+                self._queue.add_after(ref_of(manifest), _DEBOUNCE)
+
+    def queue_length(self) -> int:
+        """Return how many wait for a worker."""
+        return len(self._queue)
+
+    def _on_own_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
+        """Enqueue one whose input changed, and those of its namespace that depend on it."""
+        is_input = before is None or after is None or _input(before) != _input(after)
+        if is_input:
+            self._queue.add(ref)
+        manifests = [manifest for manifest in (before, after) if manifest is not None]
+        names = frozenset[str]().union(*map(named_objects, manifests)) if is_input else frozenset[str]()
+        for of in _KINDS:
+            if is_input or of == SYSTEM:  # a system observes the status of its members
+                self._enqueue_related(of, ref, names)
+
+    def _enqueue_related(self, of: GroupKind, ref: ObjectRef, names: frozenset[str]) -> None:
+        """Enqueue those of the namespace that name an object, or that it names."""
+        for manifest in self._all(of):
+            other = ref_of(manifest)
+            if other == ref or other.namespace != ref.namespace:
+                continue
+            if other.name in names or self._names(manifest) & {ref.name, *_parts(ref.name)}:
+                self._queue.add_after(other, _DEBOUNCE)
+
+    def _enqueue_users(self, ref: ObjectRef) -> None:
+        """Enqueue the Agents that name an object, and for a Service all that may call it."""
+        for manifest in self._all(AGENT):
+            is_near = metadata_of(manifest).get("namespace") == ref.namespace and ref.name in self._names(manifest)
+            if ref.kind == "Service" or is_near:
+                self._queue.add_after(ref_of(manifest), _DEBOUNCE)
+
+    def _names(self, manifest: Manifest) -> frozenset[str]:
+        """Return the names in a spec, cached by its generation."""
+        uid, generation = uid_of(manifest), metadata_of(manifest).get("generation")
+        known = self._named.get(uid)
+        if known is None or known[0] != generation:
+            known = self._named[uid] = (generation, named_objects(manifest))
+        return known[1]
+
+    def _all(self, of: GroupKind) -> Iterable[Manifest]:
+        resource = own_resource(self._cluster, of)
+        return self._live.all(resource) if resource is not None else ()
+
+    def _get(self, key: ObjectRef) -> Manifest | None:
+        resource = own_resource(self._cluster, key.of)
+        return self._live.get(resource, key.namespace, key.name) if resource is not None else None
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Return the names of the members that may be called so: ``desk-triage`` is the member ``triage`` of ``desk``."""
+    words = name.split("-")
+    return tuple("-".join(words[index:]) for index in range(1, len(words)))
+
+
+def _input(manifest: Manifest) -> tuple[object, ...]:
+    meta = metadata_of(manifest)
+    return (
+        uid_of(manifest),
+        meta.get("generation"),
+        annotations_of(manifest),
+        labels_of(manifest),
+        meta.get("deletionTimestamp"),
+    )

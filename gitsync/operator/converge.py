@@ -1,0 +1,237 @@
+"""Bring the children of one owner to what was expanded: observe, plan, gate, apply and record."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gitsync.apply.execute import Applier
+from gitsync.apply.open_writes import resolve_open_writes
+from gitsync.apply.types import ApplyRequest, StepResult
+from gitsync.gate.decide import decide
+from gitsync.gate.policy import Policy
+from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy
+from gitsync.objects.change import Decision, Plan, Verdict
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.inventory import Inventory, InventoryEntry
+from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.options import Options, Reconcile
+from gitsync.objects.record import Commit, Outcome, SyncRecord
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.operator.kinds import child_resources
+from gitsync.plan.tracking import controller_of
+from gitsync.ports import Ports
+from gitsync.sync.cache import PlanCache
+from gitsync.sync.history import record_steps
+from gitsync.sync.input import ReconcileInput, SyncState, Target
+from gitsync.sync.observe import health_of, observe
+from gitsync.sync.planner import Planned, Planner
+
+_FIRST_LIST = 5.0
+_REPLACEABLE = "Job"
+"""The kind whose objects are recreated where a field cannot be changed: checks run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object whose children are reconciled, and the text of what it is reconciled to, for the audit."""
+
+    ref: ObjectRef
+    uid: str
+    generation: int
+    is_managed: bool = False
+
+    @property
+    def application(self) -> Application:
+        """
+        The owner as the engine sees it.
+
+        A spec that an Application applied from Git has passed its gate; one that a user applied has not.
+        """
+        return Application(
+            name=f"{self.ref.kind.lower()}:{self.ref.name}",
+            namespace=self.ref.namespace,
+            uid=self.uid,
+            generation=self.generation,
+            source=GitSource.model_construct(repo_url=""),
+            destination=Destination(namespace=self.ref.namespace),
+            risk=RiskPolicy(approval="Never" if self.is_managed else "Dangerous", max_deletes=1_000_000),
+            field_manager=AGENTS_MANAGER,
+            owns_by_reference=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The children to have; those of ``frozen`` are left as they are for now."""
+
+    objects: Mapping[ObjectRef, Manifest]
+    frozen: frozenset[ObjectRef] = frozenset()
+
+    @property
+    def options(self) -> dict[ObjectRef, Options]:
+        """The options of each child."""
+        return {
+            ref: Options(
+                force=ref.kind == _REPLACEABLE,
+                reconcile=Reconcile.NEVER if ref in self.frozen else Reconcile.ALWAYS,
+            )
+            for ref in self.objects
+        }
+
+
+@dataclass(slots=True)
+class ConvergeCache:
+    """What is kept of one owner between reconciles; losing it only costs recomputation."""
+
+    plans: PlanCache = field(default_factory=PlanCache)
+    has_unresolved_writes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Converged:
+    """What a pass found and did; ``conflicts`` are objects of children's names that belong to others."""
+
+    live: Mapping[ObjectRef, Manifest]
+    health: Mapping[ObjectRef, HealthStatus]
+    plan: Plan
+    verdict: Verdict = field(default_factory=lambda: Verdict(Decision.ALLOWED))
+    results: tuple[StepResult, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def held_plan(self) -> dict[str, Any]:
+        """What a status says of a plan that does not run, empty where it runs."""
+        if self.verdict.decision is Decision.ALLOWED:
+            return {}
+        return {
+            "id": self.plan.digest[:12],
+            "class": self.plan.risk.value,
+            "steps": len(self.plan.writes),
+            "reasons": list(self.verdict.reasons),
+        }
+
+    @property
+    def failure(self) -> str:
+        """Why a write failed, empty when none did."""
+        failed = [result for result in self.results if result.outcome is Outcome.FAILED]
+        return f"{failed[0].change.ref}: {failed[0].message}" if failed else ""
+
+
+class ChildrenReconciler:
+    """Converge owners; ``children`` are known by their owner references, so a crash leaves none unknown."""
+
+    def __init__(
+        self, ports: Ports, planner: Planner, applier: Applier, policy_of: Callable[[Application], Policy]
+    ) -> None:
+        self._cluster, self._live = ports.cluster, ports.live
+        self._records, self._clock = ports.records, ports.clock
+        self._planner = planner
+        self._applier = applier
+        self._policy_of = policy_of
+
+    def children(self, uid: str, namespace: str) -> dict[ObjectRef, Manifest]:
+        """Return the live children of an owner; raise ClusterUnavailable while a kind has not been listed."""
+        kinds = child_resources(self._cluster)
+        self._live.follow([(resource, namespace) for resource in kinds.values()], _FIRST_LIST)
+        found = (one for one in self._live.dependents(uid) if controller_of(one) == uid)
+        return {ref_of(one): one for one in found}
+
+    def converge(
+        self, owner: Owner, desired: Desired, cache: ConvergeCache, *, is_new: bool = False, approved: str = ""
+    ) -> Converged:
+        """
+        Apply what differs and delete what is not desired any more.
+
+        A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
+        ``approved`` is the start of the digest that a user approved.
+        """
+        app, now, objects = owner.application, self._clock.now(), desired.objects
+        held = {
+            ref: InventoryEntry(str(one["apiVersion"]).rpartition("/")[2], uid_of(one))
+            for ref, one in self.children(owner.uid, owner.ref.namespace).items()
+        }
+        observation = observe(objects, Inventory(held), self._cluster, self._live)
+        conflicts = _conflicts(owner, objects, observation.live)
+        commit = Commit(f"generation-{owner.generation}", message=f"{owner.ref} at generation {owner.generation}")
+        given = ReconcileInput(app, now, SyncState())
+        planned = self._planner.plan(given, Target(commit, objects, desired.options), observation, cache.plans)
+        self._resolve(cache, app, planned, now)
+        verdict = self._verdict(planned, approved, is_new=is_new)
+        results: tuple[StepResult, ...] = ()
+        if planned.plan.writes and not conflicts and verdict.decision is Decision.ALLOWED:
+            results = self._apply(planned, cache, verdict, now)
+        after = self.children(owner.uid, owner.ref.namespace) | {
+            ref: manifest for ref, manifest in observation.live.items() if ref in objects and ref not in held
+        }
+        refs = objects.keys() | after.keys()
+        health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
+        return Converged(after, health, planned.plan, verdict, results, conflicts)
+
+    def _verdict(self, planned: Planned, approved: str, *, is_new: bool) -> Verdict:
+        verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)
+        if verdict.decision is not Decision.HELD:
+            return verdict
+        is_approved = bool(approved) and planned.plan.digest.startswith(approved)
+        if is_approved or not is_new:
+            return Verdict(Decision.ALLOWED, verdict.reasons, "annotation" if is_approved else "")
+        return verdict
+
+    def _apply(self, planned: Planned, cache: ConvergeCache, verdict: Verdict, now: datetime) -> tuple[StepResult, ...]:
+        app, observation = planned.app, planned.observation
+        request = ApplyRequest(
+            app,
+            planned.plan,
+            planned.target.commit,
+            uuid.uuid4().hex[:16],
+            observation.versions,
+            lambda entries: None,
+            lambda ref, manifest: health_of(ref, manifest, self._live),
+            approver=verdict.approver,
+        )
+        began = self._clock.monotonic()
+        cache.has_unresolved_writes = True
+        results = self._applier.execute(request).results
+        cache.has_unresolved_writes = any(result.is_unknown for result in results)
+        took = round((self._clock.monotonic() - began) * 1000)
+        self._record(planned, results, now, took)
+        return results
+
+    def _record(self, planned: Planned, results: tuple[StepResult, ...], now: datetime, took: int) -> None:
+        plan, failed = planned.plan, [result for result in results if result.outcome is Outcome.FAILED]
+        self._records.save(
+            SyncRecord(
+                application=planned.app.key,
+                commit=planned.target.commit,
+                trigger="agent",
+                started=now,
+                duration_ms=took,
+                outcome=Outcome.FAILED if failed else Outcome.SUCCEEDED,
+                risk=plan.risk.value,
+                digest=plan.digest,
+                explanation=plan.explanation,
+                message=failed[0].message if failed else "",
+                steps=tuple(record_steps(results).values()),
+            )
+        )
+
+    def _resolve(self, cache: ConvergeCache, app: Application, planned: Planned, now: datetime) -> None:
+        if cache.has_unresolved_writes:
+            resolve_open_writes(self._records, planned.plan, planned.observation.live, now)
+            cache.has_unresolved_writes = False
+
+
+def _conflicts(
+    owner: Owner, desired: Mapping[ObjectRef, Manifest], live: Mapping[ObjectRef, Manifest]
+) -> tuple[str, ...]:
+    """Return a line for each live object that a child would replace; a volume that outlived its owner is adopted."""
+    found = []
+    for ref, manifest in desired.items():
+        is_owned = controller_of(manifest) == owner.uid
+        if ref in live and is_owned and controller_of(live[ref]) != owner.uid:
+            found.append(f"{ref} exists and does not belong to {owner.ref}; rename one of them, or delete it")
+    return tuple(found)

@@ -1,0 +1,156 @@
+"""Gather the facts that an expansion depends on from the local copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitsync.agents.expansion.facts import Channel, Facts
+from gitsync.agents.keys import RESTARTED_AT, SYSTEM_LABEL
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.system import System, parse_system
+from gitsync.agents.references import Reference, references
+from gitsync.agents.topology import agent_name
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of, resource_version_of, uid_of
+from gitsync.operator.kinds import AGENT, SYSTEM, own_resource, served_options
+from gitsync.ports import Cluster, LiveCache, Resource
+
+_FIRST_LIST = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The facts, what a reference does not lead to, and the number of references."""
+
+    facts: Facts
+    missing: tuple[str, ...]
+    references: int
+
+
+class FactsReader:
+    """Read the facts of Agents; Secrets are followed only where an Agent names one, and no value of them is used."""
+
+    def __init__(self, cluster: Cluster, live: LiveCache) -> None:
+        self._cluster = cluster
+        self._live = live
+
+    def read(self, agent: Agent) -> Gathered:
+        """Return the facts of an Agent; raise ClusterUnavailable while a kind has not been listed."""
+        named = references(agent)
+        found = {reference: self._get(agent, reference) for reference in named}
+        peers = [manifest for manifest in self._agents() if metadata_of(manifest).get("namespace") == agent.namespace]
+        systems = self._systems(agent)
+        facts = Facts(
+            prompt=_prompt(agent, found),
+            references=_hash(found),
+            served=served_options(self._cluster),
+            ports={_name(peer): int(at(peer, "spec", "runtime", "port", default=8080)) for peer in peers},
+            services=self._services(),
+            callers=tuple(sorted(_name(peer) for peer in peers if _calls(peer, agent.name))),
+            channels=tuple(channel for system in systems for channel in _channels(system, agent.name)),
+            topology=_topology(agent, systems),
+            restarted_at=agent.annotations.get(RESTARTED_AT, ""),
+        )
+        missing = tuple(_missing(reference, manifest) for reference, manifest in found.items())
+        return Gathered(facts, tuple(filter(None, missing)), len(named))
+
+    def _get(self, agent: Agent, reference: Reference) -> Manifest | None:
+        if reference.kind == "Agent":
+            resource = own_resource(self._cluster, AGENT)
+        else:
+            resource = self._cluster.resource("", "v1", reference.kind)
+        return self._followed(resource, agent.namespace, reference.name)
+
+    def _followed(self, resource: Resource | None, namespace: str, name: str) -> Manifest | None:
+        if resource is None:
+            return None
+        self._live.follow([(resource, namespace)], _FIRST_LIST, only=resource.kind == "Secret")
+        return self._live.get(resource, namespace, name)
+
+    def _agents(self) -> tuple[Manifest, ...]:
+        resource = own_resource(self._cluster, AGENT)
+        return self._live.all(resource) if resource is not None else ()
+
+    def _services(self) -> dict[str, Manifest]:
+        resource = self._cluster.resource("", "v1", "Service")
+        found = self._live.all(resource) if resource is not None else ()
+        return {f"{metadata_of(one).get('namespace')}/{_name(one)}": one for one in found}
+
+    def _systems(self, agent: Agent) -> list[System]:
+        """Return the valid systems of the namespace that the Agent is a member of."""
+        resource = own_resource(self._cluster, SYSTEM)
+        found = []
+        for manifest in self._live.all(resource) if resource is not None else ():
+            if metadata_of(manifest).get("namespace") != agent.namespace:
+                continue
+            try:
+                system = parse_system(manifest)
+            except InvalidInput:
+                continue  # its own reconcile reports it
+            if any(agent_name(system, member) == agent.name for member in system.spec.agents):
+                found.append(system)
+        return sorted(found, key=lambda system: system.name)
+
+
+def _prompt(agent: Agent, found: dict[Reference, Manifest | None]) -> str:
+    prompt = agent.spec.prompt
+    if prompt is None or prompt.config_map_key_ref is None:
+        return ""
+    ref = prompt.config_map_key_ref
+    source = found.get(Reference("ConfigMap", ref.name, ref.key, is_copied=True))
+    return str(at(source, "data", ref.key, default=""))
+
+
+def _hash(found: dict[Reference, Manifest | None]) -> str:
+    """Return the hash of uid and resourceVersion of what Pods read themselves, never of a value."""
+    seen = [
+        [reference.kind, reference.name, uid_of(manifest), resource_version_of(manifest)]
+        for reference, manifest in found.items()
+        if manifest is not None and reference.kind != "Agent" and not reference.is_copied
+    ]
+    return content_hash(seen)[:12] if seen else ""
+
+
+def _missing(reference: Reference, manifest: Manifest | None) -> str:
+    if manifest is None:
+        return f"{reference.kind} {reference.name} does not exist"
+    members = {**(manifest.get("data") or {}), **(manifest.get("binaryData") or {})}
+    if reference.key and reference.key not in members:
+        return f"{reference.kind} {reference.name} has no member {reference.key}"
+    return ""
+
+
+def _calls(peer: Manifest, name: str) -> bool:
+    return any(at(tool, "agentRef", "name") == name for tool in at(peer, "spec", "tools", default=[]))
+
+
+def _channels(system: System, name: str) -> list[Channel]:
+    """Return the channels of a system that one Agent is part of."""
+    names = {member.name: agent_name(system, member) for member in system.spec.agents}
+    found = []
+    for channel in system.spec.channels:
+        senders, receivers = [names[one] for one in channel.from_], [names[one] for one in channel.to]
+        broker = channel.broker.url if channel.broker else ""
+        if name not in (*senders, *receivers):
+            continue
+        found.append(
+            Channel(
+                channel.name,
+                tuple(senders) if name in receivers and not broker else (),
+                tuple(receivers) if name in senders and not broker else (),
+                broker,
+                channel.broker.credentials.secret_ref if channel.broker and channel.broker.credentials else None,
+            )
+        )
+    return found
+
+
+def _topology(agent: Agent, systems: list[System]) -> str:
+    """Return the ConfigMap of the system that created the Agent, else of the only one that names it."""
+    own = agent.labels.get(SYSTEM_LABEL)
+    names = [system.name for system in systems if own in (None, system.name)]
+    return f"{names[0]}-topology" if len(names) == 1 else ""
+
+
+def _name(manifest: Manifest) -> str:
+    return str(metadata_of(manifest).get("name"))

@@ -1,0 +1,44 @@
+"""The kinds that the operator reads and writes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gitsync.objects.keys import AGENTS_GROUP, VERSION
+from gitsync.objects.ref import GroupKind
+from gitsync.ports import Cluster, Resource
+
+AGENT: Final = GroupKind(AGENTS_GROUP, "Agent")
+SYSTEM: Final = GroupKind(AGENTS_GROUP, "MultiAgentSystem")
+
+_CHILDREN: Final = (
+    ("", "v1", "ConfigMap"),
+    ("", "v1", "PersistentVolumeClaim"),
+    ("", "v1", "Service"),
+    ("", "v1", "ServiceAccount"),
+    ("apps", "v1", "ControllerRevision"),
+    ("apps", "v1", "Deployment"),
+    ("apps", "v1", "StatefulSet"),
+    ("autoscaling", "v2", "HorizontalPodAutoscaler"),
+    ("batch", "v1", "Job"),
+    ("networking.k8s.io", "v1", "NetworkPolicy"),
+    ("policy", "v1", "PodDisruptionBudget"),
+)
+_OPTIONAL: Final = (("keda.sh", "v1alpha1", "ScaledObject"), ("monitoring.coreos.com", "v1", "ServiceMonitor"))
+"""Kinds of other projects, which a cluster may not serve."""
+
+
+def own_resource(cluster: Cluster, of: GroupKind) -> Resource | None:
+    """Return the resource of one of our kinds."""
+    return cluster.resource(of.group, VERSION, of.kind)
+
+
+def child_resources(cluster: Cluster) -> dict[GroupKind, Resource]:
+    """Return the resources of all kinds of children that the cluster serves."""
+    found = {GroupKind(one[0], one[2]): cluster.resource(*one) for one in (*_CHILDREN, *_OPTIONAL)}
+    return {of: resource for of, resource in found.items() if resource is not None}
+
+
+def served_options(cluster: Cluster) -> frozenset[str]:
+    """Return which optional kinds the cluster serves."""
+    return frozenset(kind for group, version, kind in _OPTIONAL if cluster.resource(group, version, kind) is not None)

@@ -1,0 +1,33 @@
+"""Hand the number of replicas over to an autoscaler without resetting it."""
+
+from __future__ import annotations
+
+from gitsync.merge.fieldset import Node
+from gitsync.objects.keys import AGENTS_MANAGER
+from gitsync.objects.manifest import Manifest, at, metadata_of
+
+_PATH = ("f:spec", "f:replicas")
+
+
+def without_reset(desired: Manifest, live: Manifest | None) -> Manifest:
+    """
+    Return a workload without ``replicas`` with the live number, while only we own that field.
+
+    A field that its last owner stops applying is removed, and the API server then defaults it to 1. The autoscaler
+    becomes its owner with its first decision (Kubernetes documentation, "Migrating ... to horizontal autoscaling").
+    """
+    spec = desired.get("spec")
+    if live is None or not isinstance(spec, dict) or "template" not in spec or "replicas" in spec:
+        return desired
+    owners = {
+        str(entry.get("manager"))
+        for entry in metadata_of(live).get("managedFields") or ()
+        if _has(entry.get("fieldsV1") or {})
+    }
+    if owners != {AGENTS_MANAGER}:
+        return desired
+    return {**desired, "spec": {"replicas": at(live, "spec", "replicas", default=1), **spec}}
+
+
+def _has(fields: Node) -> bool:
+    return at(fields, *_PATH) is not None

@@ -1,0 +1,198 @@
+"""Reconcile one MultiAgentSystem: its Agents wave by wave, its topology and its Service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from gitsync.agents.expansion.system import entry_service, member_agent, port_of, system_url, topology
+from gitsync.agents.keys import APPROVE, ORDERED_DELETION
+from gitsync.agents.model.system import Member, System, parse_system
+from gitsync.agents.status.build import rejected_status
+from gitsync.agents.status.system import MemberState, SystemSituation, system_status
+from gitsync.agents.topology import agent_name, check_members, member_spec, waves
+from gitsync.errors import InvalidInput
+from gitsync.kube.times import timestamp
+from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.ref import ref_of
+from gitsync.operator.converge import ChildrenReconciler, ConvergeCache, Converged, Desired, Owner
+from gitsync.operator.events import EventRecorder
+from gitsync.operator.kinds import AGENT, own_resource
+from gitsync.ports import Ports
+from gitsync.sync.status.writer import StatusWriter
+
+_RETRY = 15.0
+
+
+class SystemReconciler:
+    """Reconcile MultiAgentSystems, level-based."""
+
+    def __init__(self, ports: Ports, converger: ChildrenReconciler, statuses: StatusWriter) -> None:
+        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._converger = converger
+        self._statuses = statuses
+        self._events = EventRecorder(ports.cluster)
+
+    def reconcile(self, manifest: Manifest, cache: ConvergeCache) -> float | None:
+        """Reconcile a system; return the seconds until the next reconcile, None when only an event can change it."""
+        now, before = self._clock.now(), manifest.get("status") or {}
+        try:
+            system = parse_system(manifest)
+            if not system.is_deleted:
+                check_members(system)
+        except InvalidInput as error:
+            generation = int(metadata_of(manifest).get("generation", 0))
+            stamp = timestamp(now.timestamp())
+            self._write(manifest, rejected_status(generation, str(error), before, stamp), now)
+            return None
+        if system.is_deleted:
+            return self._delete(system, cache)
+        self._set_finalizer(system, wanted=system.spec.deletion.order == "ReverseDependencies")
+        return self._converge(system, manifest, cache, now)
+
+    def _converge(self, system: System, manifest: Manifest, cache: ConvergeCache, now: datetime) -> float | None:
+        before, members, order = manifest.get("status") or {}, self._members(system), waves(system)
+        wave = _wave(system, order, members)
+        is_new = before.get("observedGeneration") != system.generation
+        is_managed = TRACKING_ID in annotations_of(manifest)
+        done = self._converger.converge(
+            Owner(system.ref, system.uid, system.generation, is_managed),
+            self._desired(system, order[:wave], members),
+            cache,
+            is_new=is_new,
+            approved=annotations_of(manifest).get(APPROVE, ""),
+        )
+        is_same = before.get("currentWave") == wave and not is_new
+        stamp = timestamp(now.timestamp())
+        since = str(before.get("waveSince", stamp)) if is_same else stamp
+        limit = system.spec.rollout.wave_timeout_seconds
+        left = limit - (now - datetime.fromisoformat(since)).total_seconds()
+        situation = SystemSituation(
+            system,
+            order,
+            self._members(system),
+            wave,
+            since,
+            is_late=left <= 0 and not all(member.is_ready for member in members.values()),
+            failure=done.failure or "; ".join(done.conflicts),
+            plan=done.held_plan,
+            url=system_url(system, self._ports(system)),
+        )
+        self._write(manifest, system_status(situation, before, stamp), now)
+        if done.failure or done.conflicts:
+            return _RETRY
+        return left if left > 0 and not all(member.is_ready for member in situation.members.values()) else None
+
+    def _desired(
+        self, system: System, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]
+    ) -> Desired:
+        """Return the children; Agents of later waves, and those above the limit of a wave, stay as they are."""
+        ports = self._ports(system)
+        objects = {ref_of(one): one for one in (topology(system, ports), *entry_service(system, ports))}
+        due = {name for wave in order for name in wave}
+        unavailable = sum(member.live is not None and not member.is_serving for member in members.values())
+        frozen = set()
+        for member in system.spec.agents:
+            if member.template is None:
+                continue
+            agent, state = member_agent(system, member), members[member.name]
+            live, is_update = state.live, state.is_serving and not state.is_current
+            if is_update and unavailable >= system.spec.rollout.max_unavailable_agents:
+                frozen.add(ref_of(agent))
+            elif is_update and member.name in due:
+                unavailable += 1
+            if member.name not in due:
+                frozen.add(ref_of(agent))
+            if live is not None or member.name in due:
+                objects[ref_of(agent)] = agent
+        return Desired(objects, frozenset(frozen & objects.keys()))
+
+    def _delete(self, system: System, cache: ConvergeCache) -> float | None:
+        """Delete the Agents, those first on which none depends, then the finalizer."""
+        if ORDERED_DELETION not in system.finalizers:
+            return None
+        members = self._members(system)
+        owned = {
+            member.name: members[member.name].live
+            for member in system.spec.agents
+            if member.template is not None and members[member.name].live is not None
+        }
+        order = waves(system)
+        if system.spec.deletion.cascade == "Background":
+            order = (tuple(owned),)
+        last = next((index for index in range(len(order) - 1, -1, -1) if owned.keys() & set(order[index])), None)
+        if last is None:
+            self._set_finalizer(system, wanted=False)
+            return None
+        kept = {name for wave in order[:last] for name in wave}
+        agents = [member_agent(system, one) for one in system.spec.agents if one.name in kept and one.name in owned]
+        objects = {ref_of(one): one for one in agents}
+        done = self._converger.converge(
+            Owner(system.ref, system.uid, system.generation), Desired(objects, frozenset(objects)), cache
+        )
+        return _RETRY if _is_blocked(done) else None
+
+    def _members(self, system: System) -> dict[str, MemberState]:
+        return {member.name: self._member(system, member) for member in system.spec.agents}
+
+    def _member(self, system: System, member: Member) -> MemberState:
+        live = self._agent(system, member)
+        is_outdated = live is not None and member.template is not None
+        is_outdated = is_outdated and _differs(member_agent(system, member)["spec"], (live or {}).get("spec"))
+        return MemberState(member.name, agent_name(system, member), member.optional, live, not is_outdated)
+
+    def _agent(self, system: System, member: Member) -> Manifest | None:
+        resource = own_resource(self._cluster, AGENT)
+        name = agent_name(system, member)
+        return self._live.get(resource, system.namespace, name) if resource is not None else None
+
+    def _ports(self, system: System) -> dict[str, int]:
+        """Return the ports of the members' Agents, by name."""
+        found = {}
+        for member in system.spec.agents:
+            live = self._agent(system, member) or {}
+            spec = member_spec(system, member) if member.template else live.get("spec") or {}
+            found[agent_name(system, member)] = port_of(spec)
+        return found
+
+    def _set_finalizer(self, system: System, *, wanted: bool) -> None:
+        if wanted is (ORDERED_DELETION in system.finalizers):
+            return
+        ref = system.ref
+        metadata: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
+        if wanted:
+            metadata["finalizers"] = [ORDERED_DELETION]
+        manifest = {"apiVersion": f"{ref.group}/v1alpha1", "kind": ref.kind, "metadata": metadata}
+        self._cluster.apply(manifest, manager=AGENTS_MANAGER)
+
+    def _write(self, manifest: Manifest, status: dict[str, Any], now: datetime) -> None:
+        if status != (manifest.get("status") or {}):
+            self._events.record(manifest, status, now)
+            self._statuses.write(manifest, status)
+
+
+def _wave(system: System, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]) -> int:
+    """Return the number of waves that are written: one more than are ready."""
+    if system.spec.rollout.order == "Parallel":
+        return len(order)
+    ignores = system.spec.rollout.on_failure == "Continue"
+    for index, wave in enumerate(order):
+        found = [members[name] for name in wave]
+        if any(not one.is_ready and not ((ignores or one.is_optional) and one.failure) for one in found):
+            return index + 1
+    return len(order)
+
+
+def _differs(wanted: Any, live: Any) -> bool:
+    """Whether a live value lacks something of a wanted one; members that the API server added do not count."""
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return any(_differs(value, live.get(name)) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
+        return any(_differs(*pair) for pair in zip(wanted, live, strict=True))
+    return bool(wanted != live)
+
+
+def _is_blocked(done: Converged) -> bool:
+    return bool(done.failure)

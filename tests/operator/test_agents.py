@@ -1,0 +1,211 @@
+"""An Agent from its spec to children, status and deletion, on a sandbox."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from gitsync.cli.main import app
+from tests.agents.factories import agent, changed
+from tests.flow.environment import World
+from tests.operator.agent_world import (
+    annotate,
+    condition,
+    config_map,
+    delete,
+    running,
+    secret,
+    serving,
+    status_of,
+    writes,
+)
+from tests.waiting import until
+
+REVISION = "agents.gitsync.dev/revision"
+PROMPT = {"configMapKeyRef": {"name": "prompt", "key": "system.md"}}
+KEY = {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "a"}}}
+
+
+def test_an_agent_becomes_a_running_deployment(world: World) -> None:
+    world.start()
+    world.apply(agent(replicas=2))
+    status = running(world)
+    assert (status["ready"], status["replicas"], status["updatedReplicas"]) == ("2/2", 2, 2)
+    deployment = world.get("Deployment", "helper", api="apps/v1") or {}
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Agent"
+    kinds = {child["kind"] for child in status["children"]}
+    assert kinds == {"ConfigMap", "Deployment", "NetworkPolicy", "Service", "ServiceAccount"}
+    assert all(child["ready"] for child in status["children"]), status["children"]
+    assert status["url"] == "http://helper.shop.svc.cluster.local:8080"
+
+
+def test_deleting_it_deletes_the_children(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    delete(world, "helper")
+    until(lambda: world.get("Deployment", "helper", api="apps/v1") is None)
+    until(lambda: world.get("Service", "helper") is None)
+
+
+def test_nothing_is_written_when_nothing_changes(world: World) -> None:
+    world.start()
+    world.apply(agent(replicas=2))
+    running(world)
+    time.sleep(0.5)  # the status of Pods and Endpoints settles
+    before = writes(world)
+    world.controller.stop()
+    world.start()
+    time.sleep(1)
+    assert writes(world) == before
+
+
+def test_an_edited_child_is_restored(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    found = world.get("Service", "helper") or {}
+    changed_service = changed(found, "spec.selector", {"app": "other"})
+    path = "/api/v1/namespaces/shop/services/helper"
+    world.client.send("PUT", path, changed_service, {"fieldManager": "kubectl-edit"})
+    until(lambda: "agents.gitsync.dev/agent" in (world.get("Service", "helper") or {})["spec"]["selector"])
+
+
+def test_a_changed_prompt_is_a_new_revision(world: World) -> None:
+    world.apply(config_map("prompt", **{"system.md": "Be brief."}))
+    world.start()
+    world.apply(agent(prompt=PROMPT))
+    first = running(world)["currentRevision"]
+    world.apply(config_map("prompt", **{"system.md": "Be verbose."}))
+    until(lambda: status_of(world)["currentRevision"] != first)
+    second = running(world)["currentRevision"]
+    configs = {child["name"] for child in status_of(world)["children"] if child["name"].startswith("helper-config-")}
+    texts = {(world.get("ConfigMap", name) or {})["data"]["prompt.md"] for name in configs}
+    assert texts == {"Be brief.", "Be verbose."}
+    world.apply(config_map("prompt", **{"system.md": "Be brief."}))
+    until(lambda: status_of(world)["currentRevision"] == first, 10, lambda: (second, status_of(world)))
+
+
+def test_a_rotated_secret_restarts_the_pods_once(world: World) -> None:
+    world.apply(secret("keys", a="one"))
+    world.start()
+    world.apply(agent(runtime={"image": "helper:1", "env": [KEY]}))
+    running(world)
+    before = serving(world)[REVISION]
+    world.apply(secret("keys", a="two"))
+    until(lambda: serving(world)[REVISION] != before)
+    running(world)
+    after = serving(world)[REVISION]
+    time.sleep(0.3)
+    assert serving(world)[REVISION] == after
+    stored = str([world.get("Deployment", "helper", api="apps/v1"), status_of(world)])
+    assert "b25l" not in stored  # "one" in base64
+    assert "dHdv" not in stored
+
+
+def test_a_missing_reference_is_reported(world: World) -> None:
+    world.start()
+    world.apply(agent(runtime={"image": "helper:1", "env": [KEY]}))
+    until(lambda: condition(world, "ReferencesResolved").get("status") == "False")
+    assert condition(world, "ReferencesResolved")["message"] == "Secret keys does not exist"
+    world.apply(secret("keys", b="one"))
+    until(lambda: "has no member a" in condition(world, "ReferencesResolved")["message"])
+    world.apply(secret("keys", a="one"))
+    until(lambda: condition(world, "ReferencesResolved")["status"] == "True")
+
+
+def test_a_foreign_object_of_the_same_name_is_never_changed(world: World) -> None:
+    world.apply(config_map("helper-card", x="mine"))
+    world.start()
+    world.apply(agent())
+    until(lambda: condition(world, "Stalled").get("reason") == "ChildConflict")
+    assert "ConfigMap shop/helper-card exists" in condition(world, "Stalled")["message"]
+    assert (world.get("ConfigMap", "helper-card") or {})["data"] == {"x": "mine"}
+    assert world.get("Deployment", "helper", api="apps/v1") is None
+
+
+def test_a_suspended_agent_has_no_replicas(world: World) -> None:
+    world.start()
+    world.apply(agent(replicas=2, suspend=True))
+    until(lambda: status_of(world).get("phase") == "Suspended")
+    world.apply(agent(replicas=2, suspend=False))
+    running(world, generation=2)
+
+
+def test_a_restart_replaces_the_pods(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    first = running(world)["currentRevision"]
+    annotate(world, "helper", restarted_at="2026-01-01T00:00:00Z")
+    until(lambda: status_of(world)["currentRevision"] != first)
+    running(world)
+
+
+def test_a_retained_volume_outlives_the_agent_and_is_used_again(world: World) -> None:
+    volume = {"name": "data", "mountPath": "/data", "size": "1Gi", "accessModes": ["ReadWriteMany"]}
+    world.start()
+    world.apply(agent(state={"volumes": [volume]}))
+    running(world)
+    claim = world.get("PersistentVolumeClaim", "helper-data") or {}
+    delete(world, "helper")
+    until(lambda: world.get("Deployment", "helper", api="apps/v1") is None)
+    world.apply(agent(state={"volumes": [volume]}))
+    running(world)
+    again = world.get("PersistentVolumeClaim", "helper-data") or {}
+    assert again["metadata"]["uid"] == claim["metadata"]["uid"]
+
+
+def test_the_replicas_of_an_autoscaler_are_never_reset(world: World) -> None:
+    world.start()
+    world.apply(agent(replicas=3))
+    running(world)
+    world.apply(changed(agent(autoscaling={"minReplicas": 1, "maxReplicas": 5}), "spec.replicas", None))
+    until(lambda: world.get("HorizontalPodAutoscaler", "helper", api="autoscaling/v2"))
+    until(lambda: status_of(world)["observedGeneration"] == 2)
+    assert (world.get("Deployment", "helper", api="apps/v1") or {})["spec"]["replicas"] == 3
+
+
+def test_events_report_what_happened(world: World) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    found = world.client.get("/api/v1/namespaces/shop/events")["items"]
+    reasons = {one["reason"] for one in found if one["involvedObject"]["kind"] == "Agent"}
+    assert {"NewRevision", "AllReplicasReady"} <= reasons
+
+
+@pytest.mark.parametrize("path", ["spec.model.endpoint"])
+def test_a_dangerous_change_by_hand_waits_for_approval(world: World, path: str) -> None:
+    world.start()
+    world.apply(agent())
+    running(world)
+    world.apply(changed(agent(), path, "http://elsewhere.example.com/v1"))
+    until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
+    assert "elsewhere" not in str(world.get("Deployment", "helper", api="apps/v1"))
+    annotate(world, "helper", approve=status_of(world)["plan"]["id"])
+    running(world, generation=2)
+    assert "elsewhere" in str(world.get("Deployment", "helper", api="apps/v1"))
+    assert "plan" not in status_of(world)
+
+
+def test_the_command_restarts_an_agent_and_explains_what_it_cannot_do(world: World) -> None:
+    runner = CliRunner()
+
+    def run(*arguments: str) -> Result:
+        given = ["-n", "shop", "--kubeconfig", str(world.kubeconfig), "--data", str(world.folder / "data")]
+        return runner.invoke(app, ["agent", *arguments, *given], prog_name="gitsync")
+
+    world.start()
+    world.apply(agent())
+    first = running(world)["currentRevision"]
+    assert run("restart", "helper").exit_code == 0
+    until(lambda: status_of(world)["currentRevision"] != first)
+    running(world)
+    nothing = run("promote", "helper")
+    assert (nothing.exit_code, "no rollout is in progress" in nothing.stderr) == (2, True)
+    assert "no plan waits" in run("approve", "helper").stderr
+    assert "does not exist" in run("abort", "other").stderr

@@ -1,0 +1,132 @@
+"""A MultiAgentSystem: waves, topology, channels, references and ordered deletion."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.agents.factories import agent, changed, member, system
+from tests.flow.environment import World
+from tests.operator.agent_world import API, annotate, condition, delete, running, status_of
+from tests.waiting import until
+
+DESK = "MultiAgentSystem"
+
+
+def ready(world: World, generation: int = 1) -> dict[str, Any]:
+    def is_ready() -> bool:
+        status = status_of(world, "desk", DESK)
+        return status.get("phase") == "Running" and status.get("observedGeneration") == generation
+
+    until(is_ready, 20, lambda: status_of(world, "desk", DESK))
+    return status_of(world, "desk", DESK)
+
+
+def exists(world: World, name: str) -> bool:
+    return world.get("Agent", f"desk-{name}", api=API) is not None
+
+
+def test_members_are_created_wave_by_wave(world: World) -> None:
+    slow = changed(member("c"), "template.spec.runtime.image", "registry.internal/agents/helper:crash")
+    world.start()
+    world.apply(system(member("a", "b"), member("b", "c"), slow))
+    until(lambda: exists(world, "c"))
+    until(lambda: condition(world, "Reconciling", "desk", DESK).get("status") == "True")
+    assert not exists(world, "b")
+    assert status_of(world, "desk", DESK)["currentWave"] == 1
+    world.apply(system(member("a", "b"), member("b", "c"), member("c"), entrypoint="a"))
+    status = ready(world, generation=2)
+    assert status["waves"] == [["c"], ["b"], ["a"]]
+    assert status["ready"] == "3/3"
+    service = world.get("Service", "desk") or {}
+    assert service["spec"]["selector"]["agents.gitsync.dev/agent"] == "desk-a"
+    assert status["url"] == "http://desk.shop.svc.cluster.local:8080"
+
+
+def test_an_update_follows_the_waves_too(world: World) -> None:
+    world.start()
+    world.apply(system(member("a", "b"), member("b"), defaults={"version": "1"}))
+    ready(world)
+    broken = {"version": "2", "runtime": {"env": [{"name": "X", "value": "1"}]}}
+    crash = changed(member("b"), "template.spec.runtime.image", "registry.internal/agents/helper:crash")
+    world.apply(system(member("a", "b"), crash, defaults=broken))
+    until(lambda: (world.get("Agent", "desk-b", api=API) or {})["spec"]["version"] == "2")
+    until(lambda: status_of(world, "desk", DESK)["observedGeneration"] == 2)
+    assert (world.get("Agent", "desk-a", api=API) or {})["spec"]["version"] == "1"
+    world.apply(system(member("a", "b"), member("b"), defaults=broken))
+    ready(world, generation=3)
+    assert (world.get("Agent", "desk-a", api=API) or {})["spec"]["version"] == "2"
+
+
+def test_channels_are_configured_in_members_and_network_policies(world: World) -> None:
+    channels = [{"name": "ask", "type": "A2A", "from": ["a"], "to": ["b"]}]
+    world.start()
+    world.apply(system(member("a"), member("b"), channels=channels))
+    status = ready(world)
+    assert status["channels"] == [{"name": "ask", "ready": True}]
+    topology = json.loads((world.get("ConfigMap", "desk-topology") or {})["data"]["topology.json"])
+    assert topology["channels"][0] | {"timeoutSeconds": 60} == {
+        "name": "ask",
+        "type": "A2A",
+        "from": ["a"],
+        "to": ["b"],
+        "timeoutSeconds": 60,
+        "retries": 0,
+    }
+    policy = world.get("NetworkPolicy", "desk-b", api="networking.k8s.io/v1") or {}
+    assert '"agents.gitsync.dev/agent": "desk-a"' in json.dumps(policy["spec"]["ingress"])
+    deployment = world.get("Deployment", "desk-a", api="apps/v1") or {}
+    assert "desk-topology" in json.dumps(deployment["spec"]["template"])
+
+
+def test_an_agent_by_reference_is_only_observed(world: World) -> None:
+    world.start()
+    world.apply(system({"name": "b", "agentRef": {"name": "helper"}}, member("a", "b")))
+    until(lambda: condition(world, "Reconciling", "desk", DESK).get("status") == "True")
+    assert not exists(world, "a")
+    world.apply(agent())
+    running(world)
+    ready(world)
+    assert "ownerReferences" not in (world.get("Agent", "helper", api=API) or {})["metadata"]
+    delete(world, "desk", DESK)
+    until(lambda: world.get(DESK, "desk", api=API) is None)
+    assert world.get("Agent", "helper", api=API) is not None
+
+
+def test_members_are_deleted_before_those_that_they_depend_on(world: World) -> None:
+    world.start()
+    world.apply(system(member("a", "b"), member("b")))
+    ready(world)
+    held = world.get("Agent", "desk-a", api=API) or {}
+    world.apply({**_bare(held), "metadata": {**_bare(held)["metadata"], "finalizers": ["example.com/wait"]}}, "test")
+    delete(world, "desk", DESK)
+    until(lambda: "deletionTimestamp" in (world.get("Agent", "desk-a", api=API) or {})["metadata"])
+    assert "deletionTimestamp" not in (world.get("Agent", "desk-b", api=API) or {})["metadata"]
+    world.apply(_bare(held), "test")
+    until(lambda: world.get(DESK, "desk", api=API) is None, 15)
+    until(lambda: not exists(world, "b"))
+
+
+def _bare(live: dict[str, Any]) -> dict[str, Any]:
+    name = {"name": live["metadata"]["name"], "namespace": live["metadata"]["namespace"]}
+    return {"apiVersion": API, "kind": "Agent", "metadata": name}
+
+
+def test_a_cycle_is_reported_and_creates_nothing(world: World) -> None:
+    world.start()
+    world.apply(system(member("a", "b"), member("b", "a")))
+    until(lambda: condition(world, "Accepted", "desk", DESK).get("status") == "False")
+    assert "a -> b -> a" in condition(world, "Accepted", "desk", DESK)["message"]
+    assert not exists(world, "a")
+
+
+def test_a_removed_member_is_deleted(world: World) -> None:
+    world.start()
+    world.apply(system(member("a"), member("b")))
+    ready(world)
+    world.apply(system(member("a")))
+    until(lambda: condition(world, "Reconciling", "desk", DESK).get("reason") == "AwaitingApproval")
+    assert exists(world, "b")
+    annotate(world, "desk", DESK, approve=status_of(world, "desk", DESK)["plan"]["id"])
+    until(lambda: not exists(world, "b"))
+    ready(world, generation=2)
