@@ -66,7 +66,7 @@ conformance: $(TEST) ## CASES=DIR: one suite's folder, or a folder of such folde
 	@$(BIN)/python -m tests.run_conformance $(CASES)
 
 faults: $(TEST) ## more crash schedules than the suite runs
-	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults
+	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py
 
 image: ## the container image
 	docker build -t gitsync .

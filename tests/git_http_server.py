@@ -22,6 +22,7 @@ class GitServer:
     ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
     each byte of an answer, in seconds. ``failures`` maps a part of a URL to the HTTP status code of its requests.
     ``page`` is a web page that answers every request, ``redirects`` maps a path to where it redirects.
+    ``cut`` closes the connection of one request, by its number, after a part of its answer, from 0 to 1.
     ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests. It serves HTTPS with a ``certificate``.
     """
 
@@ -30,6 +31,7 @@ class GitServer:
         self.redirects: dict[str, str] = {}
         self.accepted: set[str] | None = None
         self.trickle = 0.0
+        self.cut: tuple[int, float] = (0, 0.0)
         self.failures: dict[str, int] = {}
         self.requests = 0
         self.listings = 0
@@ -101,6 +103,7 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
         def _serve(self, body: bytes) -> None:
             with server.lock:
                 server.requests += 1
+                number = server.requests
             if not server.is_accepted(self.headers.get("Authorization", "")):
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", 'Basic realm="git"')
@@ -129,6 +132,10 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if number == server.cut[0]:
+                self.wfile.write(content[: int(server.cut[1] * len(content))])
+                self.close_connection = True
+                return
             if not server.trickle:
                 self.wfile.write(content)
                 return

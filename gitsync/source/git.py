@@ -95,8 +95,8 @@ def run(
     Run one git command in a bare repository and return its output.
 
     No argument may start with outside text: callers pass options, full ref names and object ids only. Raise
-    GitFailed with git's own words, SourceUnavailable when it takes longer than ``timeout`` seconds. A file that
-    git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
+    GitFailed with git's own words, SourceUnavailable when it is killed or takes longer than ``timeout`` seconds. A file
+    that git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
     input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an error.
     """
     command = [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", "--git-dir", str(git_dir), *arguments]
@@ -110,6 +110,10 @@ def run(
             raise SourceUnavailable(
                 f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
             ) from None
+    if process.returncode < 0:
+        raise SourceUnavailable(
+            f"git {arguments[0]} was ended by signal {-process.returncode}", hint="is the memory limit too low?"
+        )
     if process.returncode != 0 or (fails_on and fails_on in err.decode(errors="replace")):
         text = err.decode(errors="replace").replace(str(git_dir), "the mirror").strip()
         raise GitFailed(text or f"git {arguments[0]} ended with {process.returncode}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gitsync.errors import InvalidInput, Refused
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials, RevertResult, Snapshot
@@ -102,7 +102,11 @@ class Repositories:
                 )
             target = self._target(branch) or tracked
             mirror.fetch(source.revision, head, credentials)
-            reverted = make_revert(mirror, head, [self._known(mirror, commit) for commit in commits], author)
+            wanted = [self._known(mirror, commit) for commit in commits]
+            try:
+                reverted = make_revert(mirror, head, wanted, author)
+            except GitFailed as error:
+                raise SourceUnavailable(f"the revert could not be made: {error}", hint="try again") from error
             try:
                 mirror.push(reverted, target, credentials)
             except GitFailed as error:

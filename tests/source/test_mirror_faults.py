@@ -54,42 +54,6 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 HOLD = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print(1, flush=True); input()"
-PARTS = ("HEAD", "config", "packed-refs", "gitsync-readers", "objects", "objects/pack", "refs", "ref", "pack", "index")
-
-
-def damage(mirror: Path, part: str, how: str) -> None:
-    """Damage one part of a mirror whose objects are in one pack."""
-    found = {
-        "ref": lambda: next(file for file in mirror.glob("refs/gitsync/*")),
-        "pack": lambda: next(mirror.glob("objects/pack/*.pack")),
-        "index": lambda: next(mirror.glob("objects/pack/*.idx")),
-    }
-    path = found[part]() if part in found else mirror / part
-    if path.is_dir() or how == "missing":
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        return
-    content = path.read_bytes() if path.exists() else b""
-    path.parent.mkdir(exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        path.chmod(0o600)
-    path.write_bytes({"empty": b"", "truncated": content[: len(content) // 2], "garbage": b"\xff[garbage\n"}[how])
-
-
-@pytest.mark.parametrize("how", ["empty", "truncated", "garbage", "missing"])
-@pytest.mark.parametrize("part", PARTS)
-def test_a_damaged_mirror_is_rebuilt(repo: GitRepo, folder: Path, part: str, how: str) -> None:
-    repo.commit({"a.yaml": "1", **{f"{number}.yaml": str(number) for number in range(120)}})
-    source = GitSource(repo_url=repo.url)
-    read(folder, source)
-    damage(mirror_of(folder), part, how)
-    commit = repo.commit({"a.yaml": "2"})
-    found = None
-    for _ in range(3):
-        with contextlib.suppress(SourceUnavailable):
-            found = read(folder, source)
-            break
-    assert found == (commit, b"2")
-    assert not leftovers(folder)
 
 
 def test_a_branch_may_be_replaced_by_one_below_its_name(repo: GitRepo, folder: Path) -> None:
