@@ -42,7 +42,7 @@ def test_a_defect_of_ours_is_an_answer_with_a_trace() -> None:
 
 
 def test_an_error_of_the_machine_is_one_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object) -> None:
+    def failing(*_: object, **__: object) -> None:
         raise OSError(errno.ENFILE, "Too many open files in system")
 
     monkeypatch.setattr("gitsync.workers.server.build", failing)
