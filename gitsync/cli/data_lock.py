@@ -7,6 +7,7 @@ import fcntl
 import os
 import shlex
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -50,22 +51,28 @@ def protect(folder: Path) -> None:
     """
     Restrict the data folder to its owner, with what is in it: history, mirrors and the keys of the sandbox.
 
-    All files that this process creates from now on are its owner's only. Raise InvalidInput when the folder belongs to
-    another user.
+    All files that this process creates from now on are its owner's only. What belongs to another user stays as it is:
+    a Kubernetes volume is root's, and writable by its fsGroup. Raise InvalidInput when the folder cannot be written.
     """
     os.umask(0o077)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)
-        for file in folder.iterdir():
-            if not file.is_symlink():
-                file.chmod(0o700 if file.is_dir() else 0o600)
+        for path in (folder, *folder.iterdir()):
+            found = path.lstat()
+            if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode):
+                path.chmod(0o700 if stat.S_ISDIR(found.st_mode) else 0o600)
     except OSError as error:
-        raise InvalidInput(
-            f"the data folder {folder} cannot be used: {error.strerror}",
-            location="--data",
-            hint="run the controller as the owner of the folder, or name another one with --data or GITSYNC_DATA",
-        ) from error
+        raise _unusable(folder, error.strerror or str(error)) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unusable(folder, "Permission denied")
+
+
+def _unusable(folder: Path, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"the data folder {folder} cannot be used: {reason}",
+        location="--data",
+        hint="run the controller as a user who may write to it, or name another folder with --data or GITSYNC_DATA",
+    )
 
 
 def remove_leftovers(folder: Path) -> None:

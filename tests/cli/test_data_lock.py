@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gitsync.cli.data_lock import protect, remove_leftovers
+from gitsync.errors import InvalidInput
+
+NOBODY = 65534
+REFUSED = 2
 
 
 @pytest.fixture
@@ -39,6 +44,39 @@ def test_an_old_data_folder_is_restricted_and_links_are_not_followed(data: Path,
     protect(data)
     assert oct(outside.stat().st_mode & 0o777) == "0o644"
     assert modes(data)["data/history.db"] == "0o600"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
+def test_a_volume_of_root_is_used_by_its_group(data: Path) -> None:
+    """A Kubernetes volume with an fsGroup is owned by root, and so is its ``lost+found``."""
+    data.mkdir()
+    (data / "lost+found").mkdir(mode=0o700)
+    os.chown(data, 0, NOBODY)
+    data.chmod(0o2775)
+    for folder in data.parents:
+        if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
+            folder.chmod(0o755)
+    assert exit_code_as_nobody(lambda: protect(data)) == 0
+    assert oct(data.stat().st_mode & 0o7777) == "0o2775"
+    data.chmod(0o755)
+    assert exit_code_as_nobody(lambda: protect(data)) == REFUSED
+
+
+def exit_code_as_nobody(act: Callable[[], None]) -> int:
+    """Return how a child process without rights ends that does this."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([NOBODY])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            act()
+        except InvalidInput:
+            os._exit(REFUSED)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_only_old_temporary_files_of_controllers_are_removed(tmp_path: Path) -> None:
