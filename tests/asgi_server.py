@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -51,8 +52,8 @@ class Served:
 
 
 @contextmanager
-def serve(app: FastAPI) -> Iterator[Served]:
-    """Serve until the block ends."""
+def serve(app: FastAPI, **more: Any) -> Iterator[Served]:
+    """Serve until the block ends, with more options of uvicorn."""
     started = threading.Event()
 
     class Server(uvicorn.Server):
@@ -60,8 +61,8 @@ def serve(app: FastAPI) -> Iterator[Served]:
             await super().startup(sockets)  # type: ignore[arg-type]
             started.set()
 
-    options = {"log_level": "critical", "proxy_headers": False, "timeout_graceful_shutdown": 1}
-    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, **options))  # type: ignore[arg-type]
+    options = {"log_level": "critical", "proxy_headers": False, "timeout_graceful_shutdown": 1, **more}
+    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert started.wait(10)

@@ -21,6 +21,7 @@ from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, Proxy
 from gitsync.server.auth.users import Users
+from gitsync.server.connections import HEADER_BYTES, limited_protocol, most_connections
 from gitsync.settings import Settings
 from gitsync.wiring import build_controller
 
@@ -45,6 +46,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         try:
             controller.start()
             host, port = listener.getsockname()[:2]
+            most = most_connections()
             config = uvicorn.Config(
                 create_app(controller, access, webhook_secret=settings.webhook_secret.get_secret_value()),
                 log_level=logging.WARNING,
@@ -52,6 +54,11 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
                 server_header=False,
                 proxy_headers=False,  # they would hide the address of the connection, which identifies a proxy
                 timeout_graceful_shutdown=2,
+                http=limited_protocol(
+                    most, most if settings.web_proxy or _is_loopback(settings.web_host) else most // 4
+                ),
+                ws="none",
+                h11_max_incomplete_event_size=HEADER_BYTES,
             )
             with _announced(settings, f"http://{host}:{port}") as url:
                 _Server(config, lambda: on_ready(url)).run([listener])

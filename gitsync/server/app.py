@@ -18,6 +18,7 @@ from gitsync.server.auth import signin
 from gitsync.server.auth.access import Access, Guard
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
+from gitsync.server.bodies import LimitedBodies
 from gitsync.server.formatting import visible
 from gitsync.server.pages import (
     application,
@@ -51,6 +52,7 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     access = access or Access()
     app.state.pages = pages = Pages(engine, access)
     app.state.reviews = ReviewHandler(engine)
+    app.add_middleware(LimitedBodies)
     app.add_middleware(Guard, access=access)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Headers)

@@ -17,7 +17,8 @@ _BEAT = 0.25
 _HEARTBEAT = 15.0
 _PATIENCE = 20.0
 """Seconds a client may stall before it is disconnected."""
-_CLIENTS = 1000
+_CLIENTS = 512
+"""Streams at once: half of the connections are left for pages."""
 
 
 def router(view: StateReader, *, patience: float = _PATIENCE, clients: int = _CLIENTS) -> APIRouter:
