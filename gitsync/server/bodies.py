@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi import Request, Response
+from fastapi.responses import PlainTextResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gitsync.server.api import routes
 
 LARGEST: Final = 1 << 20
 """Bytes that a body may have."""
@@ -79,5 +82,6 @@ def _is_shallow(body: bytes) -> bool:
 
 
 def _answer(scope: Scope, code: int, text: str) -> Response:
-    is_api = scope["path"].startswith("/api/")
-    return JSONResponse({"error": text}, code) if is_api else PlainTextResponse(f"{text}\n", code)
+    request = Request(scope)
+    is_api = request.url.path.startswith(routes.PREFIX)
+    return routes.problem(request, code, text) if is_api else PlainTextResponse(f"{text}\n", code)

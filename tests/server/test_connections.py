@@ -18,7 +18,7 @@ from tests.asgi_server import Served, serve
 from tests.server.fakes import application, engine
 from tests.waiting import until
 
-REVIEW = "/api/applications/gitsync/shop/review"
+REVIEW = "/api/v1/applications/gitsync/shop/review"
 HEAD = f"POST {REVIEW} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -146,7 +146,7 @@ def test_nested_or_unterminated_json_is_refused(tmp_path: Path, body: str) -> No
     with dashboard(tmp_path) as site:
         answer = site.web.ask(REVIEW, method="POST", body=body.encode(), headers={"Content-Type": "application/json"})
         assert answer.status == 422
-        assert "error" in json.loads(answer.text)
+        assert json.loads(answer.text)["detail"]
 
 
 def test_a_head_that_is_too_large_is_refused(tmp_path: Path) -> None:
