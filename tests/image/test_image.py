@@ -52,25 +52,22 @@ def writable() -> Iterator[Path]:
 def test_the_controller_runs_from_a_folder_that_it_may_not_write(writable: Path) -> None:
     image = Path(FOLDER).absolute()
     before = sorted((str(path), path.lstat().st_mtime_ns) for path in image.rglob("*"))
-    with Sandbox(workloads=False) as sandbox:
+    log = writable / "log"
+    with Sandbox(workloads=False) as sandbox, log.open("w") as output:
         config = sandbox.kubeconfig(writable / "kubeconfig")
         shutil.chown(config, int(USER), int(USER))
-        command = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--no-new-privs"]
-        child = subprocess.Popen(
-            [*command, str(image / "bin" / "gitsync"), "run", "--host", "0.0.0.0", "--port", "0"],
-            cwd="/",
-            env={
-                "PATH": f"{image / 'bin'}:{os.environ['PATH']}",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONUNBUFFERED": "1",
-                "GITSYNC_DATA": str(writable / "data"),
-                "TMPDIR": str(writable / "tmp"),
-                "KUBECONFIG": str(config),
-                "GITSYNC_WEB_TOKEN": "t" * 32,
-            },
-            stdout=(log := writable / "log").open("w"),
-            stderr=subprocess.STDOUT,
-        )
+        user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--no-new-privs"]
+        environment = {
+            "PATH": f"{image / 'bin'}:{os.environ['PATH']}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "GITSYNC_DATA": str(writable / "data"),
+            "TMPDIR": str(writable / "tmp"),
+            "KUBECONFIG": str(config),
+            "GITSYNC_WEB_TOKEN": "t" * 32,
+        }
+        command = [*user, str(image / "bin" / "gitsync"), "run", "--host", "0.0.0.0", "--port", "0"]
+        child = subprocess.Popen(command, cwd="/", env=environment, stdout=output, stderr=subprocess.STDOUT)
         try:
             until(lambda: "dashboard ready at" in log.read_text(), 60, log.read_text)
         finally:
