@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ class GitServer:
     def __init__(self, folder: Path, certificate: Certificate | None = None) -> None:
         self.page = b""
         self.redirects: dict[str, str] = {}
+        self.api: Callable[[str, str, bytes], tuple[int, bytes]] | None = None
+        """What answers POST requests below ``/api/``: from path, Authorization and body to status and body."""
         self.accepted: set[str] | None = None
         self.trickle = 0.0
         self.cut: tuple[int, float] = (0, 0.0)
@@ -104,6 +107,13 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             with server.lock:
                 server.requests += 1
                 number = server.requests
+            if server.api is not None and self.path.startswith("/api/"):
+                code, content = server.api(self.path, self.headers.get("Authorization", ""), body)
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+                return
             if not server.is_accepted(self.headers.get("Authorization", "")):
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", 'Basic realm="git"')

@@ -19,7 +19,8 @@ class Credentials:
     """
     How to sign in at a Git server; empty members are not used. Never logged, never in an error.
 
-    ``ca`` are the certificates (PEM) that are trusted instead of the system's.
+    ``ca`` are the certificates (PEM) that are trusted instead of the system's. A GitHub App signs in by its id, the id
+    of its installation and its private key (PEM).
     """
 
     username: str = ""
@@ -27,6 +28,9 @@ class Credentials:
     ssh_key: str = ""
     known_hosts: str = ""
     ca: str = ""
+    app_id: str = ""
+    app_installation: str = ""
+    app_key: str = ""
 
     def __repr__(self) -> str:
         return "Credentials(…)"

@@ -13,6 +13,7 @@ from gitsync.ports import Credentials
 from gitsync.source.authentication import authenticated_env, authorization_of, certificates
 from gitsync.source.damage import local_failure
 from gitsync.source.git import REMOTE, GitFailed, run
+from gitsync.source.github.tokens import InstallationTokens
 from gitsync.source.http_probe import is_same_host, probe
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
@@ -34,6 +35,11 @@ class Transport:
     schemes: tuple[str, ...] = tuple(sorted(SAFE_SCHEMES))
     limits: Limits = field(default_factory=Limits)
     ca_file: Path | None = None
+    tokens: InstallationTokens = field(default_factory=InstallationTokens)
+
+    def signed_in(self, url: str, credentials: Credentials) -> Credentials:
+        """Return credentials that git can use; those of a GitHub App are exchanged for a token."""
+        return self.tokens.signed_in(url, credentials, self.ca_file)
 
 
 class Remote:
@@ -55,6 +61,7 @@ class Remote:
 
     def list_refs(self, credentials: Credentials) -> dict[str, str]:
         """Return the branches and tags of the server, by full name, as object ids."""
+        credentials = self._transport.signed_in(self._url, credentials)
         try:
             listing = self._run(_NOWHERE, credentials, "ls-remote", "--heads", "--tags", REMOTE)
         except GitFailed as error:
@@ -75,7 +82,7 @@ class Remote:
         Refs of the server's names could conflict with those of earlier fetches.
         """
         arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", REMOTE, wanted)
-        limits = self._transport.limits
+        limits, credentials = self._transport.limits, self._transport.signed_in(self._url, credentials)
         with quarantine(git_dir) as env:
             try:
                 self._run(git_dir, credentials, *arguments, env=env, fails_on=_SHALLOW)
@@ -88,6 +95,7 @@ class Remote:
     def push(self, git_dir: Path, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
         self._redirected = ""
+        credentials = self._transport.signed_in(self._url, credentials)
         self._run(git_dir, credentials, "push", "--quiet", REMOTE, f"{commit}:{HEADS}{branch}")
 
     def _run(

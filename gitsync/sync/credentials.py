@@ -19,9 +19,9 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
     """
     Return the credentials of the Secret beside the Application, none when it names none.
 
-    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, and ``ca.crt``. The Secret is
-    watched, so an unchanged one costs no request and a rotated one is used at once. Raise InvalidInput for a member
-    that the URL needs and the Secret lacks.
+    Members are ``username`` and ``password``, or ``ssh-privatekey`` and ``known_hosts``, or those of a GitHub App, and
+    ``ca.crt``. The Secret is watched, so an unchanged one costs no request and a rotated one is used at once. Raise
+    InvalidInput for a member that the URL needs and the Secret lacks.
     """
     name = app.source.credentials_secret
     if not name:
@@ -33,6 +33,9 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
         ssh_key=(text_of(secret, "ssh-privatekey") or text_of(secret, "identity")).replace("\r\n", "\n"),
         known_hosts=text_of(secret, "known_hosts").replace("\r\n", "\n"),
         ca=text_of(secret, "ca.crt"),
+        app_id=text_of(secret, "githubAppID").strip(),
+        app_installation=text_of(secret, "githubAppInstallationID").strip(),
+        app_key=text_of(secret, "githubAppPrivateKey"),
     )
     missing = _missing_members(app.source.repo_url, found)
     if missing:
@@ -47,6 +50,13 @@ def credentials_of(app: Application, cluster: Cluster, live: LiveCache) -> Crede
 def _missing_members(url: str, found: Credentials) -> list[str]:
     """Return the members that a Secret for a URL lacks; a Secret with certificates only is complete for https."""
     if url.startswith(("http://", "https://")):
+        app = {
+            "githubAppID": found.app_id,
+            "githubAppInstallationID": found.app_installation,
+            "githubAppPrivateKey": found.app_key,
+        }
+        if any(app.values()):
+            return [name for name, value in app.items() if not value]
         return [] if found.password or found.ca else ["password"]
     if url.startswith("file:"):
         return []

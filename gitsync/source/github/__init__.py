@@ -1,0 +1,1 @@
+"""Signing in at GitHub as an App."""
