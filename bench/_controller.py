@@ -22,7 +22,7 @@ def answer(engine: Engine, question: dict[str, Any]) -> Any:
         case "synced":
             return sum(1 for view in engine.view.applications() if _is_synced(view.status, question["commit"]))
         case "push":
-            engine.requests.poll_now([view.key for view in engine.view.applications()])
+            engine.requests.repository_changed([view.key for view in engine.view.applications()])
             return None
         case "cpu":
             ours, git = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -70,6 +70,7 @@ from gitsync.sync.decision import SyncGate
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.fetch import Fetcher
+from gitsync.sync.git_watcher import GitWatcher
 from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
 from gitsync.sync.reconciler import Reconciler
@@ -213,11 +214,12 @@ def build_engine(
     gate = SyncGate(ports, advice, policies, rules)
     planner = Planner(cluster, state, adapters.pool, appliers)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
-    fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock)
+    fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock, waits=False)
+    watcher = GitWatcher(adapters.source, state, clock)
     desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    pipeline = Pipeline(Stages(fetcher, desired, reconciler, analysis), records, statuses, state, clock)
-    applications = ApplicationController(pipeline, state, ports, share=share, workers=workers)
+    pipeline = Pipeline(Stages(fetcher, watcher, desired, reconciler, analysis), records, statuses, state, clock)
+    applications = ApplicationController(pipeline, watcher, state, ports, share=share, workers=workers)
     return applications, state
 
 

@@ -26,6 +26,7 @@ from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
+from gitsync.sync.git_watcher import GitWatcher
 from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.state_store import StateStore
 
@@ -50,6 +51,7 @@ class ApplicationController:
     def __init__(
         self,
         pipeline: Pipeline,
+        watcher: GitWatcher,
         state: StateStore,
         ports: Ports,
         *,
@@ -57,6 +59,7 @@ class ApplicationController:
         workers: int = 4,
     ) -> None:
         self._pipeline = pipeline
+        self._watcher = watcher
         self._state = state
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
         self._share = share or SingleReplica()
@@ -69,16 +72,23 @@ class ApplicationController:
     def start(self) -> None:
         """Watch the Applications and start the workers."""
         self._follow()
+        self._watcher.start(self._queue.add)
         self._controller.start()
 
     def stop(self) -> None:
         """Stop after running reconciles have ended."""
+        self._watcher.stop()
+        self.stop_workers()
+
+    def stop_workers(self) -> None:
+        """Stop reconciling after running reconciles have ended; Git queries are still answered."""
         self._controller.stop()
 
     def reconcile(self, key: str) -> float | None:
         """Reconcile one Application; return the seconds until the next reconcile."""
         manifest = self._get(key)
         if manifest is None:
+            self._watcher.leave(key)
             self._state.remove(key, self._clock.now())
             return None
         with self._share.claim(key) as is_ours:
@@ -96,7 +106,7 @@ class ApplicationController:
             result = self._pipeline.sync(manifest)
         finally:
             self._log_transition(key, before.sequence if before is not None else 0)
-        self.poll_now(result.peers)
+        self.repository_changed(result.peers)
         return result.requeue_after
 
     def _log_transition(self, key: str, before: int) -> None:
@@ -147,6 +157,10 @@ class ApplicationController:
         else:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True
+
+    def repository_changed(self, keys: Iterable[str]) -> None:
+        """Poll the repositories of these Applications now; only those that a new commit affects are reconciled."""
+        self.poll_now(self._watcher.poll_now(keys))
 
     def poll_now(self, keys: Iterable[str]) -> None:
         """Reconcile these Applications now and poll Git: a push was received."""

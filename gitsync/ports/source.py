@@ -82,6 +82,10 @@ class Source(Protocol):
         """
         ...
 
+    def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
+        """Fetch a commit into the mirror unless it is there; failures are shared as by ``snapshot``."""
+        ...
+
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
         ...

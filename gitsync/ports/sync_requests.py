@@ -21,8 +21,12 @@ class SyncRequests(Protocol):
         """
         ...
 
+    def repository_changed(self, keys: Iterable[str]) -> None:
+        """Request a poll of the repositories of these Applications now, since a push event was received."""
+        ...
+
     def poll_now(self, keys: Iterable[str]) -> None:
-        """Request a poll of Git now, as a push event does."""
+        """Request a reconcile of these Applications now, with a poll of Git."""
         ...
 
     def suspend(self, key: str, suspended: bool) -> bool:

@@ -129,7 +129,7 @@ def _poll(engine: Backend, urls: frozenset[str]) -> int:
         for view in engine.view.applications()
         if view.application is not None and normal(view.application.source.repo_url) in urls
     ]
-    engine.requests.poll_now(keys)
+    engine.requests.repository_changed(keys)
     return len(keys)
 
 

@@ -24,6 +24,8 @@ def authenticated_env(
 ) -> Iterator[dict[str, str]]:
     """Yield the environment for talking to a server, with the operator's proxies."""
     config = {
+        "http.lowSpeedLimit": "1000",  # bytes per second
+        "http.lowSpeedTime": "30",  # seconds
         f"remote.{REMOTE}.url": url,  # not in the mirror, whose configuration may be damaged
         "http.followRedirects": "false",  # or the header would go to whatever host is named
     }

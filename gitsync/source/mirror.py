@@ -66,19 +66,28 @@ class Mirror:
         self.objects = ObjectReader(self.path, on_read)
         self._changes: dict[tuple[str, str], frozenset[str]] = {}
         self._ancestors: dict[tuple[str, str], bool] = {}
+        self._complete: set[str] = set()
+        """Commits whose fetch has ended; of others, some objects may be here already."""
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""
         if is_commit(revision):
             return revision
+        if self._clock() - self._asked_at.get(credentials, _NEVER) < max_age:
+            return self._commit_of(revision)  # without the lock, which a slow transfer may hold
         with self._locked():
             if self._clock() - self._asked_at.get(credentials, _NEVER) >= max_age:
                 with self._failures.shared(credentials, max_age):
                     self._ask(credentials)
-            name = self._full_name(revision)
-            if name is None:
-                raise missing_revision(revision, self._refs, self._remote.shown)
-            return self._refs.get(f"{name}^{{}}", self._refs[name])
+            return self._commit_of(revision)
+
+    def _commit_of(self, revision: str) -> str:
+        """Return the commit of a revision by the last answer of the server."""
+        refs = self._refs
+        name = find_ref(revision, refs)
+        if name is None:
+            raise missing_revision(revision, refs, self._remote.shown)
+        return refs.get(f"{name}^{{}}", refs[name])
 
     def _full_name(self, revision: str) -> str | None:
         return find_ref(revision, self._refs)
@@ -140,12 +149,15 @@ class Mirror:
         Credentials that were never let in are shown to the server first, also for what is here. A failure at most
         ``max_age`` seconds ago is raised again.
         """
+        if commit in self._complete and self._is_usable(commit, credentials):
+            return  # without the lock, which a slow transfer may hold
         with self._locked():
             if not self._is_reader(credentials):
                 with self._failures.shared(credentials, max_age):
                     self._ask(credentials)
             is_damaged = (self.path / CORRUPT).exists()
             if not is_damaged and self._has(self.path, commit):
+                self._complete.add(commit)
                 return
             remove_leftovers(self.path)
             with self._failures.shared((credentials, commit), max_age):
@@ -156,6 +168,12 @@ class Mirror:
                     location="spec.source.revision",
                     hint="tag a commit, or name another revision",
                 )
+            self._complete.add(commit)
+
+    def _is_usable(self, commit: str, credentials: Credentials) -> bool:
+        """Return whether a commit that was fetched completely is still here, and these credentials may read it."""
+        is_damaged = (self.path / CORRUPT).exists()
+        return not is_damaged and self._is_reader(credentials) and self._has(self.path, commit)
 
     def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
         """Fetch a commit into this mirror, or into a new one where this one is damaged."""

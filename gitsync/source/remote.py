@@ -24,6 +24,8 @@ from gitsync.source.validation import SAFE_SCHEMES, shown_url
 
 _REDIRECT = re.compile(r"returned error: 30[1278]")
 _SHALLOW = "shallow roots are not allowed"
+_LISTING = 10.0
+"""Seconds that the list of refs may take."""
 _NOWHERE = Path(os.devnull)
 """The repository of commands that need none: a damaged mirror must not hide what the server answers."""
 
@@ -63,7 +65,7 @@ class Remote:
         """Return the branches and tags of the server, by full name, as object ids."""
         credentials = self._transport.signed_in(self._url, credentials)
         try:
-            listing = self._run(_NOWHERE, credentials, "ls-remote", "--heads", "--tags", REMOTE)
+            listing = self._run(_NOWHERE, credentials, "ls-remote", "--heads", "--tags", REMOTE, seconds=_LISTING)
         except GitFailed as error:
             was_redirected, self._redirected = self._redirected, ""
             if was_redirected or (_REDIRECT.search(str(error)) and self._redirect(credentials)):
@@ -105,6 +107,7 @@ class Remote:
         *arguments: str,
         env: Mapping[str, str] | None = None,
         fails_on: str = "",
+        seconds: float = float("inf"),
     ) -> bytes:
         transport, url = self._transport, self._redirected or self._url
         with authenticated_env(url, credentials, transport.schemes, transport.ca_file) as ours:
@@ -112,7 +115,7 @@ class Remote:
                 git_dir,
                 *arguments,
                 env={**ours, **(env or {})},
-                timeout=transport.limits.seconds,
+                timeout=min(seconds, transport.limits.seconds),
                 max_file_bytes=transport.limits.pack_bytes,
                 is_guarded=True,
                 fails_on=fails_on,

@@ -74,6 +74,10 @@ class Repositories:
         metered = MeteredTree(tree, self._transport.limits.read_bytes)
         return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings)
 
+    def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
+        """Fetch a commit into the mirror unless it is there; see the port."""
+        self._mirror(source).fetch(source.revision, commit, credentials, max_age)
+
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
         return self._mirror(source).changed_paths(before, after)

@@ -83,6 +83,8 @@ class GitCache:
     polled_request: str = ""
     notified_at: float | None = None
     """Time of the last unprocessed push notification, or None."""
+    answer: str | GitsyncError | None = None
+    """The answer of the Git server to the query of the last reconcile, not processed yet."""
     max_age: float = 0.0
     """Seconds that an answer or failure of the Git server may be old to be used by the last poll and its fetch."""
     retry_delay: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,7 @@ from gitsync.sync.decrypt import decrypt_manifests
 from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
+from gitsync.sync.path_index import reads
 
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
 """Return the age keys that decrypt the Secrets of an Application."""
@@ -108,7 +109,7 @@ class DesiredState:
             return commit
         try:
             changed = self._source.changed_paths(given.app.source, reported, commit.id)
-            if changed is None or _touches(changed, self._result(given, cache, commit).build.files_read):
+            if changed is None or reads(self._result(given, cache, commit).build.files_read, changed):
                 return commit
             if cache.git.last_change is None or cache.git.last_change.id != reported:
                 cache.git.last_change = self._fetcher.snapshot(given.app, cache.git, reported).commit
@@ -181,12 +182,6 @@ class DesiredState:
         """Return a cached render none of whose input files changed since."""
         for before, rendered in cache.render.commits.items():
             changed = self._source.changed_paths(app.source, before, commit.id)
-            if changed is not None and not _touches(changed, rendered.build.files_read):
+            if changed is not None and not reads(rendered.build.files_read, changed):
                 return rendered
         return None
-
-
-def _touches(changed: Iterable[str], read: frozenset[str]) -> bool:
-    """Whether a changed path was read, or is below a folder that was read."""
-    folders = tuple(path for path in read if path.endswith("/"))
-    return any(path in read or path.startswith(folders) for path in changed)

@@ -8,11 +8,12 @@ from pathlib import Path
 from random import random
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused, SourceThrottled, SourceUnavailable
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Snapshot, Source
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
+from gitsync.sync.git_watcher import Query
 from gitsync.sync.input import ReconcileInput
 
 Verify = Callable[[Path, str, Mapping[str, str], str], object]
@@ -37,13 +38,17 @@ class Polled:
     commit: str
     error: GitsyncError | None
     requeue_after: float
+    query: Query
+    is_due: bool = False
+    """Whether the query has to be answered first, because the reconcile does not wait for Git servers itself."""
 
 
 class Fetcher:
     """
     Poll the Git server when the interval has elapsed or a user requests it, and cache the answer until then.
 
-    Rotated credentials and trusted keys take effect at the next reconcile.
+    Rotated credentials and trusted keys take effect at the next reconcile. One that does not wait for Git servers
+    reports which query is due instead, and takes the answer from the cache later.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Fetcher:
         live: LiveCache,
         clock: Clock,
         *,
+        waits: bool = True,
         random: Callable[[], float] = random,
     ) -> None:
         self._source = source
@@ -61,6 +67,7 @@ class Fetcher:
         self._cluster = cluster
         self._live = live
         self._clock = clock
+        self._waits = waits
         self._random = random
 
     def poll(self, given: ReconcileInput, cache: GitCache) -> Polled:
@@ -79,11 +86,14 @@ class Fetcher:
         credentials = self._credentials(given.app)
         if credentials != cache.credentials:
             cache.credentials, cache.next_poll = credentials, _NOW
-        wait = _seconds_to_poll(given, cache, now)
-        if wait <= 0:
+        wait = _seconds_to_poll(given, cache, now) if cache.answer is None else 0.0
+        is_due = wait <= 0 and cache.answer is None and not self._waits
+        if wait <= 0 and not is_due:
             self._poll(given, cache, now)
             wait = cache.next_poll - now
-        return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT))
+        since = now - _max_age(given, cache, now)
+        query = Query(given.app, credentials, since, cache)
+        return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT), query, is_due)
 
     def checkout(self, given: ReconcileInput, cache: GitCache) -> Commit:
         """
@@ -144,17 +154,24 @@ class Fetcher:
     def _poll(self, given: ReconcileInput, cache: GitCache, now: float) -> None:
         source, interval = given.app.source, given.app.sync.interval
         # Applications of one repository share a poll: a recent answer, or one since the notification, is as good
-        cache.max_age = interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
+        cache.max_age = _max_age(given, cache, now)
         cache.notified_at, cache.last_poll, cache.is_unfetched = None, now, False
         cache.next_poll = now + interval * (0.9 + 0.1 * self._random())
         try:
-            cache.commit = self._source.resolve(source, self._credentials(given.app), max_age=cache.max_age)
+            cache.commit = self._answer(source, cache)
             cache.poll_error = None
         except InvalidInput as error:
             cache.poll_error = error
         except SourceUnavailable as error:
             self._back_off(error, cache, given.app)
             cache.commit = cache.commit or given.state.fetched_for(given.app)
+
+    def _answer(self, source: GitSource, cache: GitCache) -> str:
+        """Return the commit by the answer that is in the cache, else by a query."""
+        answer, cache.answer = cache.answer, None
+        if isinstance(answer, GitsyncError):
+            raise answer
+        return answer or self._source.resolve(source, cache.credentials, max_age=cache.max_age)
 
     def _back_off(self, error: SourceUnavailable, cache: GitCache, app: Application) -> None:
         cache.poll_error = error
@@ -180,6 +197,11 @@ class Fetcher:
         where = "spec.source.verify.secretRef.name"
         secret = secret_of(app, app.source.verification_secret, where, self._cluster, self._live)
         return {name: text_of(secret, name) for name in secret.get("data") or {}}
+
+
+def _max_age(given: ReconcileInput, cache: GitCache, now: float) -> float:
+    """Return how many seconds old an answer may be: half an interval, or as old as the notification of a push."""
+    return given.app.sync.interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
 
 
 def _seconds_to_poll(given: ReconcileInput, cache: GitCache, now: float) -> float:

@@ -35,7 +35,8 @@ from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.desired import DesiredState, Rendered
-from gitsync.sync.fetch import Fetcher
+from gitsync.sync.fetch import Fetcher, Polled
+from gitsync.sync.git_watcher import GitWatcher
 from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore, branch_of
@@ -53,6 +54,14 @@ _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 """The stages whose terminal errors have their cause in Git."""
 
 
+_RESYNC_PERIOD = 600.0
+"""Seconds after which an Application is reconciled although nothing is known to have changed."""
+
+
+class QueryDue(Exception):
+    """The reconcile needs an answer of the Git server, which enqueues the Application again."""
+
+
 @dataclass(frozen=True, slots=True)
 class SyncResult:
     """When to reconcile an Application again, in seconds, and the other Applications that have to poll Git now."""
@@ -66,6 +75,7 @@ class Stages:
     """The stages of a reconcile, in order."""
 
     fetcher: Fetcher
+    watcher: GitWatcher
     desired: DesiredState
     reconciler: Reconciler
     analysis: PostSyncAnalysis
@@ -78,6 +88,7 @@ class Pipeline:
         self, stages: Stages, records: Records, statuses: StatusWriter, state: StateStore, clock: Clock
     ) -> None:
         self._fetcher = stages.fetcher
+        self._watcher = stages.watcher
         self._desired = stages.desired
         self._reconciler = stages.reconciler
         self._analysis = stages.analysis
@@ -99,17 +110,19 @@ class Pipeline:
         try:
             report.given = ReconcileInput.parse(manifest, report.now, cache.requested_by)
             if metadata_of(manifest).get("deletionTimestamp"):
-                self._state.leave_branch(report.app.key, report.state.inventory)
+                self._leave(report)
                 is_deleted = self._delete(report, cache)
             elif report.app.suspend:
                 report.outcome = PhaseOutcome(Phase.SUSPENDED, message="spec.suspend is true")
-                self._state.leave_branch(report.app.key, report.state.inventory)
+                self._leave(report)
             else:
                 self._set_finalizers(report, _finalizers(manifest))
                 self._follow(report, cache)
+        except QueryDue:
+            return SyncResult()
         except GitsyncError as error:
             if branch_of(report.app) is None:
-                self._state.leave_branch(report.app.key, report.state.inventory)
+                self._leave(report)
             report.fail(error)
         except Exception as fault:
             report.fail(unexpected_error(fault, report.app.key))
@@ -122,6 +135,11 @@ class Pipeline:
             self._record_failure(report, defect)
             raise defect from fault
 
+    def _leave(self, report: Report) -> None:
+        """Stop following the branch of an Application that does not sync."""
+        self._watcher.leave(report.app.key)
+        self._state.leave_branch(report.app.key, report.state.inventory)
+
     def relay(self, manifest: Manifest) -> None:
         """Show an Application that another replica reconciles, as its status says, and drop its cache."""
         self.forget(uid_of(manifest))
@@ -129,6 +147,7 @@ class Pipeline:
         given = ReconcileInput.unparsed(manifest, now)
         with suppress(TerminalError):  # the other replica reports why the spec is invalid
             given = ReconcileInput.parse(manifest, now)
+        self._watcher.leave(given.app.key)
         self._state.publish_remote(given, Report(manifest, given).previous_status)
 
     def forget(self, uid: str) -> None:
@@ -152,7 +171,7 @@ class Pipeline:
     def _follow(self, report: Report, cache: ReconcileCache) -> None:
         """Converge to the commit that Git has; while that cannot be used, to the one that was applied last."""
         try:
-            newest = self._fetch(report, cache)
+            polled, newest = self._fetch(report, cache)
             commit = self._last_change(report, cache, newest)
             rollback = report.state.rollback
             if rollback is not None and rollback.bad_commit == commit.id and not report.given.is_requested:
@@ -163,6 +182,7 @@ class Pipeline:
                 self._analyse(report)
             if branch := branch_of(report.app):
                 self._state.record_declared(report.app.key, branch, newest.id)
+            self._watch(report, cache, polled)
         except TerminalError as error:
             stage = report.stage
             if stage not in _GIT or report.state.applied in ("", report.commit.id if report.commit else ""):
@@ -177,15 +197,34 @@ class Pipeline:
             report.requeue_in(error.retry_after)
             self._keep_applied(report, cache, error)
 
-    def _fetch(self, report: Report, cache: ReconcileCache) -> Commit:
-        """Return the commit that the Application follows."""
+    def _fetch(self, report: Report, cache: ReconcileCache) -> tuple[Polled, Commit]:
+        """Return the last poll, and the commit that the Application follows; raise QueryDue to reconcile later."""
         report.stage = FailureReason.SOURCE
+        polled_at = self._watcher.polled_at(report.app.key)
+        if polled_at is not None:
+            cache.git.last_poll, cache.git.next_poll = polled_at, polled_at + report.app.sync.interval
         polled = self._fetcher.poll(report.given, cache.git)
+        if polled.is_due:
+            self._watcher.ask(report.app.key, polled.query)
+            if report.given.is_requested or not polled.commit:
+                raise QueryDue
         report.source_error = polled.error
-        report.requeue_in(polled.requeue_after)
+        report.poll_after = None if polled.is_due else polled.requeue_after
         report.commit = commit = self._fetcher.checkout(report.given, cache.git)
         report.newest = commit.id
-        return commit
+        return polled, commit
+
+    def _watch(self, report: Report, cache: ReconcileCache, polled: Polled) -> None:
+        """Have the branch watched from the commit that the Application declared; other commits enqueue it."""
+        if polled.error is not None:
+            self._watcher.leave(report.app.key)
+            return
+        rendered = cache.render.commits.get(report.commit.id) if report.commit else None
+        is_signed = report.app.source.verify.mode == "SignedCommits"
+        read = rendered.build.files_read if rendered is not None and not is_signed else None
+        self._watcher.follow(report.app.key, polled.query, report.newest, read)
+        if cache.git.notified_at is None:
+            report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)
 
     def _last_change(self, report: Report, cache: ReconcileCache, newest: Commit) -> Commit:
         """Return the newest commit that affects the Application."""
@@ -283,6 +322,7 @@ class Pipeline:
             report.manifest = self._statuses.write(report.manifest, status)
         if isinstance(report.error, TransientError):
             raise report.error
+        report.requeue_in(report.poll_after)
         return SyncResult(report.requeue_after, report.peers)
 
     def _record_failure(self, report: Report, error: UnexpectedError) -> None:

@@ -133,6 +133,12 @@ class StateStore:
         with self._changed:
             self._declared_at[key] = (branch, commit)
 
+    def advance_declared(self, key: str, branch: Branch, before: str, commit: str) -> None:
+        """Store that an Application declares the same objects at a later commit as it did before."""
+        with self._changed:
+            if self._declared_at.get(key) == (branch, before):
+                self._declared_at[key] = (branch, commit)
+
     def leave_branch(self, key: str, declared: Iterable[ObjectRef] = ()) -> None:
         """
         Store that an Application does not follow Git now, because it is suspended, deleted or invalid.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 
 import pytest
@@ -32,7 +33,7 @@ def all_synced(world: World, commit: str) -> None:
 
 def pushed(world: World) -> None:
     """Notify the controller of a push, as a webhook does."""
-    world.controller.requests.poll_now([f"{NAMESPACE}/{name}" for name in APPS])
+    world.controller.requests.repository_changed([f"{NAMESPACE}/{name}" for name in APPS])
 
 
 def settled(world: World) -> None:
@@ -82,3 +83,15 @@ def test_a_requested_sync_reports_the_newest_commit(world: World, fleet: str) ->
     newest = world.repo.commit("none", {"README.md": "x"})
     world.controller.requests.request_sync(f"{NAMESPACE}/app-03", "ada")
     world.synced(newest, "app-03")
+
+
+def test_git_servers_that_never_answer_delay_no_other_application(world: World) -> None:
+    healthy = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        port = silent.getsockname()[1]
+        for number in range(20):
+            world.application(f"app-{number:02}", source={"repoURL": f"https://127.0.0.1:{port}/{number}.git"})
+        world.start()
+        until(lambda: world.controller.requests.queue_length() == 0, 20)
+        world.application()
+        world.synced(healthy, timeout=30)  # one after the other, their queries would take 200 s

@@ -24,6 +24,7 @@ from gitsync.workers.pool import RenderPool
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
 from tests.git_http_server import GitServer
+from tests.waiting import until
 
 POSTS = 10_000
 LOOKS = 100_000 if os.environ.get("GITSYNC_FAULTS") == "all" else 2_000
@@ -66,15 +67,20 @@ def test_a_storm_of_push_events_fetches_what_is_new_once(
     server.listings = server.packs = 0
     began = time.monotonic()
     keys = [f"{NAMESPACE}/{name}" for name in names]
-    posts = [threading.Thread(target=lambda: [engine.poll_now(keys) for _ in range(POSTS // 4)]) for _ in range(4)]
-    for post in posts:
-        post.start()
-    for post in posts:
-        post.join()
+
+    def post() -> None:
+        for _ in range(POSTS // 4):
+            engine.repository_changed(keys)
+
+    posts = [threading.Thread(target=post) for _ in range(4)]
+    for thread in posts:
+        thread.start()
+    for thread in posts:
+        thread.join()
     for name in names:
         world.synced(second, name, timeout=5)
     third = world.repo.commit("third", {"one/a.yaml": config_map("a", x="3"), "two/b.yaml": config_map("b", x="3")})
-    engine.poll_now(keys)
+    engine.repository_changed(keys)
     for name in names:
         world.synced(third, name, timeout=5)
     seconds = time.monotonic() - began
@@ -98,7 +104,11 @@ def test_over_a_long_life_memory_descriptors_and_threads_stay_flat(world: World,
     world.application(sync={"interval": "1h"})
     world.synced(commit)
     key = f"{NAMESPACE}/shop"
-    engine.stop()  # from now on the looks are taken here, one after the other
+    engine.stop_workers()  # from now on the looks are taken here, one after the other
+
+    def is_live(x: str) -> bool:
+        engine.reconcile(key)
+        return (world.get("ConfigMap", "a") or {})["data"] == {"x": x}
 
     def live(looks: int) -> None:
         for number in range(looks):
@@ -107,8 +117,7 @@ def test_over_a_long_life_memory_descriptors_and_threads_stay_flat(world: World,
                 x = str(time.monotonic_ns())
                 world.repo.commit(x, {"shop/a.yaml": config_map("a", x=x)})
                 assert engine.request_sync(key, "ada")
-                engine.reconcile(key)
-                assert (world.get("ConfigMap", "a") or {})["data"] == {"x": x}
+                until(lambda x=x: is_live(x), 20)
             engine.reconcile(key)
 
     live(LOOKS // 4)  # caches fill

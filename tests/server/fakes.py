@@ -87,6 +87,9 @@ class RecordedRequests:
         self.done.append(("sync", key, by))
         return True
 
+    def repository_changed(self, keys: Iterable[str]) -> None:
+        self.done.extend(("look", key) for key in keys)
+
     def poll_now(self, keys: Iterable[str]) -> None:
         self.done.extend(("look", key) for key in keys)
 

@@ -64,6 +64,8 @@ class Report:
     record: SyncRecord | None = None
     error: GitsyncError | None = None
     requeue_after: float | None = None
+    poll_after: float | None = None
+    """Seconds until the Application has to poll Git itself."""
     peers: tuple[str, ...] = ()
     """The Applications that have to poll Git now."""
 
