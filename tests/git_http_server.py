@@ -121,6 +121,7 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
                 self.end_headers()
                 return
             path, _, query = self.path.partition("?")
+            path = f"/{path.partition('://')[2].partition('/')[2]}" if "://" in path else path  # asked as a proxy
             old = next((old for old in server.redirects if path.startswith(old)), "")
             code = 301 if old else server.failure(self.path)
             if code or server.page:

@@ -9,6 +9,8 @@ from urllib.parse import quote, unquote, urlsplit
 SCP = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?!//)(?P<path>.+)")
 """The short form of an ssh URL: ``user@host:path``."""
 _PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+_IGNORE_SUFFIX = frozenset({"github.com", "gitlab.com", "bitbucket.org", "codeberg.org"})
+"""Servers at which a repository has the same URL with and without ``.git``; a plain one may have two repositories."""
 _PLAIN = "/-._~!$&'()*+,;=:@"
 _SHORT_PATTERN = re.compile(r"(?:[^@/:]*@)?(?P<host>[^/:@]+):(?P<path>.+)")
 _PATTERN = re.compile(r"(?P<scheme>[A-Za-z*]+)://(?:[^/@]*@)?(?P<host>[^/:]*)(?::(?P<port>\d+|\*))?(?P<path>/.*)?")
@@ -30,6 +32,22 @@ def normalized_url(url: str) -> str:
     return _joined(
         parts.scheme.lower() or "file", parts.hostname or "", parts.port, "/" + _clean(parts.path.removeprefix("/"))
     )
+
+
+def repository_key(url: str) -> str:
+    """
+    Return a text that is equal for URLs by which a server gives the same repository to the same user.
+
+    Neither case and port of the host, a trailing slash, nor ``.git`` at servers that ignore it make a difference.
+    """
+    parts = urlsplit(url) if "://" in url else None
+    if parts is None or parts.scheme.lower() not in _PORTS:
+        return url
+    user, at, _ = parts.netloc.rpartition("@")
+    host, scheme, path = (parts.hostname or "").rstrip("."), parts.scheme.lower(), parts.path.rstrip("/")
+    if host in _IGNORE_SUFFIX:
+        path = path.removesuffix(".git")
+    return _joined(scheme, host, parts.port, path).replace("://", f"://{user}{at}", 1)
 
 
 def matches_url(pattern: str, url: str) -> bool:

@@ -9,7 +9,14 @@ from gitsync.source.git import GitFailed, environment, run
 
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
-    *("unable to read", "unable to parse", "unable to unpack", "loose object", "packfile the mirror"),
+    *(
+        "unable to read",
+        "unable to parse",
+        "unable to unpack",
+        "loose object",
+        "packfile the mirror",
+        "mismatched algorithms",
+    ),
 )
 _FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 

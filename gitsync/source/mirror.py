@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
+from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials
 from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.failures import RecentFailures
@@ -31,6 +32,9 @@ _T = TypeVar("_T")
 _NEVER = float("-inf")
 _LOCK_POLL = 0.01
 """Seconds between attempts to lock a mirror that another thread or process holds."""
+_INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
+_SHA256 = 64
+"""Digits of an object id in a repository with SHA-256."""
 _CACHED_PAIRS = 256
 """Pairs of commits whose comparison is cached."""
 
@@ -124,7 +128,7 @@ class Mirror:
 
     def _ask(self, credentials: Credentials) -> None:
         self._refs = self._remote.list_refs(credentials)
-        self._open()
+        self._open(next(iter(self._refs.values()), ""))
         if not self._is_reader(credentials):
             with (self.path / AUTHORIZED).open("a") as readers:
                 readers.write(f"{self._digest(credentials)}\n")
@@ -140,7 +144,9 @@ class Mirror:
     def _digest(self, credentials: Credentials) -> str:
         """Return what credentials are known by: they cannot be worked out from it."""
         text = "\0".join(getattr(credentials, field.name) for field in fields(credentials))
-        return hashlib.scrypt(text.encode(), salt=self.url.encode(), n=1 << 12, r=8, p=1, dklen=24).hex()
+        return hashlib.scrypt(
+            text.encode(), salt=repository_key(self.url).encode(), n=1 << 12, r=8, p=1, dklen=24
+        ).hex()
 
     def fetch(self, revision: str, commit: str, credentials: Credentials, max_age: float = 0.0) -> None:
         """
@@ -180,7 +186,7 @@ class Mirror:
         try:
             if is_damaged:
                 raise Damaged
-            self._open()
+            self._open(commit)
             self._receive(self.path, revision, commit, credentials)
         except Damaged:
             self._rebuild(revision, commit, credentials)
@@ -219,16 +225,16 @@ class Mirror:
         except OSError as error:
             raise unusable(error.strerror or str(error)) from error
 
-    def _open(self) -> None:
+    def _open(self, id: str) -> None:
         if not (self.path / "HEAD").exists():
-            self._swap(self._make())
+            self._swap(self._make(id))
 
-    def _make(self) -> Path:
-        """Return an empty mirror beside this one."""
+    def _make(self, id: str) -> Path:
+        """Return an empty mirror beside this one, for objects with ids such as this one."""
         beside = self.path.with_suffix(NEW)
         shutil.rmtree(beside, ignore_errors=True)
         try:
-            run(beside, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", env=self._env)
+            run(beside, *_INIT, f"--object-format={'sha256' if len(id) == _SHA256 else 'sha1'}", env=self._env)
         except GitFailed as error:
             shutil.rmtree(beside, ignore_errors=True)
             raise disk_failure(str(error)) or unusable(str(error)) from error
@@ -241,7 +247,7 @@ class Mirror:
 
     def _rebuild(self, revision: str, commit: str, credentials: Credentials) -> None:
         """Fetch into a mirror beside this damaged one, and swap; until that is done the damaged one stays."""
-        beside = self._make()
+        beside = self._make(commit)
         try:
             self._receive(beside, revision, commit, credentials)
             readers = self.path / AUTHORIZED
@@ -284,7 +290,7 @@ class Mirror:
 
 def mirror_name(url: str) -> str:
     """Return the name of the folder of a repository's mirror."""
-    return hashlib.sha256(url.encode()).hexdigest()[:24]
+    return hashlib.sha256(repository_key(url).encode()).hexdigest()[:24]
 
 
 def _limited(cache: dict[tuple[str, str], _T]) -> dict[tuple[str, str], _T]:

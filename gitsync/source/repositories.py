@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
+from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.mirror import Mirror, mirror_name
@@ -139,10 +140,11 @@ class Repositories:
     def _mirror(self, source: GitSource) -> Mirror:
         self.check(source)
         with self._lock:
-            mirror = self._mirrors.get(source.repo_url)
+            key = repository_key(source.repo_url)
+            mirror = self._mirrors.get(key)
             if mirror is None:
                 mirror = Mirror(source.repo_url, self._folder, self._transport, self._on_read, self._clock)
-                self._mirrors[source.repo_url] = mirror
+                self._mirrors[key] = mirror
             return mirror
 
     def unused_mirrors(self, urls: Collection[str]) -> frozenset[str]:
@@ -155,8 +157,8 @@ class Repositories:
         path = self._folder / name
         try:
             with FileLock(path.with_suffix(".lock"), timeout=0, mode=0o600), self._lock:
-                for url in [url for url, mirror in self._mirrors.items() if mirror.path.name == path.stem]:
-                    self._mirrors.pop(url).objects.close()
+                for key in [key for key, mirror in self._mirrors.items() if mirror.path.name == path.stem]:
+                    self._mirrors.pop(key).objects.close()
                 shutil.rmtree(path)
         except Timeout:
             return False

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitsync.objects.urls import matches_url, normalized_url
+from gitsync.objects.urls import matches_url, normalized_url, repository_key
 
 HTTPS, SSH = "https://git.example/team-a/demo", "ssh://git.example/team-a/demo"
 
@@ -103,3 +103,20 @@ def test_no_spelling_leaves_the_allowed_folder(rest):
         assert normal.startswith("https://git.example/team-a")
         assert ".." not in normal.split("/")
         assert normalized_url(normal) == normal
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://GIT.Example:443/team/demo/", "https://git.example/team/demo"),
+        ("ssh://git@Git.Example:22/team/demo.git/", "ssh://git@git.example/team/demo.git"),
+        ("https://ada@git.example/demo", "https://ada@git.example/demo"),
+        ("https://github.com/team/demo.git", "https://github.com/team/demo"),
+        ("https://git.example/team/demo.git", "https://git.example/team/demo.git"),
+        ("https://git.example:8443/Team", "https://git.example:8443/Team"),
+        ("git@git.example:team/demo", "git@git.example:team/demo"),
+        ("file:///srv/demo.git", "file:///srv/demo.git"),
+    ],
+)
+def test_urls_of_one_repository_have_the_same_key(url: str, key: str) -> None:
+    assert repository_key(url) == repository_key(key) == key

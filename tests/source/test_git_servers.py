@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -173,3 +174,66 @@ def test_applications_share_a_failed_poll_unless_their_credentials_differ(
     server.accepted.add("ada:right")
     assert source.resolve(branch, ADA) == commit, "a request of a user polls at once"
     assert source.resolve(branch, ADA, max_age=90) == commit
+
+
+def test_urls_of_one_repository_share_a_mirror_and_its_polls(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    source, url = repositories(tmp_path), server.url("origin.git")
+    for spelling in (url, f"{url}/", url.replace("127.0.0.1", "127.0.0.1.")):
+        branch = GitSource(repo_url=spelling)
+        assert source.resolve(branch, NOBODY, max_age=3600) == commit
+        source.snapshot(branch, NOBODY, commit)
+    assert len([path for path in (tmp_path / "mirrors").iterdir() if path.is_dir()]) == 1
+    assert server.packs == 1
+
+
+def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path) -> None:
+    for name, bare in (("origin.git", ("--bare",)), ("work", ())):
+        git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256", *bare, name)
+    work = tmp_path / "work"
+    for content in ("1", "2"):
+        (work / "a.yaml").write_text(content)
+        git(work, "add", "-A")
+        git(work, "commit", "-q", "-m", content)
+    git(work, "push", "-q", str(tmp_path / "origin.git"), "HEAD:main")
+    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    branch = GitSource(repo_url=f"file://{tmp_path}/origin.git")
+    commit = source.resolve(branch, NOBODY)
+    assert len(commit) == 64
+    for revision in ("main", commit):
+        fixed = GitSource(repo_url=branch.repo_url, revision=revision)
+        assert source.snapshot(fixed, NOBODY, commit).tree.read("a.yaml") == b"2"
+    assert source.is_forward(branch, git(work, "rev-parse", "HEAD^"), commit)
+    assert source.changed_paths(branch, git(work, "rev-parse", "HEAD^"), commit) == {"a.yaml"}
+    reverted = source.revert(branch, NOBODY, [commit], author="Ada").commit.id
+    assert source.snapshot(branch, NOBODY, reverted).tree.read("a.yaml") == b"1"
+
+
+def test_a_repository_may_change_to_sha_256(tmp_path: Path, repo: GitRepo) -> None:
+    repo.commit({"a.yaml": "a: 1"})
+    branch = GitSource(repo_url=repo.url)
+    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    source.snapshot(branch, NOBODY, source.resolve(branch, NOBODY))
+    shutil.rmtree(repo.origin)
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "--object-format=sha256", str(repo.origin))
+    work = tmp_path / "work"
+    git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256", str(work))
+    (work / "a.yaml").write_text("a: 2")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "two")
+    git(work, "push", "-q", str(repo.origin), "HEAD:main")
+    commit = source.resolve(branch, NOBODY)
+    assert source.snapshot(branch, NOBODY, commit).tree.read("a.yaml") == b"a: 2"
+
+
+@pytest.mark.parametrize("spelling", ["http_proxy", "HTTP_PROXY"])
+def test_the_proxy_of_the_environment_is_used_in_both_spellings(
+    tmp_path: Path, server: GitServer, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    commit = repo.commit({"a.yaml": "a: 1"})
+    monkeypatch.setenv(spelling, server.url(""))  # a request to a proxy names the complete URL, and this server sees it
+    source, branch = repositories(tmp_path), GitSource(repo_url="http://git.invalid/origin.git")
+    assert source.resolve(branch, NOBODY) == commit
+    monkeypatch.setenv(spelling.replace("http", "no").replace("HTTP", "NO"), "git.invalid")
+    with pytest.raises(SourceUnavailable, match="resolve host"):
+        source.resolve(branch, NOBODY)
