@@ -71,9 +71,11 @@ def test_the_image_is_of_this_version_or_the_one_named(gitsync: Gitsync) -> None
 
 
 def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
-    base, names = objects(gitsync("install").out), ("cluster-admin", "read-secrets", "podmonitor")
+    base, names = objects(gitsync("install").out), ("agents", "cluster-admin", "read-secrets", "podmonitor")
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
     assert more.keys() - base.keys() == {
+        ("ClusterRole", "gitsync-agents"),
+        ("ClusterRoleBinding", "gitsync-agents"),
         ("ClusterRoleBinding", "gitsync-cluster-admin"),
         ("ClusterRole", "gitsync-read-secrets"),
         ("PodMonitor", "gitsync"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from gitsync.health.rules import Rule
 from gitsync.health.vendors import (
+    agents,
     argo,
     crossplane,
     databases,
     flux,
     gateway,
+    inference,
     observability,
     scaling,
     secrets,
@@ -18,6 +20,8 @@ from gitsync.health.vendors import (
 from gitsync.objects.ref import GroupKind
 
 RULES: dict[GroupKind, Rule] = {
+    **agents.RULES,
+    **inference.RULES,
     **argo.RULES,
     **flux.RULES,
     **gateway.RULES,

@@ -71,9 +71,12 @@ def credentials_moved(change: Change) -> str | None:
 
 
 def volumes_deletable(change: Change) -> str | None:
-    """Match a volume that will now be deleted with its agent."""
+    """Match a volume that will now be deleted with its agent, and a removed one that is deleted at once."""
     for name, before, after in _both(change):
         old, new = _volumes(before), _volumes(after)
+        removed = sorted(volume for volume in old.keys() - new.keys() if old[volume].get("onDelete") == "Delete")
+        if removed:
+            return f"{name}{removed[0]}"
         for volume in sorted(old.keys() & new.keys()):
             if new[volume].get("onDelete") == "Delete" and old[volume].get("onDelete", "Retain") == "Retain":
                 return f"{name}{volume}"

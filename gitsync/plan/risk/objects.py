@@ -62,6 +62,7 @@ _SCALED_KINDS = frozenset(
         GroupKind("apps", "StatefulSet"),
         GroupKind("apps", "ReplicaSet"),
         GroupKind("agents.gitsync.dev", "Agent"),
+        GroupKind("agents.gitsync.dev", "MultiAgentSystem"),
     }
 )
 _POD_SECURITY = "pod-security.kubernetes.io/enforce"

@@ -107,7 +107,9 @@ RULES = (  # the first match decides
     Rule(Risk.DANGEROUS, "agent-network-open", "the network is no longer restricted", agents.network_opened),
     Rule(Risk.DANGEROUS, "agent-security", "the security profile is loosened", agents.security_loosened),
     Rule(Risk.DANGEROUS, "agent-credentials", "credentials come from another Secret", agents.credentials_moved),
-    Rule(Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will be deleted with it", agents.volumes_deletable),
+    Rule(
+        Risk.DANGEROUS, "agent-volumes-deleted", "its volumes will be deleted, now or with it", agents.volumes_deletable
+    ),
     Rule(Risk.DANGEROUS, "stops", "stops all replicas", objects.stops),
     Rule(Risk.DANGEROUS, "extends-api", "changes the API of the whole cluster", objects.extends_api),
     Rule(Risk.DANGEROUS, "rbac-escalates", "grants a path to the rights of others", escalation.escalates),

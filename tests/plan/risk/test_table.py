@@ -209,6 +209,11 @@ CASES = [
     ("agent-credentials", update(AGENT, with_(AGENT, "spec.model.credentials.secretKeyRef.name", "s2"))),
     ("agent-credentials", update(AGENT, with_(AGENT, "spec.extra", {"secretName": "s2"}))),
     ("agent-volumes-deleted", update(AGENT, with_(AGENT, "spec.state.volumes.0.onDelete", "Delete"))),
+    (
+        "agent-volumes-deleted",
+        update(with_(AGENT, "spec.state.volumes.0.onDelete", "Delete"), with_(AGENT, "spec.state.volumes", [])),
+    ),
+    ("stops", update(SYSTEM, with_(SYSTEM, "spec.suspend", True))),
     ("stops", update(deployment(), deployment(replicas=0))),
     ("stops", update(AGENT, with_(AGENT, "spec.suspend", True))),
     ("extends-api", create(kind("apiextensions.k8s.io/v1", "CustomResourceDefinition"))),

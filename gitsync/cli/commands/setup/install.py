@@ -29,6 +29,7 @@ class ComponentName(StrEnum):
     CLUSTER_ADMIN = "cluster-admin"
     READ_SECRETS = "read-secrets"
     POD_MONITOR = "podmonitor"
+    AGENTS = "agents"
 
 
 @exit_on_error
@@ -37,7 +38,7 @@ def install(
         str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.1.0.")
     ] = "",
     component: Annotated[
-        list[ComponentName] | None, typer.Option(help="Add cluster-admin, read-secrets or podmonitor; repeatable.")
+        list[ComponentName] | None, typer.Option(help="Add agents, cluster-admin, read-secrets or podmonitor.")
     ] = None,
     crds: Annotated[bool, typer.Option("--crds", help="Print only the CustomResourceDefinitions.")] = False,
     tenant: Annotated[

@@ -1,0 +1,128 @@
+"""Health of Agents and of platforms that run agents: gitsync, kagent, ARK and agent-sandbox."""
+
+from __future__ import annotations
+
+from gitsync.health.fields import condition, conditions, message, number, spec_of, status_of, text
+from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended, unknown
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import GroupKind
+
+
+def agent(live: Manifest) -> HealthStatus:
+    """Judge an Agent or MultiAgentSystem of gitsync: its conditions, once they are of the newest generation."""
+    generation, observed = number(live, "metadata", "generation"), number(live, "status", "observedGeneration")
+    found = conditions(live)
+    busy = condition(found, "Reconciling") or {}
+    stalled, ready = condition(found, "Stalled") or {}, condition(found, "Ready") or {}
+    if stalled.get("status") == "True":
+        return degraded(_said(stalled))
+    if observed < generation or busy.get("status") == "True":
+        return progressing(message(busy) or "waiting for the operator")
+    if ready.get("reason") == "Suspended" or spec_of(live).get("suspend") is True:
+        return suspended(message(ready))
+    if ready.get("status") == "True":
+        return healthy(message(ready))
+    return degraded(_said(ready)) if ready else progressing("waiting for the operator")
+
+
+def kagent_agent(live: Manifest) -> HealthStatus:
+    """
+    Judge a kagent Agent: its configuration is accepted, and its Deployment is ready.
+
+    Source: kagent-dev/kagent, go/api/v1alpha2/agent_types.go (condition types Accepted and Ready).
+    """
+    found = conditions(live)
+    accepted, ready = condition(found, "Accepted") or {}, condition(found, "Ready") or {}
+    if accepted.get("status") == "False":
+        return degraded(_said(accepted))
+    if ready.get("status") == "True":
+        return healthy(message(ready))
+    return progressing(_said(ready) or "waiting for the Deployment of the agent")
+
+
+def kagent_config(live: Manifest) -> HealthStatus:
+    """
+    Judge a kagent ModelConfig, RemoteMCPServer or Memory, which is accepted or not.
+
+    Source: kagent-dev/kagent, go/api/v1alpha2 (condition type Accepted).
+    """
+    accepted = condition(conditions(live), "Accepted") or {}
+    if accepted.get("status") == "False":
+        return degraded(_said(accepted))
+    return healthy(message(accepted)) if accepted else progressing("waiting to be accepted")
+
+
+def ark(live: Manifest) -> HealthStatus:
+    """
+    Judge an object of ARK by its phase or its condition of availability; Agents and Teams of older versions have none.
+
+    Source: mckinsey/agents-at-scale-ark, ark/api/v1alpha1 (phases of Query, Model, MCPServer and A2AServer).
+    """
+    sign = next((one for one in conditions(live) if text(one, "type").endswith("Available")), None)
+    word = text(live, "status", "phase").lower()
+    detail = text(live, "status", "message") or word
+    if sign is not None:
+        return healthy(message(sign)) if sign.get("status") == "True" else _not_available(sign)
+    if word in ("ready", "done", "completed"):
+        return healthy(detail)
+    if word in ("error", "failed"):
+        return degraded(detail)
+    if word == "canceled":
+        return suspended(detail)
+    return progressing(detail) if word else unknown("its status reports nothing")
+
+
+def sandbox(live: Manifest) -> HealthStatus:
+    """
+    Judge a Sandbox or SandboxClaim of agent-sandbox; one with no replicas or past its shutdown is stopped on purpose.
+
+    Source: kubernetes-sigs/agent-sandbox, api/v1alpha1/sandbox_types.go (condition type Ready and its reasons).
+    """
+    ready = condition(conditions(live), "Ready") or {}
+    if ready.get("reason") == "SandboxExpired" or number(live, "spec", "replicas", default=1) == 0:
+        return suspended(_said(ready))
+    if ready.get("status") == "True":
+        return healthy(message(ready))
+    if ready.get("reason") in ("ReconcilerError", "TemplateNotFound"):
+        return degraded(_said(ready))
+    return progressing(_said(ready) or "waiting for the Pod of the sandbox")
+
+
+def warm_pool(live: Manifest) -> HealthStatus:
+    """
+    Judge a SandboxWarmPool by its ready replicas: it has no conditions.
+
+    Source: kubernetes-sigs/agent-sandbox, extensions/api/v1alpha1/sandboxwarmpool_types.go.
+    """
+    wanted = number(live, "spec", "replicas")
+    if "replicas" not in status_of(live) and wanted:
+        return progressing("waiting for the pool")
+    ready = number(live, "status", "readyReplicas")
+    detail = f"{ready} of {wanted} sandboxes are ready"
+    return healthy(detail) if ready >= wanted else progressing(detail)
+
+
+def _not_available(sign: dict[str, object]) -> HealthStatus:
+    is_pending = sign.get("status") == "Unknown"
+    return progressing(_said(sign)) if is_pending else degraded(_said(sign))
+
+
+def _said(sign: dict[str, object]) -> str:
+    return message(sign) or text(sign, "reason")
+
+
+_KAGENT, _ARK = "kagent.dev", "ark.mckinsey.com"
+_EXTENSIONS = "extensions.agents.x-k8s.io"
+
+RULES: dict[GroupKind, Rule] = {
+    GroupKind("agents.gitsync.dev", "Agent"): agent,
+    GroupKind("agents.gitsync.dev", "MultiAgentSystem"): agent,
+    GroupKind(_KAGENT, "Agent"): kagent_agent,
+    GroupKind(_KAGENT, "MCPServer"): kagent_agent,
+    **{GroupKind(_KAGENT, kind): kagent_config for kind in ("Memory", "ModelConfig", "RemoteMCPServer", "ToolServer")},
+    **{GroupKind(_ARK, kind): ark for kind in ("A2AServer", "Agent", "MCPServer", "Model", "Query", "Team")},
+    GroupKind("agents.x-k8s.io", "Sandbox"): sandbox,
+    GroupKind(_EXTENSIONS, "SandboxClaim"): sandbox,
+    GroupKind(_EXTENSIONS, "SandboxWarmPool"): warm_pool,
+}

@@ -1,0 +1,171 @@
+"""Health of what serves models and schedules their work: KAITO, InferencePool, LeaderWorkerSet, Kueue and Ray."""
+
+from __future__ import annotations
+
+from gitsync.health.fields import condition, conditions, items, message, number, status_of, text
+from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import GroupKind
+
+
+def kaito(live: Manifest) -> HealthStatus:
+    """
+    Judge a KAITO Workspace or RAGEngine: its summary, else the first step that failed.
+
+    Source: kaito-project/kaito, api/v1beta1/condition_types.go (WorkspaceSucceeded, RAGEngineSucceeded, ResourceReady,
+    InferenceReady, JobStarted). A step that is not ready yet is False too; its reason tells a failure.
+    """
+    found = conditions(live)
+    done = next((one for one in found if text(one, "type").endswith("Succeeded")), None)
+    if done is not None and done.get("status") == "True":
+        return healthy(message(done))
+    failed = [one for one in found if one.get("status") == "False" and "fail" in text(one, "reason").lower()]
+    if failed:
+        return degraded(_said(failed[0]))
+    waiting = next((one for one in found if one.get("status") != "True"), None)
+    return progressing(_said(waiting) if waiting else "waiting for the first condition")
+
+
+def inference_pool(live: Manifest) -> HealthStatus:
+    """
+    Judge an InferencePool: each Gateway that uses it accepts it and finds its endpoint picker.
+
+    Source: kubernetes-sigs/gateway-api-inference-extension, api/v1/inferencepool_types.go (status.parents[].conditions,
+    types Accepted and ResolvedRefs).
+    """
+    found = [one for parent in items(live, "status", "parents") for one in items(parent, "conditions")]
+    failed = [one for one in found if one.get("type") in ("Accepted", "ResolvedRefs") and one.get("status") == "False"]
+    if failed:
+        return degraded(_said(failed[0]))
+    accepted = [one for one in found if one.get("type") == "Accepted"]
+    if accepted and all(one.get("status") == "True" for one in accepted):
+        return healthy(message(accepted[0]))
+    return progressing("waiting for a Gateway")
+
+
+def leader_worker_set(live: Manifest) -> HealthStatus:
+    """
+    Judge a LeaderWorkerSet: available, and every group ready and updated.
+
+    Source: kubernetes-sigs/lws, api/leaderworkerset/v1/leaderworkerset_types.go (conditions Available, Progressing and
+    UpdateInProgress; replicas, readyReplicas, updatedReplicas).
+    """
+    found, wanted = conditions(live), number(live, "spec", "replicas", default=1)
+    ready, updated = number(live, "status", "readyReplicas"), number(live, "status", "updatedReplicas")
+    if wanted == 0:
+        return suspended("no replicas are wanted")
+    update = condition(found, "UpdateInProgress") or {}
+    detail = f"{ready} of {wanted} groups are ready, {updated} are updated"
+    available = condition(found, "Available") or {}
+    if update.get("status") != "True" and available.get("status") == "True" and min(ready, updated) >= wanted:
+        return healthy(detail)
+    return progressing(detail if status_of(live) else "waiting for the first group")
+
+
+def kueue_queue(live: Manifest) -> HealthStatus:
+    """
+    Judge a ClusterQueue or LocalQueue by its condition Active; one with a stop policy is stopped on purpose.
+
+    Source: kubernetes-sigs/kueue, apis/kueue/v1beta1/clusterqueue_types.go (condition Active, reason Stopped).
+    """
+    active = condition(conditions(live), "Active")
+    if active is None:
+        return progressing("waiting to be active")
+    if active.get("status") == "True":
+        return healthy(message(active))
+    return suspended(_said(active)) if "Stopped" in text(active, "reason") else degraded(_said(active))
+
+
+def kueue_workload(live: Manifest) -> HealthStatus:
+    """
+    Judge a Workload: finished, evicted, admitted, or waiting for quota.
+
+    Source: kubernetes-sigs/kueue, apis/kueue/v1beta1/workload_types.go (QuotaReserved, Admitted, PodsReady, Evicted,
+    Finished; spec.active).
+    """
+    found = conditions(live)
+    finished, admitted = condition(found, "Finished") or {}, condition(found, "Admitted") or {}
+    if finished.get("status") == "True":
+        return degraded(_said(finished)) if "Fail" in text(finished, "reason") else healthy(message(finished))
+    evicted = condition(found, "Evicted") or {}
+    if "Deactivated" in text(evicted, "reason"):
+        return suspended(_said(evicted))
+    if admitted.get("status") == "True":
+        return healthy(message(admitted))
+    quota = condition(found, "QuotaReserved") or {}
+    return progressing(_said(quota) or "waiting for quota")
+
+
+def ray_cluster(live: Manifest) -> HealthStatus:
+    """
+    Judge a RayCluster by its conditions, or by the state of versions before KubeRay 1.3.
+
+    Source: ray-project/kuberay, ray-operator/apis/ray/v1/raycluster_types.go (HeadPodReady, RayClusterProvisioned,
+    ReplicaFailure, RayClusterSuspended).
+    """
+    found, state = conditions(live), text(live, "status", "state")
+    failed = condition(found, "ReplicaFailure") or {}
+    if failed.get("status") == "True" or state == "failed":
+        return degraded(_said(failed) or text(live, "status", "reason") or "failed")
+    if (condition(found, "RayClusterSuspended") or {}).get("status") == "True" or state == "suspended":
+        return suspended("the cluster is suspended")
+    head, all_pods = condition(found, "HeadPodReady"), condition(found, "RayClusterProvisioned")
+    if head is not None and head.get("status") == "False":
+        return progressing(_said(head))
+    if state == "ready" or (all_pods or {}).get("status") == "True":
+        return healthy(_said(all_pods or {}))
+    return progressing(_said(all_pods or {}) or "waiting for the Pods of the cluster")
+
+
+def ray_job(live: Manifest) -> HealthStatus:
+    """
+    Judge a RayJob by its deployment status.
+
+    Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayjob_types.go (jobDeploymentStatus, jobStatus, message).
+    """
+    word, job = text(live, "status", "jobDeploymentStatus"), text(live, "status", "jobStatus")
+    detail = text(live, "status", "message") or word
+    if word == "Failed" or job == "FAILED":
+        return degraded(detail)
+    if word == "Complete":
+        return healthy(detail)
+    if word in ("Suspended", "Suspending"):
+        return suspended(detail)
+    return healthy(detail) if job == "RUNNING" else progressing(detail or "waiting for the job")
+
+
+def ray_service(live: Manifest) -> HealthStatus:
+    """
+    Judge a RayService: an upgrade continues beside the ready one.
+
+    Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayservice_types.go (conditions Ready and UpgradeInProgress,
+    serviceStatus).
+    """
+    found = conditions(live)
+    ready, upgrade = condition(found, "Ready"), condition(found, "UpgradeInProgress") or {}
+    if upgrade.get("status") == "True":
+        return progressing(_said(upgrade))
+    if ready is None:
+        is_running = text(live, "status", "serviceStatus") == "Running"
+        return healthy("Running") if is_running else progressing("waiting for the service")
+    return healthy(message(ready)) if ready.get("status") == "True" else progressing(_said(ready))
+
+
+def _said(sign: dict[str, object]) -> str:
+    return message(sign) or text(sign, "reason")
+
+
+RULES: dict[GroupKind, Rule] = {
+    GroupKind("kaito.sh", "Workspace"): kaito,
+    GroupKind("kaito.sh", "RAGEngine"): kaito,
+    GroupKind("inference.networking.k8s.io", "InferencePool"): inference_pool,
+    GroupKind("inference.networking.x-k8s.io", "InferencePool"): inference_pool,
+    GroupKind("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): leader_worker_set,
+    GroupKind("kueue.x-k8s.io", "ClusterQueue"): kueue_queue,
+    GroupKind("kueue.x-k8s.io", "LocalQueue"): kueue_queue,
+    GroupKind("kueue.x-k8s.io", "Workload"): kueue_workload,
+    GroupKind("ray.io", "RayCluster"): ray_cluster,
+    GroupKind("ray.io", "RayJob"): ray_job,
+    GroupKind("ray.io", "RayService"): ray_service,
+}

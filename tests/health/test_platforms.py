@@ -1,0 +1,178 @@
+"""Health of agents and of the platforms that run them: at least five cases each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitsync.health.assess import assess
+from gitsync.objects.health import Health
+from gitsync.objects.manifest import Manifest
+from tests.health.factories import live, said
+
+H, S, P, D, U = Health.HEALTHY, Health.SUSPENDED, Health.PROGRESSING, Health.DEGRADED, Health.UNKNOWN
+Case = tuple[Manifest, Health, str]
+
+AGENT = "agents.gitsync.dev/v1alpha1/Agent"
+SYSTEM = "agents.gitsync.dev/v1alpha1/MultiAgentSystem"
+KAGENT, ARK = "kagent.dev/v1alpha2", "ark.mckinsey.com/v1alpha1"
+SANDBOX, POOL = "agents.x-k8s.io/v1alpha1/Sandbox", "extensions.agents.x-k8s.io/v1alpha1/SandboxWarmPool"
+CLAIM = "extensions.agents.x-k8s.io/v1alpha1/SandboxClaim"
+KAITO, RAG = "kaito.sh/v1beta1/Workspace", "kaito.sh/v1beta1/RAGEngine"
+INFERENCE_POOL = "inference.networking.k8s.io/v1/InferencePool"
+LWS = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
+QUEUE, WORKLOAD = "kueue.x-k8s.io/v1beta1/ClusterQueue", "kueue.x-k8s.io/v1beta1/Workload"
+RAY = "ray.io/v1"
+KSERVE, KNATIVE = "serving.kserve.io/v1beta1/InferenceService", "serving.knative.dev/v1/Service"
+SCALED, ROLLOUT = "keda.sh/v1alpha1/ScaledObject", "argoproj.io/v1alpha1/Rollout"
+CANARY = {"replicas": 1, "strategy": {"canary": {}}}
+ROLLED = {"observedGeneration": 1, "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
+
+
+def ours(*conditions: str, kind: str = AGENT, observed: int = 1) -> Manifest:
+    return live(kind, {}, said(*conditions, observedGeneration=observed), generation=1)
+
+
+def parent(*conditions: str) -> dict[str, Any]:
+    return {"parents": [{"parentRef": {"name": "gateway"}, **said(*conditions)}]}
+
+
+def groups(ready: int, updated: int, *conditions: str) -> dict[str, Any]:
+    return said(*conditions, readyReplicas=ready, updatedReplicas=updated)
+
+
+CASES: dict[str, list[Case]] = {
+    "gitsync": [
+        (live(AGENT, {}, generation=1), P, "waiting for the operator"),
+        (ours("Ready=True", observed=0), P, "waiting for the operator"),
+        (ours("Reconciling=True:Progressing:1 of 2 replicas", "Ready=False"), P, "1 of 2"),
+        (ours("Stalled=True:RolledBack:a-1 failed", "Ready=True"), D, "a-1 failed"),
+        (ours("Ready=False:Suspended:spec.suspend is true"), S, "suspend"),
+        (ours("Ready=True:AllReplicasReady:2 of 2"), H, "2 of 2"),
+        (ours("Ready=False:ReplicasNotReady:0 of 2"), D, "0 of 2"),
+        (ours("Stalled=True:MemberFailed:b: no", kind=SYSTEM), D, "b: no"),
+        (ours("Ready=True:AllMembersReady:3 of 3", kind=SYSTEM), H, "3 of 3"),
+    ],
+    "kagent": [
+        (live(f"{KAGENT}/Agent", {}), P, "waiting"),
+        (live(f"{KAGENT}/Agent", {}, said("Accepted=False:ModelConfigNotFound:no model")), D, "no model"),
+        (live(f"{KAGENT}/Agent", {}, said("Accepted=True", "Ready=False:DeploymentNotReady:0 of 1")), P, "0 of 1"),
+        (live(f"{KAGENT}/Agent", {}, said("Accepted=True", "Ready=True:DeploymentReady:ready")), H, "ready"),
+        (live(f"{KAGENT}/ModelConfig", {}, said("Accepted=True:Reconciled:found")), H, "found"),
+        (live(f"{KAGENT}/RemoteMCPServer", {}, said("Accepted=False:ConnectionFailed:refused")), D, "refused"),
+        (live(f"{KAGENT}/ModelConfig", {}), P, "accepted"),
+    ],
+    "ARK": [
+        (live(f"{ARK}/Agent", {}), U, "nothing"),
+        (live(f"{ARK}/Query", {}, {"phase": "running"}), P, "running"),
+        (live(f"{ARK}/Query", {}, {"phase": "done"}), H, "done"),
+        (live(f"{ARK}/Query", {}, {"phase": "error", "message": "no model"}), D, "no model"),
+        (live(f"{ARK}/Query", {}, {"phase": "canceled"}), S, "canceled"),
+        (live(f"{ARK}/Model", {}, said("ModelAvailable=True:Available:probed")), H, "probed"),
+        (live(f"{ARK}/Model", {}, said("ModelAvailable=Unknown::probing")), P, "probing"),
+        (live(f"{ARK}/Agent", {}, said("Available=False:ModelNotFound:no model")), D, "no model"),
+    ],
+    "agent-sandbox": [
+        (live(SANDBOX, {}), P, "waiting"),
+        (live(SANDBOX, {}, said("Ready=False:DependenciesNotReady:Pod is Pending")), P, "Pending"),
+        (live(SANDBOX, {}, said("Ready=True:DependenciesReady:Pod is Ready")), H, "Ready"),
+        (live(SANDBOX, {}, said("Ready=False:ReconcilerError:no image")), D, "no image"),
+        (live(SANDBOX, {}, said("Ready=False:SandboxExpired:expired")), S, "expired"),
+        (live(SANDBOX, {"replicas": 0}, said("Ready=False:DependenciesNotReady:stopped")), S, "stopped"),
+        (live(CLAIM, {}, said("Ready=False:TemplateNotFound:no template")), D, "no template"),
+        (live(POOL, {"replicas": 2}), P, "waiting"),
+        (live(POOL, {"replicas": 2}, {"replicas": 2, "readyReplicas": 1}), P, "1 of 2"),
+        (live(POOL, {"replicas": 2}, {"replicas": 2, "readyReplicas": 2}), H, "2 of 2"),
+    ],
+    "KAITO": [
+        (live(KAITO, {}), P, "first condition"),
+        (live(KAITO, {}, said("ResourceReady=False:Pending:node is created")), P, "node is created"),
+        (live(KAITO, {}, said("ResourceReady=False:workspaceResourceStatusFailed:no quota")), D, "no quota"),
+        (live(KAITO, {}, said("ResourceReady=True", "InferenceReady=Unknown::starting")), P, "starting"),
+        (live(KAITO, {}, said("InferenceReady=True", "WorkspaceSucceeded=True::serves")), H, "serves"),
+        (live(RAG, {}, said("RAGEngineSucceeded=True::answers")), H, "answers"),
+        (live(RAG, {}, said("ServiceReady=False:serviceFailed:crashes")), D, "crashes"),
+    ],
+    "InferencePool": [
+        (live(INFERENCE_POOL, {}), P, "Gateway"),
+        (live(INFERENCE_POOL, {}, parent()), P, "Gateway"),
+        (live(INFERENCE_POOL, {}, parent("Accepted=True::used", "ResolvedRefs=True")), H, "used"),
+        (live(INFERENCE_POOL, {}, parent("Accepted=False:NotSupportedByParent:no")), D, "no"),
+        (live(INFERENCE_POOL, {}, parent("Accepted=True", "ResolvedRefs=False:InvalidExtensionRef:gone")), D, "gone"),
+        (live(INFERENCE_POOL, {}, parent("Accepted=Unknown:Pending:waits")), P, "Gateway"),
+    ],
+    "LeaderWorkerSet": [
+        (live(LWS, {"replicas": 2}), P, "first group"),
+        (live(LWS, {"replicas": 2}, groups(1, 2, "Available=False", "Progressing=True")), P, "1 of 2"),
+        (live(LWS, {"replicas": 2}, groups(2, 2, "Available=True")), H, "2 of 2"),
+        (live(LWS, {"replicas": 2}, groups(2, 1, "Available=True", "UpdateInProgress=True")), P, "1 are updated"),
+        (live(LWS, {"replicas": 0}, groups(0, 0, "Available=True")), S, "no replicas"),
+    ],
+    "Kueue": [
+        (live(QUEUE, {}), P, "active"),
+        (live(QUEUE, {}, said("Active=True:Ready:admits")), H, "admits"),
+        (live(QUEUE, {}, said("Active=False:FlavorNotFound:no flavor")), D, "no flavor"),
+        (live(QUEUE, {}, said("Active=False:Stopped:held")), S, "held"),
+        (live(WORKLOAD, {}, said("QuotaReserved=False:Pending:no quota")), P, "no quota"),
+        (live(WORKLOAD, {}, said("QuotaReserved=True", "Admitted=True::runs")), H, "runs"),
+        (live(WORKLOAD, {}, said("Evicted=True:Deactivated:stopped")), S, "stopped"),
+        (live(WORKLOAD, {}, said("Finished=True:Succeeded:done")), H, "done"),
+        (live(WORKLOAD, {}, said("Finished=True:Failed:exit 1")), D, "exit 1"),
+    ],
+    "Ray": [
+        (live(f"{RAY}/RayCluster", {}), P, "waiting"),
+        (live(f"{RAY}/RayCluster", {}, {"state": "ready"}), H, ""),
+        (live(f"{RAY}/RayCluster", {}, said("ReplicaFailure=True:FailedCreatePod:no quota")), D, "no quota"),
+        (live(f"{RAY}/RayCluster", {}, said("HeadPodReady=False:ContainersNotReady:starting")), P, "starting"),
+        (live(f"{RAY}/RayCluster", {}, said("RayClusterSuspended=True")), S, "suspended"),
+        (live(f"{RAY}/RayJob", {}, {"jobDeploymentStatus": "Initializing"}), P, "Initializing"),
+        (live(f"{RAY}/RayJob", {}, {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}), H, "Running"),
+        (live(f"{RAY}/RayJob", {}, {"jobDeploymentStatus": "Complete", "jobStatus": "FAILED"}), D, "Complete"),
+        (live(f"{RAY}/RayJob", {}, {"jobDeploymentStatus": "Suspended"}), S, "Suspended"),
+        (live(f"{RAY}/RayService", {}, said("Ready=True:NonZeroServeEndpoints:serves")), H, "serves"),
+        (live(f"{RAY}/RayService", {}, said("Ready=True", "UpgradeInProgress=True::upgrades")), P, "upgrades"),
+        (live(f"{RAY}/RayService", {}, {"serviceStatus": "Running"}), H, "Running"),
+    ],
+    "KServe": [
+        (live(KSERVE, {}), P, "Waiting"),
+        (live(KSERVE, {}, said("Ready=True")), H, "healthy"),
+        (live(KSERVE, {}, said("Ready=False:Waiting:no Pod")), P, "no Pod"),
+        (live(KSERVE, {}, said("Stopped=True")), S, "Stopped"),
+        (live(KSERVE, {}, said("Ready=False", modelStatus={"transitionStatus": "BlockedByFailedLoad"})), D, "Blocked"),
+    ],
+    "Knative": [
+        (live(KNATIVE, {}), P, "Waiting"),
+        (live(KNATIVE, {}, said("ConfigurationsReady=True", "RoutesReady=True", "Ready=True")), H, "healthy"),
+        (live(KNATIVE, {}, said("ConfigurationsReady=Unknown::starting")), P, "starting"),
+        (live(KNATIVE, {}, said("Ready=False:RevisionFailed:no image")), D, "no image"),
+        (live(KNATIVE, {}, said("ConfigurationsReady=True")), P, ""),
+    ],
+    "KEDA": [
+        (live(SCALED, {}), P, "Creating"),
+        (live(SCALED, {}, said("Ready=True::scales")), H, "scales"),
+        (live(SCALED, {}, said("Ready=False::no trigger")), D, "no trigger"),
+        (live(SCALED, {}, said("Ready=True", "Fallback=True::fallback")), D, "fallback"),
+        (live(SCALED, {}, said("Ready=True", "Paused=True::paused")), S, "paused"),
+    ],
+    "Argo Rollouts": [
+        (live(ROLLOUT, CANARY, {}, generation=2), P, ""),
+        (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Degraded", "message": "crashes"}), D, "crashes"),
+        (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Paused", "message": "step"}), S, "step"),
+        (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Healthy"}), H, ""),
+        (live(ROLLOUT, CANARY, {"observedGeneration": "1", "phase": "Progressing", "message": "more"}), P, "more"),
+    ],
+}
+
+
+def test_every_platform_has_at_least_five_cases() -> None:
+    assert [name for name, cases in CASES.items() if len(cases) < 5] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "health", "part"),
+    [pytest.param(*case, id=f"{name} {index}") for name, cases in CASES.items() for index, case in enumerate(cases)],
+)
+def test_a_platform_is_judged_by_its_own_signs(found: Manifest, health: Health, part: str) -> None:
+    status = assess(found)
+    assert (status.health, part in status.message) == (health, True), status.message
