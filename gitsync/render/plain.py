@@ -1,4 +1,4 @@
-"""Plain manifests: a folder without a kustomization file is all the YAML and JSON files in and below it."""
+"""Plain manifests: a folder without a kustomization file is the YAML and JSON files in and below it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.tree import Entry
 from gitsync.render.errors import ErrorCollector
+from gitsync.render.ignore_file import IGNORE_FILE, read_rules
 from gitsync.render.kustomize.files import Files, join
 from gitsync.render.kustomize.kustomization import API_GROUP, FILE_NAMES
 from gitsync.render.kustomize.loader import Loader, reject_chart
@@ -51,15 +52,18 @@ def plain_resources(files: Files, loader: Loader, folder: str, errors: ErrorColl
 
 def _manifests(files: Files, folder: str) -> Iterator[str]:
     """Yield the real paths of the manifests in and below a folder; a link to a folder is not followed."""
-    waiting = [folder]
+    rules, waiting = read_rules(files, folder), [folder]
     while waiting:
         parent = waiting.pop()
-        reject_chart(files, parent)
+        reject_chart(files, parent, "" if parent == folder else f", or exclude the folder in {IGNORE_FILE}")
         inner: list[str] = []
         for name in files.names(parent):
             if name.startswith("."):
                 continue
             path, entry = files.resolve(parent, name)
+            inside = join(parent, name)[len(folder) + 1 if folder else 0 :]
+            if rules.ignores(inside, is_folder=entry is Entry.FOLDER):
+                continue
             if entry is Entry.FILE and (name.lower().endswith(_ENDINGS) or name in FILE_NAMES):
                 yield path
             elif entry is Entry.FOLDER and path == join(parent, name):  # a link to a folder could lead in a circle
@@ -74,7 +78,7 @@ def _reject_kustomization(files: Files, path: str) -> None:
             "a kustomization file is not a Kubernetes object, and plain manifests do not use it",
             location=path,
             hint=f"set the path of the application to {folder or '.'} and the renderer to Auto or Kustomize, "
-            "or list the folder in a kustomization.yaml above it",
+            f"list the folder in a kustomization.yaml above it, or exclude it in {IGNORE_FILE}",
         )
 
 

@@ -144,14 +144,14 @@ class Loader:
         return objects_in(self.files.read(path), path, generates_names=generates_names)
 
 
-def reject_chart(files: Files, folder: str) -> None:
+def reject_chart(files: Files, folder: str, alternative: str = "") -> None:
     """Raise InvalidInput where a folder holds a Helm chart, whose templates are not manifests."""
     chart, entry = files.resolve(folder, "Chart.yaml")
     if entry is Entry.FILE:
         raise InvalidInput(
             f"the folder {folder or '.'} is a Helm chart, and gitsync does not render charts",
             location=chart,
-            hint="commit the output of 'helm template' and use that folder",
+            hint=f"commit the output of 'helm template' and use that folder{alternative}",
         )
 
 
