@@ -75,6 +75,8 @@ class Settings(BaseSettings):
     web_proxy_users: bool = Field(False, description="trust that proxy's X-Forwarded-User and X-Forwarded-Groups")
     web_url: str = Field("", description="public URL of the dashboard; with it, requests for other hosts are rejected")
     web_read_only: bool = Field(False, description="a dashboard without buttons")
+    notifications: AbsolutePath | None = Field(None, description="file with rules for notifications")
+    kubernetes_events: bool = Field(False, description="write Kubernetes Events about Applications")
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
 
     @property

@@ -54,9 +54,13 @@ from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.manager import Manager, Runnable
 from gitsync.runtime.membership import Membership
 from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.server.notify.channels import AppriseChannel, EventChannel
+from gitsync.server.notify.notifier import Channel, Notifier
+from gitsync.server.notify.rules import read_rules
 from gitsync.services.policies import read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
+from gitsync.services.revert_preview import RevertPreview
 from gitsync.settings import Settings
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
@@ -94,6 +98,7 @@ class Engine:
     cluster: KubernetesCluster
     reverts: RevertService
     provenance: FieldProvenance
+    preview: RevertPreview
     details: ApiObjectDetails
     clock: SystemClock
 
@@ -162,6 +167,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers),
         members.on_change,
     )
+    details = ApiObjectDetails(client)
+    channels = _channels(settings, details)
     parts: list[Runnable] = [
         _CloseOnStop(records.close),
         *([Retention(records, clock, settings.audit_days)] if settings.audit_days else []),
@@ -177,9 +184,12 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         applications,
         agents,
         MirrorCleanup(source, applications.repositories),
+        *([Notifier(state, clock, channels, share.owns)] if channels else []),
     ]
     reverts = RevertService(source, cluster, live)
-    provenance = FieldProvenance(source, renderer, partial(credentials_of, cluster=cluster, live=live))
+    read_credentials = partial(credentials_of, cluster=cluster, live=live)
+    provenance = FieldProvenance(source, renderer, read_credentials)
+    preview = RevertPreview(source, renderer, read_credentials)
     return Engine(
         Manager(parts),
         state,
@@ -189,7 +199,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         cluster,
         reverts,
         provenance,
-        ApiObjectDetails(client),
+        preview,
+        details,
         clock,
     )
 
@@ -260,6 +271,13 @@ class _CloseOnStop:
     def stop(self) -> None:
         """Close the part."""
         self._close()
+
+
+def _channels(settings: Settings, details: ApiObjectDetails) -> list[Channel]:
+    """Return where notices go; raise InvalidInput for a file of rules that is not valid."""
+    rules = read_rules(settings.notifications) if settings.notifications is not None else ()
+    found: list[Channel] = [AppriseChannel(rule, settings.web_url) for rule in rules]
+    return [*found, *([EventChannel(details)] if settings.kubernetes_events else [])]
 
 
 def _identity() -> str:

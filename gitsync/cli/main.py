@@ -27,7 +27,7 @@ class LazyGroup(TyperGroup):
 
 
 _COMPLETE = "_GITSYNC_COMPLETE"
-_QUERIES = frozenset({"changes", "objects", "tree", "events", "logs"})
+_QUERIES = frozenset({"changes", "objects", "tree", "events", "logs", "mcp"})
 """Commands that read the API of the dashboard."""
 
 

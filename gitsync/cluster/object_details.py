@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+from datetime import UTC, datetime
 from typing import Any
 
 from gitsync.cluster.client import Client, segment
+from gitsync.errors import Rejected, one_line
+from gitsync.objects.keys import API_VERSION
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent
 
 _EVENTS = 100
 _LOG_BYTES = 512 * 1024
+_MESSAGE = 1024
+"""Characters of a message, the limit of the API server."""
 
 
 class ApiObjectDetails:
-    """Read Events and logs; see the port ``ObjectDetails``."""
+    """Read Events and logs, write Events; see the ports ``ObjectDetails`` and ``EventWriter``."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -32,6 +38,34 @@ class ApiObjectDetails:
         query |= {"container": container} if container else {}
         query |= {"previous": "true"} if previous else {}
         return self._client.text(f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(pod)}/log", query)
+
+    def write_event(self, application: str, type: str, reason: str, message: str) -> None:
+        """Write one Event about an Application; an equal one within the hour counts up."""
+        namespace, _, name = application.partition("/")
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        text = one_line(message, _MESSAGE)
+        mark = hashlib.sha256(f"{application} {reason} {text}".encode()).hexdigest()[:16]
+        path = f"/api/v1/namespaces/{segment(namespace)}/events"
+        try:
+            found = self._client.get(f"{path}/{segment(f'{name}.{mark}')}")
+        except Rejected as error:
+            if error.code != 404:
+                raise
+            found = None
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{mark}", "namespace": namespace},
+            "involvedObject": {"apiVersion": API_VERSION, "kind": "Application", "namespace": namespace, "name": name},
+            "type": type,
+            "reason": reason,
+            "message": text,
+            "source": {"component": "gitsync"},
+            "count": int((found or {}).get("count") or 0) + 1,
+            "firstTimestamp": (found or {}).get("firstTimestamp") or now,
+            "lastTimestamp": now,
+        }
+        self._client.apply(f"{path}/{segment(f'{name}.{mark}')}", body, {"fieldManager": "gitsync", "force": "true"})
 
 
 def _event(item: dict[str, Any]) -> KubernetesEvent:

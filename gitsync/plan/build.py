@@ -88,9 +88,9 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
         else:
             fresh += _steps(given, ref)
     fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
-    before, scope = _predecessors(fresh), Scope(app, desired, seen.live)
-    fresh = [_paired(step, before.get(_family(step.ref)), given.schema_of) for step in fresh]
-    steps += [classify(step, app.risk.rules, before.get(_family(step.ref)), scope) for step in fresh]
+    before, scope = predecessors(fresh), Scope(app, desired, seen.live)
+    fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
+    steps += [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]
@@ -139,17 +139,17 @@ def _reviewed_content(change: Change) -> object:
     return [[item.pointer, item.live] for item in change.differences]
 
 
-def _family(ref: ObjectRef) -> ObjectRef:
+def family(ref: ObjectRef) -> ObjectRef:
     """Return the ref without the hash suffix that a generator appends to a name."""
     return replace(ref, name=_HASH.sub("", ref.name))
 
 
-def _predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
+def predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
     """Return the pruned objects by family: an object that a generator creates under a new name replaces one of them."""
-    return {_family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
+    return {family(step.ref): step.live for step in steps if step.action is Action.PRUNE and step.live is not None}
 
 
-def _paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> Change:
+def paired(step: Change, predecessor: Manifest | None, schema_of: SchemaOf) -> Change:
     """Return the step that creates a generated object with its differences from the one it follows."""
     if step.action is not Action.CREATE or step.desired is None or predecessor is None:
         return step

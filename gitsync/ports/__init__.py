@@ -4,7 +4,7 @@ from gitsync.ports.clock import Clock
 from gitsync.ports.cluster import Cluster, Resource, Scope
 from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
-from gitsync.ports.object_details import KubernetesEvent, ObjectDetails
+from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDetails
 from gitsync.ports.ports import Ports
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
@@ -21,6 +21,7 @@ __all__ = [
     "Clock",
     "Cluster",
     "Credentials",
+    "EventWriter",
     "KubernetesEvent",
     "LiveCache",
     "MetricResult",

@@ -35,3 +35,11 @@ class ObjectDetails(Protocol):
     def logs(self, namespace: str, pod: str, container: str, *, previous: bool = False, lines: int = 200) -> str:
         """Return the last lines of the log of a container, of the one before its restart if ``previous``."""
         ...
+
+
+class EventWriter(Protocol):
+    """Write Kubernetes Events about Applications. Called by the notifier; raises a GitsyncError where that fails."""
+
+    def write_event(self, application: str, type: str, reason: str, message: str) -> None:
+        """Write one Event about the Application ``namespace/name``; ``type`` is Normal or Warning."""
+        ...

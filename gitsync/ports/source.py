@@ -112,3 +112,11 @@ class Source(Protocol):
         Raise Refused when a revert conflicts or the branch moved meanwhile; nothing is pushed then.
         """
         ...
+
+    def prepare_revert(self, source: GitSource, credentials: Credentials, commits: Sequence[str]) -> tuple[str, str]:
+        """
+        Return the newest commit of the branch, and one on top of it that undoes these; nothing is pushed.
+
+        Raise Refused when a revert conflicts.
+        """
+        ...

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse, Response
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError, Refused, TransientError
-from gitsync.server import actions, live, probes, webhooks
+from gitsync.server import actions, live, probes, reverts, webhooks
 from gitsync.server.api import routes as api
 from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth import signin
@@ -34,6 +34,7 @@ from gitsync.server.pages import (
     overview,
     plan,
     search,
+    wall,
 )
 from gitsync.server.pages.templates import Pages
 from gitsync.server.reviews import ReviewHandler
@@ -60,9 +61,9 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    for routes in (overview, applications, changes, drift, objects, search, approvals, audit):
+    for routes in (overview, applications, changes, drift, objects, search, wall, approvals, audit):
         app.include_router(routes.router)
-    for routes in (application, plan, differences, object, history, actions):
+    for routes in (application, plan, differences, object, history, actions, reverts):
         app.include_router(routes.router)
     app.include_router(api.api_router())
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")

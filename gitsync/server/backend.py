@@ -7,6 +7,7 @@ from typing import Protocol
 from gitsync.ports import Clock, ObjectDetails, Records, StateReader, SyncRequests
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
+from gitsync.services.revert_preview import RevertPreview
 
 
 class Backend(Protocol):
@@ -35,6 +36,11 @@ class Backend(Protocol):
     @property
     def provenance(self) -> FieldProvenance:
         """Where fields come from."""
+        ...
+
+    @property
+    def preview(self) -> RevertPreview:
+        """Effects of reverts."""
         ...
 
     @property

@@ -43,6 +43,17 @@ class RevertService:
             raise InvalidInput(f"{after[:12]} is the newest commit, so there is nothing to revert")
         return latest[:position]
 
+    def one_commit(self, app: Application, prefix: str) -> Sequence[Commit]:
+        """Return the commit among the latest ones of the branch, to revert it alone; raise InvalidInput otherwise."""
+        latest = latest_commits(self._source, app.source, credentials_of(app, self._cluster, self._live))
+        position = position_of(latest, prefix)
+        if position is None:
+            raise InvalidInput(
+                f"{prefix[:60]!r} is not among the last {len(latest)} commits of {app.source.revision}",
+                hint=f"give at least {SHORTEST_ID} characters of a commit id",
+            )
+        return latest[position : position + 1]
+
     def push(self, app: Application, commits: Sequence[Commit], *, author: str, branch: str = "") -> RevertResult:
         """
         Push one commit that reverts these, to the tracked branch or to another one for review.

@@ -121,6 +121,14 @@ class Repositories:
                 ) from error
             return RevertResult(mirror.commit(reverted), target)
 
+    def prepare_revert(self, source: GitSource, credentials: Credentials, commits: Sequence[str]) -> tuple[str, str]:
+        """Return the head of the tracked branch and a commit in the mirror that undoes these; see the port."""
+        mirror = self._mirror(source)
+        with mirror.locked():
+            head = mirror.resolve(source.revision, credentials, 0.0)
+            mirror.fetch(source.revision, head, credentials)
+            return head, make_revert(mirror, head, [self._known(mirror, commit) for commit in commits], "gitsync")
+
     @staticmethod
     def _target(branch: str) -> str:
         """Return the name of a branch to push to, below ``refs/heads/``; raise InvalidInput for another ref."""

@@ -24,6 +24,7 @@ PAGES = {
     "/objects?q=kind:Deployment": "web",
     "/drift": "No object differs because of a change in the cluster",
     "/search?q=settings": "ConfigMap",
+    "/wall": "Nothing needs attention",
     "/apps": "Applications",
     "/apps?q=nothing": "No match",
     APP: "settings",
@@ -104,6 +105,8 @@ def test_sync_and_revert_are_buttons(open_page: Opens, site: Site) -> None:
     expect(page).to_have_url(re.compile(f"{APP}$"))
     page.get_by_role("link", name="Revert…").click()
     expect(page.locator(".ask")).to_contain_text("Add a till")
+    expect(page.locator(".ask")).to_contain_text("gitsync/shop: 1 change")
+    expect(page.locator("details.object")).to_contain_text("prune ConfigMap till")
     page.get_by_label("Your name").fill("Grace")
     page.get_by_role("button", name=re.compile("Revert")).click()
     expect(page).to_have_url(re.compile(f"{APP}$"))
@@ -222,6 +225,35 @@ def test_a_plan_that_waits_excludes_nobody_and_fits(open_page: Opens, site: Site
     site.world.synced(back)
 
 
+def long_prompt(adjective: str) -> str:
+    lines = [f"Rule {number}: answer the question." for number in range(30)]
+    lines[14] = f"Rule 14: be {adjective} to the customer."
+    return json.dumps({**CONFIG_MAP, "data": {"prompt.md": "\n".join(lines)}})
+
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompt"}}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_changed_words_of_a_prompt_are_readable(open_page: Opens, site: Site, scheme: str) -> None:
+    path = "shop/prompt.yaml"
+    site.world.synced(site.world.repo.commit("Add a prompt", {path: long_prompt("kind")}))
+    changed = site.world.synced(site.world.repo.commit("Be rude", {path: long_prompt("rude")}))
+    assert changed["phase"]
+    newest = site.world.controller.records.history("gitsync/shop", limit=1)[0].id
+    for url in (f"{APP}/history/{newest}", f"{APP}/revert"):
+        page = open_page(url, color_scheme=scheme, bypass_csp=True, viewport={"width": 320, "height": 700}).page
+        expect(page.locator(".text-diff mark", has_text="rude").first).to_be_visible()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, url
+    wide = open_page(f"{APP}/history/{newest}", viewport={"width": 1440, "height": 900}).page
+    expect(wide.locator(".text-diff summary").first).to_contain_text("equal lines")
+    wide.keyboard.press("n")
+    expect(wide.locator(".hunk-at")).to_have_count(1)
+    site.world.synced(site.world.repo.commit("Drop the prompt", {path: None}))
+
+
 def test_a_field_that_others_added_is_shown_without_a_reload(open_page: Opens, site: Site) -> None:
     page = open_page(f"{APP}/diff").page
     patch = {"metadata": {"name": "settings", "namespace": "shop", "labels": {"owner": "bob"}}}
@@ -253,6 +285,21 @@ def test_keys_open_a_dialog_and_fold(open_page: Opens) -> None:
     expect(page.locator(".tree .at")).to_have_count(1)
     page.keyboard.press("O")
     assert page.evaluate("[...document.querySelectorAll('main details')].every(item => item.open)")
+
+
+def test_the_palette_goes_to_pages_and_objects(open_page: Opens) -> None:
+    page = open_page("/").page
+    page.keyboard.press("Control+k")
+    page.keyboard.type("settings")
+    expect(page.locator("#palette-found a").first).to_contain_text("ConfigMap settings")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("h2").first).to_contain_text("ConfigMap settings")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("drift")
+    expect(page.locator("#palette-found a").first).to_contain_text("Drift")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/drift$"))
 
 
 def test_nothing_scrolls_sideways_at_768(open_page: Opens) -> None:

@@ -150,6 +150,7 @@ class StillEngine:
     records: SqlRecords
     reverts: Any
     provenance: Any
+    preview: Any
     details: KeptDetails
     clock: StoppedClock
 
@@ -162,6 +163,7 @@ def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
         records,
         None,
         StillOrigins(),
+        None,
         KeptDetails(),
         StoppedClock(),
     )

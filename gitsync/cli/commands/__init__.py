@@ -34,6 +34,7 @@ SUMMARIES: Final = {
     "resume": "Resume syncing a suspended Application.",
     "agent": "Promote, abort or restart an Agent, or approve its held plan.",
     "users": "Manage the users who may sign in to the dashboard.",
+    "mcp": "Serve read-only tools to language models over standard input and output.",
     "completion": "Print the completion script of a shell.",
 }
 """The commands in the order of the help, each with the first sentence of its help."""

@@ -55,6 +55,7 @@ class Pages:
             now=self.engine.clock.now(),
             waiting=len(awaiting_decision(self.engine.view.applications(), self.engine)),
             notice=take_notice(request),
+            is_compact=request.cookies.get("gitsync-density") == "compact",
             **context,
         )
         response = HTMLResponse(page, status)

@@ -1,0 +1,40 @@
+"""What another commit would change, from what two commits declare; the cluster is not part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitsync.objects.change import Action, Change, Risk
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.plan.build import SchemaOf, family, paired, predecessors
+from gitsync.plan.drift import compare_objects
+from gitsync.plan.mask import mask_change
+from gitsync.plan.risk.table import classify
+
+
+def commit_effect(before: Iterable[Manifest], after: Iterable[Manifest], schema_of: SchemaOf) -> tuple[Change, ...]:
+    """
+    Return the steps from the objects of one commit to those of another, the riskiest first, Secret values masked.
+
+    A generated object and the one that it follows are one step.
+    """
+    old, new = ({ref_of(item): item for item in side} for side in (before, after))
+    steps = [Change(ref, Action.PRUNE, live=old[ref]) for ref in old.keys() - new.keys()]
+    for ref, desired in new.items():
+        if ref not in old:
+            steps.append(Change(ref, Action.CREATE, desired=desired))
+        elif desired != old[ref]:
+            found = compare_objects(desired, old[ref], schema_of(desired)).differences
+            steps.append(Change(ref, Action.UPDATE, desired=desired, live=old[ref], differences=found))
+    known = predecessors(steps)
+    steps = [paired(step, known.get(family(step.ref)), schema_of) for step in steps]
+    judged = [classify(step, (), known.get(family(step.ref))) for step in steps]
+    followed = {step.follows for step in judged}
+    shown = [step for step in judged if step.action is not Action.PRUNE or step.ref not in followed]
+    return tuple(map(mask_change, sorted(shown, key=lambda step: (-step.risk.level, step.ref))))
+
+
+def effect_risk(steps: Iterable[Change]) -> Risk:
+    """Return the class of the riskiest step, Safe where there is none."""
+    return max((step.risk for step in steps), key=lambda risk: risk.level, default=Risk.SAFE)

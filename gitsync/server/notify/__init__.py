@@ -1,0 +1,1 @@
+"""Notifications about Applications: to people through Apprise, and as Kubernetes Events."""

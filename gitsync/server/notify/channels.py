@@ -1,0 +1,63 @@
+"""Channels of notices: Apprise, which reaches chats and mail, and Events on the Application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gitsync.errors import InvalidInput, TransientError
+from gitsync.ports import EventWriter
+from gitsync.server.notify.notices import Notice
+from gitsync.server.notify.rules import NotificationRule
+
+
+class AppriseChannel:
+    """Send the notices of one rule through Apprise; raise InvalidInput where the optional extra is not installed."""
+
+    def __init__(self, rule: NotificationRule, dashboard: str = "") -> None:
+        try:
+            import apprise
+        except ImportError as error:
+            raise InvalidInput(
+                "notifications need the package apprise", hint="install it: pip install 'gitsync[notify]'"
+            ) from error
+        self._apprise: Any = apprise
+        self._rule = rule
+        self._dashboard = dashboard.rstrip("/")
+        self.interval = rule.interval
+
+    def wants(self, notice: Notice) -> bool:
+        """Tell whether the rule is about a notice."""
+        return self._rule.wants(notice)
+
+    def send(self, notice: Notice) -> None:
+        """Send a notice to every URL of the rule."""
+        sender = self._apprise.Apprise()
+        for url in self._rule.targets():
+            sender.add(url)
+        link = f"\n{self._dashboard}/apps/{notice.application}" if self._dashboard else ""
+        bad = notice.kind in ("failed", "degraded")
+        kind = self._apprise.NotifyType
+        if not sender.notify(
+            title=notice.title,
+            body=(notice.text or notice.title) + link,
+            notify_type=kind.FAILURE if bad else kind.SUCCESS if notice.kind == "synced" else kind.WARNING,
+        ):
+            raise TransientError("at least one URL of notifications did not take the message")
+
+
+class EventChannel:
+    """Write every notice as a Kubernetes Event on its Application."""
+
+    interval = 1.0
+
+    def __init__(self, events: EventWriter) -> None:
+        self._events = events
+
+    def wants(self, notice: Notice) -> bool:
+        """Take every notice."""
+        return True
+
+    def send(self, notice: Notice) -> None:
+        """Write the Event."""
+        kind = "Normal" if notice.kind == "synced" else "Warning"
+        self._events.write_event(notice.application, kind, notice.state, notice.text or notice.title)

@@ -1,0 +1,58 @@
+"""What is worth a notification: a changed verdict, in the sentence of the dashboard. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gitsync.objects.manifest import at
+from gitsync.ports import ApplicationView
+from gitsync.server.rows.verdict import verdict_of
+from gitsync.server.rows.words import words
+
+KINDS: Final = {
+    "Failed": "failed",
+    "InvalidManifests": "failed",
+    "FetchFailed": "failed",
+    "Degraded": "degraded",
+    "Missing": "degraded",
+    "Drifted": "drifted",
+    "AwaitingApproval": "approval",
+    "Synced": "synced",
+}
+"""The kind of notification by the state of a verdict; other states are transitions and cause none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One notification: ``kind`` is one of ``KINDS``, ``state`` the name in the API, ``text`` the sentence."""
+
+    application: str
+    kind: str
+    state: str
+    text: str
+    commit: str = ""
+
+    @property
+    def title(self) -> str:
+        """The headline."""
+        return f"{self.application}: {words(self.state)}"
+
+
+def notice_of(view: ApplicationView) -> Notice | None:
+    """Return what could be notified of an application, None while it is in a transition."""
+    verdict = verdict_of(view)
+    kind = KINDS.get(verdict.state)
+    if kind is None:
+        return None
+    commit = str(at(view.status, "revision", "applied", default=""))
+    subject = str(at(view.status, "revision", "message", default="")).partition("\n")[0]
+    text = verdict.reason or (f"{commit[:7]} {subject}".strip() if verdict.state == "Synced" else "")
+    return Notice(view.key, kind, verdict.state, text, commit)
+
+
+def is_news(before: Notice | None, now: Notice) -> bool:
+    """Tell whether a notice differs from the last one in what counts: the state or, once synced, the commit."""
+    if before is None:
+        return False  # after a start: what was there before is not news
+    return before.state != now.state or (now.state == "Synced" and before.commit != now.commit)

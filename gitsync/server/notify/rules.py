@@ -1,0 +1,66 @@
+"""The operator's file of notifications: which kinds, of which Applications, to which URLs, how often."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gitsync.errors import InvalidInput
+from gitsync.render.yaml.reader import read_all
+from gitsync.server.notify.notices import Notice
+
+Kind = Literal["synced", "failed", "drifted", "degraded", "approval"]
+
+
+class NotificationRule(BaseModel):
+    """
+    One rule; ``urls`` are those of Apprise, ``urlFile`` names a file with one a line, for URLs that hold credentials.
+
+    At most one message per Application is sent in ``interval`` seconds; the last state is sent at its end.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    applications: tuple[str, ...] = ("*",)
+    kinds: tuple[Kind, ...] = ("failed", "drifted", "degraded", "approval")
+    urls: tuple[str, ...] = ()
+    url_file: Path | None = Field(None, alias="urlFile")
+    interval: float = Field(60.0, ge=0)
+
+    def wants(self, notice: Notice) -> bool:
+        """Tell whether the rule is about this notice."""
+        name = notice.application
+        return notice.kind in self.kinds and any(
+            fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern) for pattern in self.applications
+        )
+
+    def targets(self) -> tuple[str, ...]:
+        """Return the URLs; the file is read each time, so that it can be rotated. Raise InvalidInput without it."""
+        if self.url_file is None:
+            return self.urls
+        try:
+            lines = self.url_file.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput("cannot read the URLs of notifications", location=str(self.url_file)) from error
+        return (*self.urls, *lines)
+
+
+def read_rules(file: Path) -> tuple[NotificationRule, ...]:
+    """Return the rules of a YAML file, a list; raise InvalidInput with the place of an error."""
+    try:
+        documents = read_all(file.read_bytes(), file.name)
+    except OSError as error:
+        raise InvalidInput("cannot read the file of notifications", location=str(file)) from error
+    items = [item for document in documents for item in (document if isinstance(document, list) else [document])]
+    rules = []
+    for number, item in enumerate(items):
+        try:
+            rules.append(NotificationRule.model_validate(item))
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            where = ".".join(str(part) for part in wrong["loc"])
+            raise InvalidInput(wrong["msg"], location=f"{file}: [{number}].{where}") from error
+    return tuple(rules)

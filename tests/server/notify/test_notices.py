@@ -1,0 +1,212 @@
+"""Notifications: what is news, to whom it goes, how often; and Kubernetes Events on the Application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.object_details import ApiObjectDetails
+from gitsync.errors import InvalidInput, TransientError
+from gitsync.objects.ref import ObjectRef
+from gitsync.ports import ApplicationView
+from gitsync.sandbox.server import Sandbox
+from gitsync.server.notify.channels import AppriseChannel, EventChannel
+from gitsync.server.notify.notices import Notice, is_news, notice_of
+from gitsync.server.notify.notifier import Notifier
+from gitsync.server.notify.rules import NotificationRule, read_rules
+from tests.server.fakes import StillView, application
+from tests.waiting import until
+
+KEY = "gitsync/shop"
+
+
+@dataclass(slots=True)
+class Inbox:
+    """A channel that keeps what it gets."""
+
+    interval: float = 60.0
+    got: list[Notice] = field(default_factory=list)
+    fails: bool = False
+
+    def wants(self, notice: Notice) -> bool:
+        return notice.kind != "synced"
+
+    def send(self, notice: Notice) -> None:
+        if self.fails:
+            raise TransientError("no answer")
+        self.got.append(notice)
+
+
+@dataclass(slots=True)
+class HandClock:
+    seconds: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now(self) -> Any:
+        raise NotImplementedError
+
+
+def degraded(message: str = "crashes") -> ApplicationView:
+    view = application(health="Degraded")
+    return replace(view, status={**view.status, "problems": [{"object": "Deployment web", "message": message}]})
+
+
+def followed(inbox: Inbox, owns: Callable[[str], bool] = lambda key: True) -> tuple[StillView, HandClock, Notifier]:
+    view, clock = StillView({KEY: application()}), HandClock()
+    notifier = Notifier(view, clock, [inbox], owns)
+    notifier.check()
+    return view, clock, notifier
+
+
+def test_a_change_is_told_in_the_sentence_of_the_page_and_only_once() -> None:
+    inbox = Inbox()
+    view, _, notifier = followed(inbox)
+    view.views[KEY] = degraded()
+    notifier.check()
+    notifier.check()
+    (notice,) = inbox.got
+    assert (notice.title, notice.text) == ("gitsync/shop: Degraded", "Deployment web: crashes")
+
+
+def test_messages_about_one_application_are_limited_and_the_last_state_counts() -> None:
+    inbox = Inbox()
+    view, clock, notifier = followed(inbox)
+    for state in (degraded(), application(), degraded(), application(phase="Drifted", ready="replicas changed")):
+        view.views[KEY] = state
+        notifier.check()
+    assert [notice.state for notice in inbox.got] == ["Degraded"]
+    clock.seconds = 61
+    notifier.check()
+    assert [notice.state for notice in inbox.got] == ["Degraded", "Drifted"]
+    view.views[KEY] = degraded()
+    notifier.check()
+    view.views[KEY] = application()  # well again before the message was due
+    notifier.check()
+    clock.seconds = 200
+    notifier.check()
+    assert len(inbox.got) == 2
+
+
+def test_states_at_the_start_and_applications_of_other_replicas_are_not_told() -> None:
+    inbox = Inbox()
+    notifier = Notifier(StillView({KEY: degraded()}), HandClock(), [inbox], lambda key: True)
+    notifier.check()
+    assert inbox.got == []
+    view, _, notifier = followed(inbox, owns=lambda key: False)
+    view.views[KEY] = degraded()
+    notifier.check()
+    assert inbox.got == []
+
+
+def test_a_failed_message_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    inbox = Inbox(fails=True)
+    view, _, notifier = followed(inbox)
+    view.views[KEY] = degraded()
+    notifier.check()
+    assert "was not sent: no answer" in caplog.text
+
+
+def test_a_newly_synced_commit_is_news_and_a_transition_is_not() -> None:
+    first = notice_of(application())
+    assert first is not None
+    assert (first.kind, first.text) == ("synced", "ccccccc Open the shop")
+    assert is_news(first, replace(first, commit="d" * 40))
+    assert not is_news(first, first)
+    assert notice_of(application(phase="Executing")) is None
+
+
+def test_rules_choose_by_application_and_kind(tmp_path: Path) -> None:
+    file = tmp_path / "notify.yaml"
+    urls = tmp_path / "urls"
+    urls.write_text("json://localhost/a\njson://localhost/b\n")
+    file.write_text(f"- applications: [prod-*, team/*]\n  kinds: [failed]\n  urlFile: {urls}\n  interval: 5\n")
+    (rule,) = read_rules(file)
+    assert rule.targets() == ("json://localhost/a", "json://localhost/b")
+    for name, kind, expected in (
+        ("gitsync/prod-a", "failed", True),
+        ("team/x", "failed", True),
+        ("gitsync/dev", "failed", False),
+        ("team/x", "drifted", False),
+    ):
+        assert rule.wants(Notice(name, kind, "Failed", "")) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("- kinds: [broken]\n", r"notify\.yaml: \[0\]\.kinds"), ("- {nope: 1}\n", r"\[0\]\.nope"), ("- a: [\n", "notify")],
+)
+def test_an_invalid_rule_names_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "notify.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=problem):
+        read_rules(file)
+    with pytest.raises(InvalidInput, match="cannot read the file of notifications"):
+        read_rules(tmp_path / "none.yaml")
+
+
+def test_apprise_sends_to_every_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    apprise = pytest.importorskip("apprise")
+    sent: list[tuple[str, str, Any]] = []
+
+    class Sender:
+        def __init__(self) -> None:
+            self.urls: list[str] = []
+
+        def add(self, url: str) -> bool:
+            self.urls.append(url)
+            return True
+
+        def notify(self, title: str, body: str, notify_type: Any) -> bool:
+            sent.extend((url, f"{title}|{body}", notify_type) for url in self.urls)
+            return "down" not in self.urls[0]
+
+    monkeypatch.setattr(apprise, "Apprise", Sender)
+    channel = AppriseChannel(NotificationRule(urls=("json://up",)), "https://gitsync.example/")
+    channel.send(Notice(KEY, "failed", "Failed", "render failed"))
+    assert sent == [
+        (
+            "json://up",
+            "gitsync/shop: Failed|render failed\nhttps://gitsync.example/apps/gitsync/shop",
+            apprise.NotifyType.FAILURE,
+        )
+    ]
+    with pytest.raises(TransientError):
+        AppriseChannel(NotificationRule(urls=("json://down",))).send(Notice(KEY, "failed", "Failed", ""))
+
+
+def test_an_event_is_written_on_the_application_and_counted(tmp_path: Path) -> None:
+    with Sandbox(workloads=False) as sandbox:
+        client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
+        client.send("POST", "/api/v1/namespaces", {"metadata": {"name": "gitsync"}})
+        details = ApiObjectDetails(client)
+        channel = EventChannel(details)
+        for _ in range(2):
+            channel.send(Notice(KEY, "degraded", "Degraded", "Deployment web: crashes"))
+        channel.send(Notice(KEY, "synced", "Synced", "abc1234 Repair it"))
+        events = details.events(ObjectRef("gitsync.dev", "Application", "gitsync", "shop"))
+        client.close()
+    assert sorted((event.type, event.reason, event.message, event.count, event.source) for event in events) == [
+        ("Normal", "Synced", "abc1234 Repair it", 1, "gitsync"),
+        ("Warning", "Degraded", "Deployment web: crashes", 2, "gitsync"),
+    ]
+
+
+def test_it_runs_beside_the_controller_and_stops() -> None:
+    inbox = Inbox()
+    view = StillView({KEY: application()})
+    notifier = Notifier(view, HandClock(), [inbox], lambda key: True)
+    notifier.start()
+    try:
+        until(lambda: notifier.is_ready)
+        view.views[KEY] = degraded()
+        view.happen(KEY)
+        until(lambda: inbox.got)
+    finally:
+        notifier.stop()

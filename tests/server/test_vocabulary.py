@@ -1,0 +1,56 @@
+"""One vocabulary: every state of the API has words, and pages, command line and documentation use those."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gitsync.cli.output import STYLES
+from gitsync.objects.change import Risk
+from gitsync.objects.health import Health
+from gitsync.objects.phase import Phase
+from gitsync.objects.record import Outcome
+from gitsync.server.rows.applications import SYNC_STATES
+from gitsync.server.rows.timeline import KINDS
+from gitsync.server.rows.words import KINDS as KIND_WORDS
+from gitsync.server.rows.words import WORDS
+from tests.server.conftest import Open
+from tests.server.fakes import application, resource
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_state_of_the_api_has_words() -> None:
+    names = {*SYNC_STATES, *(item.value for kind in (Health, Phase, Outcome, Risk) for item in kind)}
+    assert names - WORDS.keys() == set()
+    assert set(KINDS) == KIND_WORDS.keys()
+
+
+def test_the_command_line_colours_only_states_that_exist() -> None:
+    assert STYLES.keys() - WORDS.keys() == set()
+
+
+def test_the_documentation_has_the_words_and_names_of_the_pages() -> None:
+    page = (ROOT / "docs" / "dashboard.md").read_text(encoding="utf-8")
+    table = page.partition("| word | name |\n|---|---|\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^\| (.+) \| `(\w+)` \|$", table, re.MULTILINE)
+    assert found == [(words, name) for name, words in WORDS.items()]
+
+
+def test_no_page_shows_the_name_of_a_state_that_has_other_words(site: Open) -> None:
+    view = application(resources=[resource("a", sync="OutOfSync")], sync="OutOfSync", held=("it waits",))
+    opened = site([view])
+    for path in ("/", "/apps", "/objects", "/approvals", "/wall", "/apps/gitsync/shop", "/apps/gitsync/shop/plan"):
+        text = re.sub(r"<[^>]*>", " ", opened.get(path).text)
+        for name in ("OutOfSync", "AwaitingApproval", "ToPrune", "InvalidManifests", "OutsideWindow"):
+            assert name not in text, (path, name)
+
+
+def test_a_wall_is_grey_when_its_data_is_old_and_a_compact_view_is_kept(site: Open) -> None:
+    opened = site([application()])
+    assert 'class="wall"' in opened.get("/wall").text
+    chosen = opened.get("/view?density=compact&back=/apps")
+    assert (chosen.status, chosen.headers["location"]) == (303, "/apps")
+    assert '<body class="compact"' in opened.get("/apps", Cookie="gitsync-density=compact").text
+    for wrong in ("density=huge", "density=compact&back=//evil.example", "density=compact&back=https://evil.example"):
+        assert opened.get(f"/view?{wrong}").status == 422

@@ -1,0 +1,110 @@
+"""A revert is rendered before it is pushed: one commit or all after one, for every Application of the branch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitsync.cli.adapters import InProcessRenderer
+from gitsync.errors import Refused
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.change import Action, Risk
+from gitsync.objects.record import Commit
+from gitsync.ports import Credentials
+from gitsync.services.revert_preview import RevertPreview
+from gitsync.source.repositories import Repositories
+from tests.git_repository import GitRepo, git
+
+CLAIM = """apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 5Gi}}}
+"""
+KUSTOMIZATION = "configMapGenerator: [{name: prompt, files: [prompt.md]}]\n"
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData: {key: %s}\n"
+
+
+def settings(value: str) -> str:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\ndata: {{mode: {value}}}\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    made = GitRepo(tmp_path / "git")
+    made.commit({"shop/a.yaml": settings("one"), "other/a.yaml": settings("one")}, "First")
+    made.commit({"shop/a.yaml": settings("two")}, "Second")
+    made.commit({"shop/claim.yaml": CLAIM}, "Third")
+    return made
+
+
+@pytest.fixture
+def preview(tmp_path: Path) -> RevertPreview:
+    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    return RevertPreview(source, InProcessRenderer(), lambda app: Credentials())
+
+
+def application(repo: GitRepo, name: str = "shop") -> Application:
+    spec = {"source": {"repoURL": repo.url, "path": name}}
+    return parse_application({"metadata": {"name": name, "namespace": "gitsync"}, "spec": spec})
+
+
+def commits(repo: GitRepo, count: int, skip: int = 0) -> list[Commit]:
+    found = git(repo.origin, "log", f"--skip={skip}", f"-{count}", "--format=%H", "main")
+    return [Commit(line) for line in found.split()]
+
+
+def test_the_newest_commit_and_its_class(repo: GitRepo, preview: RevertPreview) -> None:
+    app = application(repo)
+    head = git(repo.origin, "rev-parse", "main")
+    shop, other = preview.effects(app, commits(repo, 1), [app, application(repo, "other")])
+    (step,) = shop.steps
+    assert (step.action, str(step.ref), step.risk) == (Action.PRUNE, "PersistentVolumeClaim data", Risk.DANGEROUS)
+    assert (shop.risk, other.steps, other.risk) == (Risk.DANGEROUS, (), Risk.SAFE)
+    assert git(repo.origin, "rev-parse", "main") == head  # nothing was pushed
+
+
+def test_an_older_commit_alone_and_all_after_one(repo: GitRepo, preview: RevertPreview) -> None:
+    app = application(repo)
+    (alone,) = preview.effects(app, commits(repo, 1, skip=1), [app])
+    assert [(step.action, item.path, item.live, item.desired) for step in alone.steps for item in step.differences] == [
+        (Action.UPDATE, ".data.mode", "two", "one")
+    ]
+    (everything,) = preview.effects(app, commits(repo, 2), [app])
+    assert {step.action for step in everything.steps} == {Action.UPDATE, Action.PRUNE}
+
+
+def test_a_generated_object_is_one_change_with_its_text(repo: GitRepo, preview: RevertPreview) -> None:
+    repo.commit({"shop/kustomization.yaml": KUSTOMIZATION, "shop/prompt.md": "be nice\nbe brief\n"}, "Add a prompt")
+    repo.commit({"shop/prompt.md": "be rude\nbe brief\n"}, "Change the prompt")
+    app = application(repo)
+    (effect,) = preview.effects(app, commits(repo, 1), [app])
+    (step,) = effect.steps
+    assert step.follows is not None
+    assert [(item.live, item.desired) for item in step.differences if item.path.startswith(".data")] == [
+        ("be rude\nbe brief\n", "be nice\nbe brief\n")
+    ]
+
+
+def test_secret_values_are_masked(repo: GitRepo, preview: RevertPreview) -> None:
+    repo.commit({"shop/secret.yaml": SECRET % "hunter1"}, "Add a key")
+    repo.commit({"shop/secret.yaml": SECRET % "hunter2"}, "Rotate the key")
+    app = application(repo)
+    (effect,) = preview.effects(app, commits(repo, 1), [app])
+    assert effect.steps
+    assert "hunter" not in str(effect)
+
+
+def test_an_application_that_cannot_be_rendered_does_not_hide_the_others(repo: GitRepo, preview: RevertPreview) -> None:
+    repo.commit({"other/broken.yaml": "a: [1\n"}, "Break the other")
+    app = application(repo)
+    shop, other = preview.effects(app, commits(repo, 1, skip=1), [app, application(repo, "other")])
+    assert len(shop.steps) == 1
+    assert "other/broken.yaml" in other.problem
+
+
+def test_a_commit_that_later_ones_overlap_is_refused(repo: GitRepo, preview: RevertPreview) -> None:
+    app = application(repo)
+    repo.commit({"shop/a.yaml": settings("three")}, "Fourth")
+    with pytest.raises(Refused, match="cannot be reverted by itself"):
+        preview.effects(app, commits(repo, 1, skip=2), [app])
