@@ -72,6 +72,7 @@ class ApplicationController:
     def start(self) -> None:
         """Watch the Applications and start the workers."""
         self._follow()
+        self._state.enqueue = self._queue.add
         self._watcher.start(self._queue.add)
         self._controller.start()
 

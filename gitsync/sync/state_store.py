@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -52,6 +52,8 @@ class StateStore:
         self._declared_at: dict[str, tuple[Branch, str] | None] = {}
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
+        self.enqueue: Callable[[str], None] = lambda key: None
+        """Called with an Application that has to reconcile because of what another one declares."""
 
     def publish(
         self,
@@ -117,10 +119,18 @@ class StateStore:
         return {ref: other for ref, other in others.items() if other}
 
     def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
-        """Store which objects an Application declares in Git."""
+        """
+        Store which objects an Application declares in Git.
+
+        The others that declare an object which it does not declare any more are enqueued: they may apply it now.
+        """
         with self._changed:
-            _index(self._declared, key, self._declares.get(key, frozenset()), refs)
+            before = self._declares.get(key, frozenset())
+            _index(self._declared, key, before, refs)
             self._declares[key] = refs
+            rivals = frozenset[str]().union(*(self._declared.get(ref, frozenset()) for ref in before - refs))
+        for rival in rivals:
+            self.enqueue(rival)
 
     def register(self, keys: Iterable[str]) -> None:
         """Register all Applications before the first reconcile."""

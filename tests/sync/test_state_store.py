@@ -136,6 +136,18 @@ def test_claims_are_those_of_others(state: StateStore) -> None:
     assert state.declared_elsewhere("gitsync/one", [A, B]) == {}
 
 
+def test_an_object_that_is_not_declared_any_more_enqueues_the_others_that_declare_it(state: StateStore) -> None:
+    enqueued: list[str] = []
+    state.enqueue = enqueued.append
+    state.set_declared("gitsync/one", frozenset({A, B}))
+    state.set_declared("gitsync/two", frozenset({A}))
+    assert enqueued == []
+    state.set_declared("gitsync/one", frozenset({B}))
+    assert enqueued == ["gitsync/two"]
+    state.remove("gitsync/one", NOW)
+    assert enqueued == ["gitsync/two"]
+
+
 def test_applications_that_have_not_declared_the_newest_commit_are_behind(state: StateStore) -> None:
     main, other = ("repo", "main"), ("another", "main")
     state.register(["gitsync/new"])
