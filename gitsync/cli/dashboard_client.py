@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,12 +18,21 @@ _TIMEOUT = 30.0
 """Seconds that a request may take."""
 _MAX_BYTES = 32 << 20
 """Bytes that an answer may have."""
-_ADDRESS = "dashboard.url"
+_ADDRESS, _LOCAL_TOKEN = "dashboard.url", "dashboard.token"
 
 
 def address_file(data: Path) -> Path:
     """Return the file in the data folder that holds the address of the dashboard while it runs."""
     return data / _ADDRESS
+
+
+def local_token(data: Path) -> str:
+    """Return the token for the dashboard on loopback, which stays the same; commands find it in the data folder."""
+    file = data / _LOCAL_TOKEN
+    if not file.exists():
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as made:
+            made.write(f"{secrets.token_urlsafe(32)}\n")
+    return _token(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ class DashboardAddress:
                     f"{self.url!r} is not a valid URL", location="--server", hint="write https://gitsync.example"
                 )
             return Dashboard(self.url.rstrip("/"), token)
+        local = data / _LOCAL_TOKEN
+        token = token or (_token(local) if local.exists() else "")
         try:
             found = Dashboard(address_file(data).read_text(encoding="utf-8").strip(), token)
         except OSError:

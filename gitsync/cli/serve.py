@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from gitsync.cli.dashboard_client import address_file
+from gitsync.cli.dashboard_client import address_file, local_token
 from gitsync.cli.data_lock import lock_data
 from gitsync.cli.output import say
 from gitsync.errors import InvalidInput
@@ -30,12 +30,14 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
     """
     Start the controller, then the dashboard, and call ``on_ready`` with its URL; return after SIGINT or SIGTERM.
 
+    On loopback, the first browser that opens the URL is signed in by it.
+
     The dashboard is stopped first, then the controller, after the writes under way have ended. Raise InvalidInput
     when another controller uses the data folder, before anything is started.
     """
     configure(sys.stderr)
-    access = access_of(settings)
-    if not access.is_needed and not _is_loopback(settings.web_host):
+    access, is_local = access_of(settings), _is_loopback(settings.web_host)
+    if not access.is_needed and not is_local:
         raise InvalidInput(
             f"the dashboard would be open to everyone who can connect to {settings.web_host}",
             location="--host",
@@ -43,6 +45,8 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         )
     with listener, lock_data(settings.data):
         controller = build_controller(settings)
+        if not access.is_needed:
+            access = access_of(settings, local_token(settings.data))
         try:
             controller.start()
             host, port = listener.getsockname()[:2]
@@ -54,27 +58,30 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
                 server_header=False,
                 proxy_headers=False,  # they would hide the address of the connection, which identifies a proxy
                 timeout_graceful_shutdown=2,
-                http=limited_protocol(
-                    most, most if settings.web_proxy or _is_loopback(settings.web_host) else most // 4
-                ),
+                http=limited_protocol(most, most if settings.web_proxy or is_local else most // 4),
                 ws="none",
                 h11_max_incomplete_event_size=HEADER_BYTES,
             )
             with _announced(settings, f"http://{host}:{port}") as url:
-                _Server(config, lambda: on_ready(url)).run([listener])
+                _Server(config, lambda: on_ready(f"{url}{access.link}")).run([listener])
         finally:
             say("stopping")
             controller.stop()
 
 
-def access_of(settings: Settings) -> Access:
-    """Return who may use the dashboard by the settings; raise InvalidInput when they are invalid."""
+def access_of(settings: Settings, local: str = "") -> Access:
+    """
+    Return who may use the dashboard by the settings, on loopback with a generated token.
+
+    Raise InvalidInput when the settings are invalid.
+    """
     return Access(
-        settings.web_token.get_secret_value(),
+        local or settings.web_token.get_secret_value(),
         read_only=settings.web_read_only,
         users=Users(settings.users) if settings.users is not None else None,
         proxy=Proxy.parse(settings.web_proxy, settings.web_proxy_users),
         public_url=settings.web_url,
+        is_local=bool(local),
     )
 
 

@@ -132,3 +132,8 @@ def line(log: Path, beginning: str) -> str:
         lambda: [text for text in log.read_text().splitlines() if text.startswith(beginning)], 40, log.read_text
     )
     return str(found[0]).removeprefix(beginning)
+
+
+def dashboard_url(log: Path) -> str:
+    """Wait for the dashboard and return its URL without the token that signs a browser in."""
+    return line(log, "dashboard ready at ").partition("/?token=")[0]

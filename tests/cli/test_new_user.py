@@ -12,7 +12,7 @@ from gitsync.cli.serve import listen
 from gitsync.errors import InvalidInput
 from gitsync.sandbox.server import Sandbox
 from gitsync.settings import Settings
-from tests.cli.conftest import Gitsync, line, process, running
+from tests.cli.conftest import Gitsync, dashboard_url, line, process, running
 from tests.flow.environment import Repository
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -63,7 +63,7 @@ def test_a_second_controller_on_the_data_folder_names_the_first(tmp_path: Path, 
         config = server.kubeconfig(tmp_path / "config")
         arguments = ("run", "--kubeconfig", config, "--port", "0", "--data", data)
         with running(*arguments) as (child, log):
-            url = line(log, "dashboard ready at ")
+            url = dashboard_url(log)
 
             second = process(*arguments)
 

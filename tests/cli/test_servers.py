@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from gitsync.sandbox.server import Sandbox
-from tests.cli.conftest import Gitsync, line, process, running
+from tests.cli.conftest import Gitsync, dashboard_url, line, process, running
 from tests.flow.environment import Repository
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -42,7 +42,7 @@ def test_the_command_line_finds_the_dashboard_and_users_sign_in(gitsync: Gitsync
     config = tmp_path / "config"
     settings = {"GITSYNC_USERS": users, "GITSYNC_WEB_PORT": 0, "GITSYNC_WEB_HOST": "localhost"}
     with running("demo", "--data", data, GITSYNC_KUBECONFIG=config, **settings) as (_, log):
-        url = line(log, "dashboard ready at ")
+        url = dashboard_url(log)
         assert not url.endswith(":8080")
         assert (data / "dashboard.url").read_text() == f"{url}\n"
         asked = ("approve", "support-dev", "--data", data)
@@ -61,7 +61,7 @@ def test_the_command_line_finds_the_dashboard_and_users_sign_in(gitsync: Gitsync
 def test_the_demo_starts_stops_all_processes_and_continues(gitsync: Gitsync, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running("demo", "--port", "0", "--data", data) as (child, log):
-        url = line(log, "dashboard ready at ")
+        url = dashboard_url(log)
         with urlopen(url + "/healthz", timeout=5) as answer:
             assert answer.status == 200
         until(lambda: gitsync("status", "--data", data).code == 0, 40, lambda: gitsync("status", "--data", data))

@@ -19,7 +19,7 @@ import yaml
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.crds import definitions
 from gitsync.objects.manifest import Manifest
-from tests.cli.conftest import line, process, running
+from tests.cli.conftest import dashboard_url, process, running
 from tests.contract.manifests import config_map, deployment
 from tests.contract.stage import APPLICATION, Stage, eventually
 from tests.waiting import until
@@ -83,7 +83,7 @@ def controller(stage: Stage) -> Iterator[str]:
         **({"GITSYNC_NAMESPACES": f"{stage.system},{stage.namespace}"} if stage.is_real else {}),
     }
     with running("run", "--port", "0", "--data", stage.folder / "data", cwd=stage.folder, **settings) as (_, log):
-        yield line(log, "dashboard ready at ")
+        yield dashboard_url(log)
 
 
 def denied(url: str) -> list[str]:

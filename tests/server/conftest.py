@@ -24,6 +24,7 @@ class Site:
 
     web: Served
     engine: StillEngine
+    access: Access
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.web.ask(path, headers={name.replace("_", "-"): text for name, text in headers.items()})
@@ -52,7 +53,8 @@ def site(tmp_path: Path) -> Iterator[Open]:
         def opens(views: Iterable[ApplicationView] = (), *, webhook_secret: str = "", **access: Any) -> Site:
             still = engine(tmp_path, views)
             stack.callback(still.records.close)
-            made = create_app(still, Access(**access), webhook_secret=webhook_secret)
-            return Site(stack.enter_context(serve(made)), still)
+            signs_in = Access(**access)
+            made = create_app(still, signs_in, webhook_secret=webhook_secret)
+            return Site(stack.enter_context(serve(made)), still, signs_in)
 
         yield opens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import secrets
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -75,8 +76,9 @@ class Access:
     Sign-in, and read-only operation.
 
     People sign in with a token of their own (``users``), with the one that they share (``token``), or at the
-    ``proxy`` in front. A browser holds a cookie made from the token by HMAC, so that the token itself is not stored;
-    machines send the token as a bearer. Without any of these every client may view: for loopback.
+    ``proxy`` in front. On loopback (``is_local``) the shared token is generated, and a link with a token of its own
+    signs one browser in. A browser holds a cookie made from the token by HMAC, so that the token itself is not stored;
+    machines send the token as a bearer. Without any of these every client may view: for tests.
     """
 
     COOKIE = "gitsync-session"
@@ -90,7 +92,10 @@ class Access:
         users: Users | None = None,
         proxy: Proxy | None = None,
         public_url: str = "",
+        is_local: bool = False,
     ) -> None:
+        self.is_local = is_local
+        self._link = secrets.token_urlsafe(32) if is_local else ""
         self._hosts = KnownHosts(public_url)
         self._shared = session_of(token) if token else ""
         self._users = users
@@ -101,6 +106,26 @@ class Access:
     def is_needed(self) -> bool:
         """Whether people have to sign in."""
         return bool(self._shared) or self._users is not None or self._proxy.names_users
+
+    @property
+    def link(self) -> str:
+        """The query of a URL that signs in the first browser that opens it, empty where users sign in otherwise."""
+        return f"/?token={self._link}" if self._link else ""
+
+    def _signed_in(self, request: Request) -> Response | None:
+        """Return the answer to the first request with the token of the link: the page without it, and a session."""
+        given = request.query_params.get("token", "")
+        if not self._link or not hmac.compare_digest(given.encode(), self._link.encode()):
+            return None
+        self._link = ""
+        response = RedirectResponse(request.url.path, 303)
+        self.keep(request, response, self._shared)
+        return response
+
+    def keep(self, request: Request, response: Response, session: str) -> None:
+        """Store a session in a cookie that scripts and other sites cannot use."""
+        secure = request.url.scheme == "https"
+        response.set_cookie(self.COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
 
     def find(self, session: str) -> User | None:
         """Return the user of a session, compared in constant time; None for an unknown session."""
@@ -127,9 +152,14 @@ class Access:
         """
         if self._proxy.sent(request) and request.headers.get("x-forwarded-proto") == "https":
             request.scope["scheme"] = "https"
-        unknown = self._hosts.refusal(",".join(request.headers.getlist("host")), needs_sign_in=self.is_needed)
+        unknown = self._hosts.refusal(
+            ",".join(request.headers.getlist("host")), needs_sign_in=self.is_needed and not self.is_local
+        )
         if unknown:
             return PlainTextResponse(f"{unknown}\n", 421)
+        signed_in = self._signed_in(request) if request.method == "GET" else None
+        if signed_in is not None:
+            return signed_in
         path = request.url.path
         person = self.person(request)
         request.state.person = person or ANONYMOUS

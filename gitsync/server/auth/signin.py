@@ -23,7 +23,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
 
     @routes.get("/sign-in", response_class=HTMLResponse)
     def ask(request: Request, next: str = "/") -> HTMLResponse:
-        return pages.show(request, "signin.html", next=next, wrong=False)
+        return pages.show(request, "signin.html", next=next, wrong=False, is_local=access.is_local)
 
     @routes.post("/sign-in", dependencies=[Depends(check_form)])
     def sign_in(request: Request, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
@@ -33,10 +33,9 @@ def router(pages: Pages, access: Access) -> APIRouter:
         session = session_of(secret)
         if access.find(session) is None:
             wrong.append(now)
-            return pages.show(request, "signin.html", 401, next=next, wrong=True)
+            return pages.show(request, "signin.html", 401, next=next, wrong=True, is_local=access.is_local)
         response = RedirectResponse(own_path(next), 303)
-        secure = request.url.scheme == "https"
-        response.set_cookie(access.COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
+        access.keep(request, response, session)
         return response
 
     @routes.post("/sign-out", dependencies=[Depends(check_form)])
