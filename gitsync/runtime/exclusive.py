@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
-from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.errors import Conflict, GitsyncError, InvalidInput
 from gitsync.runtime.membership import MemberLease, MemberStore
 
 _log = logging.getLogger(__name__)
 _PERIOD = 1 / 5
-"""How often the lease is renewed and those of others are read, in parts of its duration."""
+"""How often the lease is renewed, and at the start those of others are read, in parts of its duration."""
 
 
 class ExclusiveLease:
@@ -64,8 +64,10 @@ class ExclusiveLease:
 
     def renew(self) -> None:
         """Write the lease again, whatever became of it: another controller must see that this one runs."""
-        seen = next((lease for lease in self._store.all() if lease.holder == self._identity), None)
-        self._mine = self._store.put(seen, self._identity, (), self._duration)
+        try:
+            self._mine = self._store.put(self._mine or self._stored(), self._identity, (), self._duration)
+        except Conflict:
+            self._mine = self._store.put(self._stored(), self._identity, (), self._duration)
 
     def _wait_for_others(self) -> None:
         """Return once no other controller holds a lease; remove those that are not renewed any more."""
@@ -79,6 +81,9 @@ class ExclusiveLease:
             first = {holder: lease for holder, lease in first.items() if holder in now}
         for lease in first.values():
             self._store.remove(lease)
+
+    def _stored(self) -> MemberLease | None:
+        return next((lease for lease in self._store.all() if lease.holder == self._identity), None)
 
     def _others(self) -> dict[str, MemberLease]:
         return {lease.holder: lease for lease in self._store.all() if lease.holder != self._identity}
@@ -102,7 +107,6 @@ class ExclusiveLease:
         while not self._stop.wait(self._duration * _PERIOD):
             try:
                 self.renew()
-                self._reject(self._others())
                 self._problem = ""
             except GitsyncError as error:
                 self._warn(error)
