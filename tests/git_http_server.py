@@ -21,7 +21,7 @@ class GitServer:
     Serve the bare repositories below a folder.
 
     ``accepted`` are the ``user:password`` pairs that may read; None admits every client. ``trickle`` is the pause after
-    each byte of an answer, in seconds. ``failures`` maps a part of a URL to the HTTP status code of its requests.
+    each byte of an answer, in seconds. ``failures`` maps a part of a URL, or ``" fetch"``, to a status code.
     ``page`` is a web page that answers every request, ``redirects`` maps a path to where it redirects.
     ``cut`` closes the connection of one request, by its number, after a part of its answer, from 0 to 1.
     ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests. It serves HTTPS with a ``certificate``.
@@ -123,7 +123,7 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             path, _, query = self.path.partition("?")
             path = f"/{path.partition('://')[2].partition('/')[2]}" if "://" in path else path  # asked as a proxy
             old = next((old for old in server.redirects if path.startswith(old)), "")
-            code = 301 if old else server.failure(self.path)
+            code = 301 if old else server.failure(f"{self.path}{' fetch' if b'command=fetch' in body else ''}")
             if code or server.page:
                 self.send_response(code or 200)
                 if old:

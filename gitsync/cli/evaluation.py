@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitsync.cli.adapters import CallerCluster, DirectLiveCache, FolderSource, InProcessRenderer
 from gitsync.cli.applications import all_applications, connect, one_application
-from gitsync.cli.options import Target
+from gitsync.cli.options import Target, load_settings
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.decide import decide
 from gitsync.gate.policy_files import policy_for
@@ -72,7 +72,9 @@ class Evaluator:
         self.cluster = CallerCluster(self.client)
         self.live = DirectLiveCache(self.cluster)
         schemes = (*SAFE_SCHEMES, "file") if target.allows_file_urls else SAFE_SCHEMES
-        self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=Limits(file_bytes=file_limit()))
+        settings = load_settings()
+        limits = Limits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
+        self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
         self._target = target
         self._clock = SystemClock()
 

@@ -84,7 +84,7 @@ _MESSAGES = (
         f"set spec.source.repoURL to the URL for git clone, or set {_MEMBERS}",
     ),
     _Message(
-        r"certificate|SSL|TLS",
+        r"certificate verification failed|certificate problem|certificate subject name|unable to get local issuer",
         SourceDenied,
         "the TLS certificate of {host} is not trusted: {line}",
         f"set ca.crt in {SECRET} to the certificate of its authority, or GITSYNC_GIT_CA for all Applications",

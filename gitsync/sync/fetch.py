@@ -22,6 +22,8 @@ Verify = Callable[[Path, str, Mapping[str, str], str], object]
 _NOW = float("-inf")
 _RETRY = 30.0
 """Seconds until the first retry of a failed poll; the delay doubles up to the interval."""
+_FETCH_REQUESTS = 5
+"""Requests of a poll with a fetch; one that fails for long is repeated that much less often."""
 _PUSH_DEBOUNCE = 1.0
 """Minimum seconds between polls triggered by push notifications."""
 _SHORTEST_WAIT = 0.05
@@ -200,8 +202,15 @@ class Fetcher:
 
 
 def _max_age(given: ReconcileInput, cache: GitCache, now: float) -> float:
-    """Return how many seconds old an answer may be: half an interval, or as old as the notification of a push."""
-    return given.app.sync.interval / 2 if cache.notified_at is None else max(now - cache.notified_at, 0.0)
+    """
+    Return how many seconds old an answer may be: half an interval, or as old as the notification of a push.
+
+    A fetch that fails for long is repeated less often, since it makes more requests than a poll.
+    """
+    if cache.notified_at is not None:
+        return max(now - cache.notified_at, 0.0)
+    interval = given.app.sync.interval
+    return interval / 2 * (_FETCH_REQUESTS if cache.is_unfetched and cache.retry_delay >= interval else 1)
 
 
 def _seconds_to_poll(given: ReconcileInput, cache: GitCache, now: float) -> float:

@@ -1,4 +1,4 @@
-"""A Git server that rejects the credentials: the status becomes Unknown, and ``gitsync status`` exits with 1."""
+"""A Git server behind TLS that fails: what the status says, what commands exit with, and what continues to work."""
 
 from __future__ import annotations
 
@@ -51,3 +51,28 @@ def test_expired_credentials_do_not_look_healthy(world: World, gitsync: Gitsync)
         assert "rejected the credentials" in done.out
         server.accepted = {"ada:right"}
         until(lambda: gitsync("status", *data).code == 0, 20, world.status)
+
+
+def test_drift_is_corrected_while_the_newest_commit_cannot_be_fetched(
+    world: World, gitsync: Gitsync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = make_certificate()
+    authority = world.folder / "ca.crt"
+    authority.write_text(certificate.authority)
+    with GitServer(world.folder / "git", certificate) as server:
+        commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+        world.application(source={"repoURL": server.url("origin.git")})
+        world.start(git_ca=authority)
+        world.synced(commit, timeout=20)
+        server.failures[" fetch"] = 503
+        world.repo.commit("second", {"shop/a.yaml": config_map("a", x="2")})
+        until(lambda: "has failed (503)" in world.condition("SourceReady").get("message", ""), 20, world.status)
+        world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
+        until(lambda: world.get("ConfigMap", "a") is not None, 10, world.status)
+        assert (world.get("ConfigMap", "a") or {})["data"] == {"x": "1"}
+        server.failures.clear()
+        until(lambda: (world.get("ConfigMap", "a") or {}).get("data") == {"x": "2"}, 20, world.status)
+        data = ("--data", world.folder / "data")
+        assert "is not trusted" in gitsync("plan", "shop", *data).out
+        monkeypatch.setenv("GITSYNC_GIT_CA", str(authority))
+        assert "is not trusted" not in gitsync("plan", "shop", *data).out

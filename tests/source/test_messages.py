@@ -134,6 +134,11 @@ MESSAGES = {
         f"set ca.crt in {SECRET}",
     ),
     "private authority": (lambda site: site.use(ca=""), "is not trusted", "GITSYNC_GIT_CA for all Applications"),
+    "connection cut": (
+        lambda site: setattr(site.server, "cut", (1, 0.5)),
+        "the Git server refused or did not answer",
+        "",
+    ),
     "empty repository": (empty, "is empty, so 'main' does not exist in it", "push a first commit"),
     "missing branch": (revision("mainn"), "the revision 'mainn' does not exist in", "similar names: main"),
     "missing tag": (revision("v1.3.0"), "the revision 'v1.3.0' does not exist in", "similar names: v1.2.0"),
