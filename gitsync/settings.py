@@ -32,6 +32,7 @@ class Settings(BaseSettings):
         "", description="kubeconfig file; empty: the usual places, then in-cluster"
     )
     context: str = Field("", description="context of the kubeconfig")
+    cluster_seconds: float = Field(30.0, gt=0, description="time limit of one request to the API server in seconds")
     data: AbsolutePath = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
     database: str = Field("", description="history database URL; empty: SQLite in the data folder")
     audit_days: int = Field(0, ge=0, description="days after which audit records are dropped; 0: never")

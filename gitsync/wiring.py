@@ -138,7 +138,11 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     )
     source = Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
-    client = Client(Connection(settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS))
+    client = Client(
+        Connection(
+            settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS, settings.cluster_seconds
+        )
+    )
     leases = LeaseMemberStore(client, settings.namespace)
     members = Membership(leases, _identity(), duration=settings.lease_seconds)
     identity = identity_in(settings.data, socket.gethostname())

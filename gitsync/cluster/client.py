@@ -33,11 +33,13 @@ class Connection:
     kubeconfig: str = ""
     context: str = ""
     pool: int = 64
+    seconds: float = _READ
+    """The time limit for each read of a response; a watch has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; ``read`` is the time limit in seconds for each read of its response."""
+    """One HTTP request; ``read`` is a time limit in seconds of its own for each read of its response."""
 
     method: str
     path: str
@@ -46,7 +48,7 @@ class Request:
     content_type: str = ""
     accept: str = "application/json"
     user: str = ""
-    read: float = _READ
+    read: float | None = None
 
     @property
     def target(self) -> str:
@@ -145,7 +147,13 @@ class Client:
             api.update_params_for_auth(sent, None, ["BearerToken"], path, method, None)
             began, code = time.monotonic(), None
             try:
-                response = api.call_api(method, url, sent, request.body, _request_timeout=(_CONNECT, request.read))
+                response = api.call_api(
+                    method,
+                    url,
+                    sent,
+                    request.body,
+                    _request_timeout=(_CONNECT, request.read or self._connection.seconds),
+                )
                 code = response.status
                 if code < 400:
                     return response

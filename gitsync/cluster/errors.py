@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from gitsync.errors import Cause, ClusterUnavailable, Conflict, GitsyncError, Rejected, WebhookUnavailable, one_line
+from gitsync.kube.messages import readable
 from gitsync.runtime.reflector import Expired
 
 _RETRY_LIMIT = 300.0
@@ -25,7 +26,9 @@ _USER_ERRORS = (
 def failure(code: int, body: bytes, headers: Mapping[str, str], request: str) -> GitsyncError:
     """Return the error for an answer of 400 or more; ``request`` is ``VERB path``."""
     status = _status(body)
-    message = str(status.get("message") or "") or one_line(body[:200].decode(errors="replace")) or f"HTTP {code}"
+    message = (
+        readable(str(status.get("message") or "")) or one_line(body[:200].decode(errors="replace")) or f"HTTP {code}"
+    )
     reason = str(status.get("reason") or "")
     if code == 409:
         return Conflict(message)
@@ -75,7 +78,7 @@ def _causes(status: Mapping[str, Any]) -> tuple[Cause, ...]:
     details = status.get("details")
     found = details.get("causes") if isinstance(details, dict) else None
     return tuple(
-        Cause(str(cause.get("reason") or ""), str(cause.get("message") or ""), str(cause.get("field") or ""))
+        Cause(str(cause.get("reason") or ""), readable(str(cause.get("message") or "")), str(cause.get("field") or ""))
         for cause in (found if isinstance(found, list) else ())
         if isinstance(cause, dict)
     )

@@ -9,6 +9,7 @@ from gitsync.cluster.client import Client, segment
 from gitsync.cluster.discovery import Discovery
 from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.openapi import ClusterSchemas
+from gitsync.cluster.removed_kinds import MOVED_KINDS, REMOVED_KINDS
 from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
 from gitsync.merge.schema import Schemas
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
@@ -129,10 +130,17 @@ class KubernetesCluster:
         resource = self._discovery.resource(group, version, kind)
         if resource is None:
             where = f"{group}/{version}" if group else version
-            raise InvalidInput(
-                f"the cluster does not serve {kind} of {where}", hint="install its CustomResourceDefinition first"
-            )
+            raise InvalidInput(f"the cluster does not serve {kind} of {where}", hint=self._replacement(group, kind))
         return resource
+
+    def _replacement(self, group: str, kind: str) -> str:
+        """Return what to write instead of a version that is not served, or what to install."""
+        served = self._discovery.any_version(MOVED_KINDS.get((group, kind), group), kind)
+        if served is not None:
+            return f"the cluster serves {kind} as {served.api_version}; write apiVersion: {served.api_version}"
+        if (group, kind) in REMOVED_KINDS:
+            return f"Kubernetes {REMOVED_KINDS[group, kind]}"
+        return "install its CustomResourceDefinition first"
 
 
 def version_of(manifest: Manifest) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gitsync.kube.messages import readable
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import misfits
 from gitsync.objects.manifest import Manifest, metadata_of
@@ -42,7 +43,7 @@ def _parse_problem(text: str, manifest: Manifest) -> Problem:
     path, what = (match["path"], match["what"]) if match else ("", text)
     if manifest.get("kind") == "Secret":
         what = what.partition(", got")[0]
-    return Problem(path, what)
+    return Problem(path, readable(what))
 
 
 def check_manifests(manifests: Iterable[Manifest]) -> tuple[str, ...]:

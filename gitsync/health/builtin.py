@@ -10,16 +10,22 @@ from gitsync.health.rules import degraded, healthy, progressing, unknown
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 
+_NO_ADDRESS = "Waiting for {} to assign an address; where the cluster has none, use {} or a check in spec.healthChecks"
+
 
 def service(live: Manifest) -> HealthStatus:
     """Judge a Service: one that asks for a load balancer waits for its address."""
     waits = text(live, "spec", "type") == "LoadBalancer" and not items(live, "status", "loadBalancer", "ingress")
-    return progressing() if waits else healthy()
+    return progressing(_NO_ADDRESS.format("a load balancer controller", "another spec.type")) if waits else healthy()
 
 
 def ingress(live: Manifest) -> HealthStatus:
     """Judge an Ingress by whether it got an address."""
-    return healthy() if items(live, "status", "loadBalancer", "ingress") else progressing()
+    if items(live, "status", "loadBalancer", "ingress"):
+        return healthy()
+    wanted = text(live, "spec", "ingressClassName")
+    controller = f"the controller of IngressClass {wanted}" if wanted else "an ingress controller"
+    return progressing(_NO_ADDRESS.format(controller, "an ingress class that the cluster has"))
 
 
 def claim(live: Manifest) -> HealthStatus:
@@ -28,8 +34,10 @@ def claim(live: Manifest) -> HealthStatus:
     if phase == "Bound":
         return healthy()
     if phase == "Pending":
-        return progressing()
-    return degraded() if phase == "Lost" else unknown()
+        storage_class = text(live, "spec", "storageClassName")
+        source = f"StorageClass {storage_class}" if storage_class else "the default StorageClass"
+        return progressing(f"Waiting for a volume of {source}; one that waits for its first consumer needs a pod first")
+    return degraded("its PersistentVolume is gone") if phase == "Lost" else unknown()
 
 
 def api_service(live: Manifest) -> HealthStatus:

@@ -27,18 +27,27 @@ def deployment(live: Manifest) -> HealthStatus:
     available = number(status, "availableReplicas")
     if rollout.get("reason") == "ProgressDeadlineExceeded":
         return degraded(f'Deployment "{name}" exceeded its progress deadline')
+    failure = _replica_failure(live)
     if updated < number(spec, "replicas"):
         wanted = number(spec, "replicas")
         return progressing(
-            f"Waiting for rollout to finish: {updated} out of {wanted} new replicas have been updated..."
+            f"Waiting for rollout to finish: {updated} out of {wanted} new replicas have been updated...{failure}"
         )
     if replicas > updated:
         return progressing(
             f"Waiting for rollout to finish: {replicas - updated} old replicas are pending termination..."
         )
     if available < updated:
-        return progressing(f"Waiting for rollout to finish: {available} of {updated} updated replicas are available...")
+        return progressing(
+            f"Waiting for rollout to finish: {available} of {updated} updated replicas are available...{failure}"
+        )
     return healthy()
+
+
+def _replica_failure(live: Manifest) -> str:
+    """Return why the pods of a Deployment could not be created, as an addition to its message."""
+    failure = condition(conditions(live), "ReplicaFailure") or {}
+    return f" ({text(failure, 'message')})" if failure.get("status") == "True" else ""
 
 
 def stateful_set(live: Manifest) -> HealthStatus:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
 from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, metadata_of
@@ -427,6 +428,10 @@ def dependencies_of(manifest: Manifest) -> tuple[str, ...]:
     return tuple(f"{entry.get('namespace') or namespace}/{entry['name']}" for entry in entries)
 
 
+_NAME_LIMIT = 63
+"""Characters of an Application's name, which is the value of a label."""
+
+
 def parse_application(manifest: Manifest) -> Application:
     """
     Return the Application of a custom resource.
@@ -436,6 +441,12 @@ def parse_application(manifest: Manifest) -> Application:
     """
     meta = metadata_of(manifest)
     name, namespace = str(meta.get("name", "")), str(meta.get("namespace", ""))
+    if len(name) > _NAME_LIMIT:
+        raise InvalidInput(
+            f"metadata.name has {len(name)} characters; the label of its objects takes {_NAME_LIMIT}",
+            object=f"Application {namespace}/{name}",
+            hint="choose a shorter name",
+        )
     spec = parse_spec(ApplicationSpec, manifest.get("spec"), "spec", object=f"Application {namespace}/{name}")
     return Application(
         name=name,

@@ -18,7 +18,7 @@ from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq
 from gitsync.plan.drift import Drift, compare_objects, find_drift
-from gitsync.plan.explain import explain
+from gitsync.plan.explain import explain, explain_atomic_lists
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.hook_needs import needs_first
 from gitsync.plan.ignore import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
@@ -286,7 +286,8 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
         return step  # giving up a field waits for the next apply: until then nothing depends on it
     adopts = not is_owned(app, live) and step.ref not in given.inventory
     owner = owner_of(live)
-    reasons = (f"was applied by {owner}" if adopts and owner else "", moved.reason if moved else "")
+    applied_by = f"was applied by {owner}" if adopts and owner else ""
+    reasons = (applied_by, moved.reason if moved else "", explain_atomic_lists(found))
     return replace(
         step,
         desired=ignored.desired,

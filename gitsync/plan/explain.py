@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from gitsync.objects.change import Action, Change, Risk
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
 
 _VERBS = {
     Action.CREATE: "create",
@@ -34,6 +34,31 @@ def explain(changes: Sequence[Change]) -> str:
             sentences.append(_reasons(risk, steps))
             break
     return " ".join(sentences)
+
+
+def explain_atomic_lists(differences: Iterable[FieldDifference]) -> str:
+    """
+    Return which lists lose items that others added, empty when there are none.
+
+    An atomic list has one owner for all its items: Git cannot declare some and leave others to other managers.
+    """
+    return "; ".join(_lost_items(each) for each in differences if each.kind is Difference.CHANGED and _has_added(each))
+
+
+def _has_added(difference: FieldDifference) -> bool:
+    desired, live = difference.desired, difference.live
+    if not isinstance(desired, list) or not isinstance(live, list):
+        return False
+    return len(live) > len(desired) and all(item in live for item in desired)
+
+
+def _lost_items(difference: FieldDifference) -> str:
+    added = len(difference.live) - len(difference.desired)
+    by = f" that {difference.owners[0].manager} added" if difference.owners else ""
+    return (
+        f"{difference.path} is an atomic list, which an apply replaces as a whole: it loses {added} "
+        f"item{'s' if added > 1 else ''}{by}; declare all items in Git, or list it in spec.sync.ignoreDifferences"
+    )
 
 
 def _summary(writes: Sequence[Change]) -> str:

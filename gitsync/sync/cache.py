@@ -49,6 +49,8 @@ class RetryState:
     failures: int = 0
     retry_at: float = 0.0
     message: str = ""
+    is_repeated: bool = False
+    """Whether the last attempt failed with the same message as the one before."""
 
 
 @dataclass(slots=True)

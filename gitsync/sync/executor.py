@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -167,11 +167,17 @@ class SyncExecutor:
         *,
         superseded: bool = False,
     ) -> SyncRecord | None:
-        """End an operation and its approval, and save its record; a successful one without steps leaves none."""
+        """
+        End an operation and its approval, and save its record.
+
+        A successful operation without steps leaves none, nor does a retry that failed as the attempt before.
+        """
         if operation.approved is not None:
             self._records.end_approval(planned.app.key, operation.approved.digest)
         cache.operation = None
-        if not operation.steps and not message:
+        if (not operation.steps and not message) or (
+            message and not superseded and _adds_nothing(operation, cache.retry)
+        ):
             return None
         took = round((self._clock.monotonic() - operation.began) * 1000)
         rollback = planned.given.state.rollback
@@ -303,18 +309,35 @@ class SyncExecutor:
             is_new = now - operation.began < _RESYNC_PERIOD
             delay = _PEER_POLL if done.peers and is_new else _RESYNC_PERIOD
             return Applied(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
-        message = f"{len(failed)} of {len(operation.steps)} objects failed" if failed else ""
+        message = _failure_message(failed, len(operation.steps)) if failed else ""
         if done.waiting and not failed:
             message = f"waited {app.sync.health_timeout:.0f} s for {done.waiting}"
         cache.failed = {result.change.ref: result for result in failed}
         delays = [_HOOK_DELETE_RETRY] if operation.hooks else []  # then it is checked whether they were deleted
         if message:
-            cache.retry = next_retry(cache.retry, run.planned.retry_key, app.sync, failed, now)
+            before = cache.retry
+            cache.retry = next_retry(before, run.planned.retry_key, app.sync, failed, now)
             cache.retry.message = message
+            cache.retry.is_repeated = (before.input, before.message) == (cache.retry.input, message)
             delays.append(cache.retry.retry_at - now)
         else:
             cache.retry = RetryState()
         return Applied(operation, True, message, healed, done.peers, min(delays, default=None))
+
+
+def _failure_message(failed: Sequence[StepResult], steps: int) -> str:
+    """Return why an operation failed: the reason of the first object, and how many failed."""
+    first = failed[0]
+    reason = (
+        first.message if first.message.startswith(str(first.change.ref)) else f"{first.change.ref}: {first.message}"
+    )
+    return reason if len(failed) == 1 else f"{len(failed)} of {steps} objects failed; the first: {reason}"
+
+
+def _adds_nothing(operation: Operation, retry: RetryState) -> bool:
+    """Whether an operation only repeated the failure of the last attempt; the audit has its writes."""
+    is_repeated = operation.trigger in ("retry", "drift") and retry.is_repeated
+    return is_repeated and all(step.outcome is Outcome.FAILED for step in operation.steps.values())
 
 
 def _delay(error: GitsyncError) -> float:

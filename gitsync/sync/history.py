@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from gitsync.apply.types import StepResult
 from gitsync.errors import one_line
 from gitsync.objects.application import Application
@@ -61,7 +63,14 @@ def _described(difference: FieldDifference) -> str:
         return f"{difference.path} is gone"
     if difference.desired is ABSENT:
         return f"{difference.path} was added{by}"
-    return one_line(f"{difference.path} is {difference.live!r}, declared {difference.desired!r}{by}", 300)
+    return one_line(
+        f"{difference.path} is {_as_json(difference.live)}, declared {_as_json(difference.desired)}{by}", 300
+    )
+
+
+def _as_json(value: Any) -> str:
+    """Return a value as users write it."""
+    return orjson.dumps(value, default=str).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gitsync.objects.change import Action, Change
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, FieldOwner
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.explain import explain
+from gitsync.plan.explain import explain, explain_atomic_lists
 from gitsync.plan.risk.table import classify
 from tests.plan.factories import config
 
@@ -37,3 +37,15 @@ def test_many_reasons_are_cut_short():
     text = explain([step(f"c{index}", Action.PRUNE) for index in range(5)])
     assert "Moderate because ConfigMap shop/c0: deletes an object;" in text
     assert text.endswith("; and 2 more.")
+
+
+def test_items_that_others_added_to_an_atomic_list_are_explained():
+    owner = FieldOwner("istio", "Update")
+    added = FieldDifference(
+        ".spec.tolerations", "", Difference.CHANGED, [{"key": "a"}], [{"key": "a"}, {"key": "b"}], (owner,)
+    )
+    text = explain_atomic_lists([added])
+    assert ".spec.tolerations is an atomic list" in text
+    assert "it loses 1 item that istio added" in text
+    changed = FieldDifference(".spec.tolerations", "", Difference.CHANGED, [{"key": "a"}], [{"key": "b"}], (owner,))
+    assert explain_atomic_lists([changed]) == ""

@@ -16,7 +16,7 @@ from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.status.report import FailureReason, Report
 
 _PROBLEMS = 10
-_SUBJECT = 200
+_SUBJECT, _REASON = 200, 500
 _RECONCILING = (Phase.EXECUTING, Phase.DELETING, Phase.AWAITING_APPROVAL, Phase.OBSERVING, Phase.PLANNING)
 
 
@@ -149,6 +149,8 @@ def _history(report: Report) -> list[dict[str, Any]]:
         "class": report.record.risk,
         "outcome": report.record.outcome.value,
         "by": report.record.initiator,
+        "trigger": report.record.trigger,
+        **({"reason": one_line(report.record.message, _REASON)} if report.record.message else {}),
     }
     return [entry, *before][: report.app.history_limit]
 
