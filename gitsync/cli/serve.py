@@ -25,6 +25,8 @@ from gitsync.server.connections import HEADER_BYTES, limited_protocol, most_conn
 from gitsync.settings import Settings
 from gitsync.wiring import build_controller
 
+_SHORTEST_TOKEN = 20
+
 
 def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
     """
@@ -75,6 +77,12 @@ def access_of(settings: Settings, local: str = "") -> Access:
 
     Raise InvalidInput when the settings are invalid.
     """
+    if 0 < len(settings.web_token.get_secret_value()) < _SHORTEST_TOKEN:
+        raise InvalidInput(
+            f"the shared token has fewer than {_SHORTEST_TOKEN} characters, so it can be guessed",
+            location="GITSYNC_WEB_TOKEN",
+            hint="make one: openssl rand -base64 32",
+        )
     return Access(
         local or settings.web_token.get_secret_value(),
         read_only=settings.web_read_only,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import math
 import secrets
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -14,8 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.user import User
+from gitsync.server.auth.attempts import Attempts
 from gitsync.server.auth.hosts import KnownHosts
-from gitsync.server.auth.users import Users, person_of, session_of
+from gitsync.server.auth.users import Users, hash_of, person_of, session_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -98,6 +100,9 @@ class Access:
         self._link = secrets.token_urlsafe(32) if is_local else ""
         self._hosts = KnownHosts(public_url)
         self._shared = session_of(token) if token else ""
+        self._attempts = Attempts()
+        self._used: set[str] = set()
+        """Hashes of sessions that were valid: wrong tokens of others on the same address do not delay them."""
         self._users = users
         self._proxy = proxy or Proxy()
         self.is_read_only = read_only
@@ -133,6 +138,29 @@ class Access:
             return ANONYMOUS
         return self._users.find(session) if self._users is not None else None
 
+    def attempt(self, request: Request, session: str) -> User | None:
+        """Return the user of a token that was sent, None for a wrong one and while its address has to wait."""
+        address, key = self._address(request), hash_of(session)
+        if self._attempts.wait(address) and key not in self._used:
+            return None
+        user = self.find(session)
+        if user is None:
+            self._used.discard(key)
+            self._attempts.fail(address)
+        else:
+            self._used.add(key)
+        return user
+
+    def wait(self, request: Request) -> int:
+        """Return the seconds until another token of the address of a request is checked."""
+        return math.ceil(self._attempts.wait(self._address(request)))
+
+    def _address(self, request: Request) -> str:
+        """Return the address of the client; behind the proxy, the one that the proxy names."""
+        direct = request.client.host if request.client else ""
+        named = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+        return named if named and self._proxy.sent(request) else direct
+
     def person(self, request: Request) -> User | None:
         """Return the user of a request, None when sign-in is needed first."""
         if not self.is_needed:
@@ -140,7 +168,7 @@ class Access:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         return (
             self._proxy.person(request)
-            or (self.find(session_of(bearer)) if scheme.lower() == "bearer" else None)
+            or (self.attempt(request, session_of(bearer)) if scheme.lower() == "bearer" else None)
             or self.find(request.cookies.get(self.COOKIE, ""))
         )
 
@@ -169,6 +197,9 @@ class Access:
             if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
                 wanted = f"{path}?{request.url.query}" if request.url.query else path
                 return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
+            if "authorization" in request.headers and (wait := self.wait(request)):
+                text = f"Too many wrong tokens from this address: try again in {wait} s."
+                return PlainTextResponse(text, 429, headers={"Retry-After": str(wait)})
             return PlainTextResponse("Sign in first.", 401, headers={"WWW-Authenticate": "Bearer"})
         if self.is_read_only and request.method not in ("GET", "HEAD"):
             return PlainTextResponse("This dashboard is read-only.", 403)

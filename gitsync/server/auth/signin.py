@@ -1,7 +1,5 @@
 """The sign-in page."""
 
-import time
-from collections import deque
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
@@ -12,14 +10,10 @@ from gitsync.server.auth.security import check_form
 from gitsync.server.auth.users import session_of
 from gitsync.server.pages.templates import Pages
 
-_TRIES, _PERIOD = 20, 60.0
-"""The number of wrong tokens within a period in seconds, of all clients, after which sign-in is refused unchecked."""
-
 
 def router(pages: Pages, access: Access) -> APIRouter:
     """Return ``/sign-in`` and ``/sign-out``."""
     routes = APIRouter()
-    wrong: deque[float] = deque(maxlen=_TRIES)
 
     @routes.get("/sign-in", response_class=HTMLResponse)
     def ask(request: Request, next: str = "/") -> HTMLResponse:
@@ -27,12 +21,10 @@ def router(pages: Pages, access: Access) -> APIRouter:
 
     @routes.post("/sign-in", dependencies=[Depends(check_form)])
     def sign_in(request: Request, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
-        now = time.monotonic()
-        if len(wrong) == _TRIES and now - wrong[0] < _PERIOD:
-            raise HTTPException(429, "Too many wrong tokens: try again in a minute.")
+        if wait := access.wait(request):
+            raise HTTPException(429, f"Too many wrong tokens from this address: try again in {wait} s.")
         session = session_of(secret)
-        if access.find(session) is None:
-            wrong.append(now)
+        if access.attempt(request, session) is None:
             return pages.show(request, "signin.html", 401, next=next, wrong=True, is_local=access.is_local)
         response = RedirectResponse(own_path(next), 303)
         access.keep(request, response, session)

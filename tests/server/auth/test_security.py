@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.server.auth.access import Proxy
 from tests.server.conftest import Open
 from tests.server.fakes import FORM, application, resource
 
@@ -101,11 +102,24 @@ def test_signing_in_leads_to_no_other_site(site: Open, path: str) -> None:
     assert opened.post("/sign-in", {"secret": TOKEN, "next": path}).headers["location"] == "/"
 
 
-def test_wrong_tokens_are_not_tried_for_ever(site: Open) -> None:
-    opened = site(token=TOKEN)
-    tries = [opened.post("/sign-in", {"secret": f"guess {number}"}).status for number in range(21)]
-    assert tries == [401] * 20 + [429]
-    assert opened.post("/sign-in", {"secret": TOKEN}).status == 429
+def test_wrong_tokens_delay_the_next_ones_of_their_address(site: Open) -> None:
+    opened = site([application()], token=TOKEN)
+    known = {"Authorization": f"Bearer {TOKEN}"}
+    assert opened.get("/apps", **known).status == 200
+    tries = [opened.post("/sign-in", {"secret": f"wrong {number}"}).status for number in range(12)]
+    assert tries[:5] == [401] * 5
+    assert 429 in tries
+    bearers = [opened.get("/apps", Authorization="Bearer wrong") for _ in range(9)]
+    assert [int(late.headers["retry-after"]) > 0 for late in bearers if late.status == 429]
+    assert opened.get("/apps", **known).status == 200, "a token that was valid before is not delayed"
+    assert opened.get("/healthz").status == 200
+
+
+def test_one_address_does_not_delay_others(site: Open) -> None:
+    opened = site([application()], token=TOKEN, proxy=Proxy.parse("127.0.0.1", names_users=False))
+    late = [opened.get("/apps", Authorization="Bearer wrong", X_Forwarded_For="192.0.2.1").status for _ in range(12)]
+    assert 429 in late
+    assert opened.get("/apps", Authorization=f"Bearer {TOKEN}", X_Forwarded_For="192.0.2.2").status == 200
 
 
 def test_a_read_only_dashboard_shows_no_button_and_takes_no_form(site: Open) -> None:
