@@ -1,11 +1,12 @@
-"""Take the pictures of the README from a running demo: ``python tools/screenshots.py URL FOLDER``."""
+"""Take the pictures of the documentation from a running demo: ``python tools/screenshots.py URL FOLDER``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -15,29 +16,56 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+SUPPORT = "/apps/gitsync/support"
 PAGES = {
-    "overview": "/",
-    "application": "/apps/gitsync/support-dev",
-    "tree": "/apps/gitsync/support-dev?view=tree",
-    "plan": "/apps/gitsync/support-prod/plan",
-    "diff": "/apps/gitsync/support-staging/diff",
+    "home": "/",
+    "changes": "/changes",
+    "compare": "/changes/compare",
+    "reviews": "/approvals",
+    "plan": f"{SUPPORT}-prod/plan",
+    "agents": "/agents",
+    "applications": "/apps",
+    "application": f"{SUPPORT}-dev",
+    "tree": f"{SUPPORT}-dev?view=tree",
+    "diff": f"{SUPPORT}-staging/diff",
+    "history": f"{SUPPORT}-dev/history",
+    "revert": f"{SUPPORT}-dev/revert",
+    "objects": "/objects?q=kind:Deployment",
+    "object": f"{SUPPORT}-dev/object?ref=apps/Deployment/support-dev/dev-billing",
+    "logs": f"{SUPPORT}-dev/object/logs?ref=apps/Deployment/support-dev/dev-billing",
+    "drift": "/drift",
+    "audit": "/audit",
+    "wall": "/wall",
 }
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+}
+QUALITY = 55
 
 
-def main(url: str, folder: Path) -> None:
-    """Write each page in light and dark."""
+def main(url: str, folder: Path, names: list[str]) -> None:
+    """Write each page, or the named ones, in every look; pages that the demo does not have are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
-        for scheme in ("light", "dark"):
-            context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 860})
-            for name, path in PAGES.items():
-                page = context.new_page()
-                page.goto(url + path)
-                page.screenshot(path=folder / f"{name}{'' if scheme == 'light' else '-dark'}.png")
-            context.close()
+        for look, options in LOOKS.items():
+            take(browser, url, folder, look, options, names)
         browser.close()
 
 
+def take(browser: Browser, url: str, folder: Path, look: str, options: dict[str, Any], names: list[str]) -> None:
+    """Write the pages in one look."""
+    context = browser.new_context(**options)
+    for name, path in PAGES.items():
+        page = context.new_page()
+        answer = page.goto(url + path)
+        if answer is not None and answer.ok and (not names or name in names):
+            page.screenshot(path=folder / f"{name}-{look}.jpg", type="jpeg", quality=QUALITY)
+        page.close()
+    context.close()
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

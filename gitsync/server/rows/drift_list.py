@@ -111,6 +111,9 @@ def _row(view: ApplicationView, item: ResourceView, risk: DriftRisk | None) -> D
         return None
     fields = drifted(item)
     owners = [owner for difference in fields for owner in difference.owners if owner.manager != FIELD_MANAGER]
+    is_applied = view.plan is not None and (view.status.get("revision") or {}).get("applied") == view.plan.revision
+    if not (owners or is_applied):
+        return None  # it differs because of a commit that is not applied yet
     first_seen = str((view.status.get("drift") or {}).get("detectedAt", ""))
     times = sorted(owner.time for owner in owners if owner.time)
     return DriftRow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from gitsync.objects.health import Health
 from gitsync.ports import ResourceView
 from gitsync.server.formatting import visible
 
-_BOOKKEEPING = tuple(
-    f'.metadata.annotations["{prefix}'
-    for prefix in ("deployment.kubernetes.io/revision", "pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.")
+_BOOKKEEPING = re.compile(
+    r"""\.metadata\.annotations(\.|\[")(deployment\.kubernetes\.io/revision|pv\.kubernetes\.io/|volume\.(beta\.)?kubernetes\.io/)"""
 )
+"""Annotations in which the controllers of Kubernetes keep their state."""
 _BADNESS = {Health.DEGRADED: 4, Health.MISSING: 3, Health.PROGRESSING: 2, Health.UNKNOWN: 1}
 
 
@@ -79,7 +80,7 @@ def drifted(view: ResourceView) -> list[FieldDifference]:
 
 def foreign_fields(view: ResourceView) -> list[FieldDifference]:
     """Return the fields that others added, without the annotations in which Kubernetes controllers keep their state."""
-    return [item for item in view.foreign if not item.path.startswith(_BOOKKEEPING)]
+    return [item for item in view.foreign if not _BOOKKEEPING.match(item.path)]
 
 
 def foreign_counts(views: Iterable[ResourceView]) -> list[tuple[str, int]]:

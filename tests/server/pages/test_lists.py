@@ -7,9 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import quote
 
-from gitsync.objects.change import Difference
+import pytest
+
+from gitsync.objects.change import Difference, FieldOwner
 from gitsync.objects.health import Health
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.server.rows.objects import foreign_fields
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, resource
 
@@ -62,6 +65,29 @@ def test_drift_of_all_applications_shows_what_was_changed_by_whom_and_a_rule_to_
     assert "- kind: Deployment\n  group: apps\n  name: web\n  jqPathExpressions:\n  - &#39;.spec.replicas&#39;" in page
     assert "cart" not in page
     assert "No drift matches" in opened.get("/drift?q=by:helm").text
+
+
+@pytest.mark.parametrize(
+    ("path", "is_shown"),
+    [
+        (".metadata.annotations.deployment.kubernetes.io/revision", False),
+        ('.metadata.annotations["pv.kubernetes.io/bind-completed"]', False),
+        (".metadata.annotations.volume.beta.kubernetes.io/storage-provisioner", False),
+        (".metadata.annotations.team", True),
+    ],
+)
+def test_bookkeeping_of_kubernetes_is_not_set_by_others(path: str, is_shown: bool) -> None:
+    item = replace(resource("a"), foreign=(replace(FOREIGN, path=path),))
+    assert bool(foreign_fields(item)) is is_shown
+
+
+def test_a_commit_that_waits_is_no_drift(site: Open) -> None:
+    ours = replace(changed(".spec.replicas", 3, 0), owners=(FieldOwner("gitsync", "Apply"),))
+    item = resource("web", "Deployment", sync="OutOfSync", differences=(ours,))
+    item = replace(item, change=replace(item.change, desired=item.change.live), foreign=(FOREIGN,))
+    view = application("shop", [item], held=("it waits",))
+    view = replace(view, status={**view.status, "revision": {"fetched": "c" * 40, "applied": "b" * 40}})
+    assert "No object differs because of a change in the cluster" in site([view]).get("/drift").text
 
 
 def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
