@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gitsync.agents.expansion.checks import validation_name
+from gitsync.agents.expansion.config import prompt_is_missing
 from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import unnamed_hosts
@@ -18,7 +19,7 @@ from gitsync.agents.rollout.advance import Rollout, advance
 from gitsync.agents.rollout.observed import CheckResult, Observed, workload_of
 from gitsync.agents.rollout.state import RolloutState
 from gitsync.agents.rollout.tracks import Track
-from gitsync.agents.status.build import agent_status, held_status, rejected_status
+from gitsync.agents.status.build import agent_status, held_status, rejected_status, waiting_status
 from gitsync.agents.status.conditions import Situation
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
@@ -88,6 +89,10 @@ class AgentReconciler:
             self._write(manifest, rejected_status(generation, str(error), manifest.get("status") or {}, now))
             return None
         run = self._begin(agent, manifest)
+        if prompt_is_missing(agent, run.facts):  # Pods without their prompt must not get requests
+            before = manifest.get("status") or {}
+            self._write(manifest, waiting_status(agent.generation, run.gathered.missing, before, now))
+            return None
         return self._finish(run, self._observed(run), cache, now)
 
     def _begin(self, agent: Agent, manifest: Manifest) -> _Pass:

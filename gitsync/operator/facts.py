@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitsync.agents.expansion.facts import Channel, Facts
+from gitsync.agents.expansion.network import named_services
 from gitsync.agents.keys import RESTARTED_AT, SYSTEM_LABEL
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.system import System, parse_system
@@ -45,12 +46,12 @@ class FactsReader:
             references=_hash(found),
             served=served_options(self._cluster),
             ports={_name(peer): int(at(peer, "spec", "runtime", "port", default=8080)) for peer in peers},
-            services=self._services(),
             callers=tuple(sorted(_name(peer) for peer in peers if _calls(peer, agent.name))),
             channels=tuple(channel for system in systems for channel in _channels(system, agent.name)),
             topology=_topology(agent, systems),
             restarted_at=agent.annotations.get(RESTARTED_AT, ""),
         )
+        facts = replace(facts, services=self._services(agent, facts))
         missing = tuple(_missing(reference, manifest) for reference, manifest in found.items())
         return Gathered(facts, tuple(filter(None, missing)), len(named))
 
@@ -71,10 +72,15 @@ class FactsReader:
         resource = own_resource(self._cluster, AGENT)
         return self._live.all(resource) if resource is not None else ()
 
-    def _services(self) -> dict[str, Manifest]:
+    def _services(self, agent: Agent, facts: Facts) -> dict[str, Manifest]:
+        """Return the Services that the Agent uses, as far as they are followed."""
         resource = self._cluster.resource("", "v1", "Service")
-        found = self._live.all(resource) if resource is not None else ()
-        return {f"{metadata_of(one).get('namespace')}/{_name(one)}": one for one in found}
+        if resource is None:
+            return {}
+        names = named_services(agent, facts)
+        self._live.follow([(resource, namespace) for namespace, _ in names], _FIRST_LIST)
+        found = {f"{space}/{name}": self._live.get(resource, space, name) for space, name in names}
+        return {key: manifest for key, manifest in found.items() if manifest is not None}
 
     def _systems(self, agent: Agent) -> list[System]:
         """Return the valid systems of the namespace that the Agent is a member of."""

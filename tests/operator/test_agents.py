@@ -90,6 +90,15 @@ def test_a_changed_prompt_is_a_new_revision(world: World) -> None:
     until(lambda: status_of(world)["currentRevision"] == first, 10, lambda: (second, status_of(world)))
 
 
+def test_an_agent_waits_for_its_prompt(world: World) -> None:
+    world.start()
+    world.apply(agent(prompt=PROMPT))
+    until(lambda: condition(world, "Reconciling").get("reason") == "WaitingForReferences")
+    assert world.get("Deployment", "helper", api="apps/v1") is None
+    world.apply(config_map("prompt", **{"system.md": "Be brief."}))
+    running(world)
+
+
 def test_a_rotated_secret_restarts_the_pods_once(world: World) -> None:
     world.apply(secret("keys", a="one"))
     world.start()

@@ -41,6 +41,11 @@ def prompt_of(agent: Agent, facts: Facts) -> str:
     return prompt.text if prompt.text is not None else facts.prompt
 
 
+def prompt_is_missing(agent: Agent, facts: Facts) -> bool:
+    """Whether the ConfigMap or the member that the prompt refers to does not exist."""
+    return agent.spec.prompt is not None and not prompt_of(agent, facts)
+
+
 def config_name(agent: Agent, data: dict[str, str]) -> str:
     """Return the name of the configuration with this content."""
     return f"{agent.name}-config-{content_hash(data)[:10]}"

@@ -51,6 +51,12 @@ def unnamed_hosts(agent: Agent, facts: Facts) -> tuple[str, ...]:
     return tuple(sorted(hosts))
 
 
+def named_services(agent: Agent, facts: Facts) -> frozenset[tuple[str, str]]:
+    """Return namespace and name of what may be Services that the Agent uses."""
+    hosts = [host.split(".") for host, _ in _targets(agent, facts) if host]
+    return frozenset((parts[1] if len(parts) > 1 else agent.namespace, parts[0]) for parts in hosts)
+
+
 def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
     port = [{"protocol": "TCP", "port": agent.spec.runtime.port}]
     senders = sorted({*facts.callers, *(name for channel in facts.channels for name in channel.senders)})

@@ -143,7 +143,8 @@ def _preview(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
 def _update(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
     """Bring the new revision to the requests, as ``update.type`` says."""
     update = spec.update
-    if not state.current or update.type in ("RollingUpdate", "Recreate") or seen.wanted == 0:
+    is_first = not state.current or not state.last_good
+    if is_first or update.type in ("RollingUpdate", "Recreate") or seen.wanted == 0:
         home = _home(spec) if not state.current else state.home
         return _steady(spec, replace(state, current=state.goal, home=home, step_at=seen.now), seen)
     if update.type == "Canary" and update.canary is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.agents.expansion.config import tool_url, url_of
@@ -10,7 +10,9 @@ from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.keys import AGENT_LABEL
 from gitsync.agents.rollout.observed import CheckResult
 from gitsync.agents.status.conditions import (
+    ACCEPTED,
     RECONCILING,
+    REFERENCES,
     STALLED,
     Situation,
     conditions,
@@ -82,6 +84,19 @@ def held_status(
         **({"plan": dict(plan)} if plan else {}),
         "conditions": set_conditions(known, found, generation, now),
     }
+
+
+def waiting_status(generation: int, missing: Sequence[str], before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status while a reference is missing that a revision is made of: the children are as before."""
+    message = "; ".join(missing)
+    found = (
+        Condition(ACCEPTED, "True", "Valid"),
+        Condition(REFERENCES, "False", "NotFound", message),
+        Condition(RECONCILING, "True", "WaitingForReferences", message),
+    )
+    known = before.get("conditions") or ()
+    phase = before.get("phase", "Pending")
+    return {**before, "phase": phase, "conditions": set_conditions(known, found, generation, now)}
 
 
 def held_message(plan: Mapping[str, Any]) -> str:
