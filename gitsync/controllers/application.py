@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 
 from gitsync.errors import ClusterUnavailable
 from gitsync.kube.crd import defined_kind
@@ -73,7 +74,7 @@ class ApplicationController:
         """Watch the Applications and start the workers."""
         self._follow()
         self._state.enqueue = self._queue.add
-        self._watcher.start(self._queue.add)
+        self._watcher.start(partial(self._queue.add, urgent=True))
         self._controller.start()
 
     def stop(self) -> None:
@@ -154,7 +155,7 @@ class ApplicationController:
             return False
         if self._share.owns(key):
             self._pipeline.request(uid_of(manifest), by)
-            self._queue.add(key)
+            self._queue.add(key, urgent=True)
         else:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True

@@ -5,7 +5,8 @@ It promises:
 
 - a key that waits is there once, however often it is added;
 - a key is never with two workers at once: added while it is worked on, it comes out again after ``done``;
-- keys come out in the order in which they were added, so no key starves;
+- keys come out in the order in which they were added, urgent ones first; after four urgent keys in a row another one
+  comes out, so no key starves;
 - a key added with a delay comes out when it is due; of several delays the shortest counts, and handing the key
   out forgets the delay, since the work answers for everything known by then;
 - failures are counted per key, and one key's delay never holds up another.
@@ -26,6 +27,10 @@ from gitsync.runtime.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 
+_URGENT_IN_A_ROW = 4
+"""Urgent keys that may come out while another one waits."""
+
+
 class WorkQueue(Generic[K]):
     """Hand out keys to workers; see the module for what it promises. Every method may be called from any thread."""
 
@@ -41,9 +46,13 @@ class WorkQueue(Generic[K]):
         self._random = random
         self._changed = threading.Condition()
         self._ready: deque[K] = deque()
+        self._urgent: deque[K] = deque()
+        """Keys that come first; a key may be in both, and is handed out once."""
+        self._urgent_in_a_row = 0
         self._waiting: set[K] = set()
         self._working: set[K] = set()
-        self._again: set[K] = set()
+        self._again: dict[K, bool] = {}
+        """Keys that were added while they are worked on, and whether they are urgent."""
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
@@ -53,12 +62,12 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         """Return how many keys are ready to be worked on."""
         with self._changed:
-            return len(self._ready) + len(self._again)
+            return len(self._waiting) + len(self._again)
 
-    def add(self, key: K) -> None:
-        """Make the key ready now."""
+    def add(self, key: K, *, urgent: bool = False) -> None:
+        """Make the key ready now; an urgent one comes out before those that are not."""
         with self._changed:
-            self._add(key)
+            self._add(key, urgent=urgent)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Make the key ready after ``seconds``, or earlier if it was scheduled earlier."""
@@ -95,7 +104,7 @@ class WorkQueue(Generic[K]):
         with self._changed:
             while not self._closed:
                 next_due = self._take_due()
-                if self._ready:
+                if self._waiting:
                     return self._hand_out()
                 left = None if give_up is None else give_up - time.monotonic()
                 if left is not None and left <= 0:
@@ -109,8 +118,7 @@ class WorkQueue(Generic[K]):
         with self._changed:
             self._working.discard(key)
             if key in self._again:
-                self._again.discard(key)
-                self._add(key)
+                self._add(key, urgent=self._again.pop(key))
 
     def close(self) -> None:
         """Hand out nothing more; workers that wait get None."""
@@ -118,20 +126,34 @@ class WorkQueue(Generic[K]):
             self._closed = True
             self._changed.notify_all()
 
-    def _add(self, key: K) -> None:
+    def _add(self, key: K, *, urgent: bool = False) -> None:
         if key in self._working:
-            self._again.add(key)
+            self._again[key] = urgent or self._again.get(key, False)
+            return
+        if urgent:
+            self._urgent.append(key)
         elif key not in self._waiting:
-            self._waiting.add(key)
             self._ready.append(key)
+        if key not in self._waiting:
+            self._waiting.add(key)
             self._changed.notify()
 
     def _hand_out(self) -> K:
-        key = self._ready.popleft()
+        key = self._next()
+        while key not in self._waiting:  # it was handed out from the other queue
+            key = self._next()
         self._waiting.discard(key)
         self._working.add(key)
         self._due.pop(key, None)
         return key
+
+    def _next(self) -> K:
+        is_turn = self._urgent_in_a_row < _URGENT_IN_A_ROW or not self._ready
+        if self._urgent and is_turn:
+            self._urgent_in_a_row += 1
+            return self._urgent.popleft()
+        self._urgent_in_a_row = 0
+        return self._ready.popleft()
 
     def _take_due(self) -> float | None:
         """Make keys ready that are due; return the seconds until the next one is."""

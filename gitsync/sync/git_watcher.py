@@ -156,12 +156,6 @@ class GitWatcher:
             group = self._group_of.get(key)
             return self._polled_at.get(group[0]) if group is not None else None
 
-    def newest(self, key: str) -> str:
-        """Return the newest commit that Git is known to have for an Application, empty when it is not watched."""
-        with self._lock:
-            group = self._group_of.get(key)
-            return self._newest.get(group, "") if group is not None else ""
-
     def _work(self, url: str) -> float | None:
         """Query one URL; return the seconds until its next poll, or until its host has room for another query."""
         host = urlsplit(url).netloc or url

@@ -40,6 +40,35 @@ def test_keys_come_out_in_the_order_they_were_added() -> None:
     assert [keys.get(0) for _ in range(3)] == ["c", "a", "b"]
 
 
+def test_urgent_keys_come_out_first_but_do_not_starve_the_others() -> None:
+    keys = queue(Watch())
+    for key in ("a", "b"):
+        keys.add(key)
+    for number in range(6):
+        keys.add(f"u{number}", urgent=True)
+    assert [keys.get(0) for _ in range(8)] == ["u0", "u1", "u2", "u3", "a", "u4", "u5", "b"]
+    assert keys.get(0) is None
+
+
+def test_a_waiting_key_that_becomes_urgent_comes_out_once() -> None:
+    keys = queue(Watch())
+    for key in ("a", "b", "c"):
+        keys.add(key)
+    keys.add("c", urgent=True)
+    assert len(keys) == 3
+    assert [keys.get(0) for _ in range(4)] == ["c", "a", "b", None]
+
+
+def test_a_key_that_is_urgent_while_it_is_worked_on_comes_out_first() -> None:
+    keys = queue(Watch())
+    keys.add("a")
+    assert keys.get(0) == "a"
+    keys.add("b")
+    keys.add("a", urgent=True)
+    keys.done("a")
+    assert [keys.get(0), keys.get(0)] == ["a", "b"]
+
+
 def test_a_key_added_while_it_is_worked_on_waits_for_the_work_to_end() -> None:
     keys = queue(Watch())
     keys.add("a")
