@@ -221,16 +221,24 @@ class Pipeline:
             return
         rendered = cache.render.commits.get(report.commit.id) if report.commit else None
         is_signed = report.app.source.verify.mode == "SignedCommits"
-        read = rendered.build.files_read if rendered is not None and not is_signed else None
+        is_reported = is_signed or self._is_dependency(report.app)
+        read = rendered.build.files_read if rendered is not None and not is_reported else None
         self._watcher.follow(report.app.key, polled.query, report.newest, read)
         if cache.git.notified_at is None:
             report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)
 
     def _last_change(self, report: Report, cache: ReconcileCache, newest: Commit) -> Commit:
         """Return the newest commit that affects the Application."""
+        if self._is_dependency(report.app):
+            return newest
         report.stage = FailureReason.RENDER
         report.commit = commit = self._desired.last_change(report.given, cache, newest)
         return commit
+
+    def _is_dependency(self, app: Application) -> bool:
+        """Whether an Application depends on others, or others on it: they wait for each other's newest commit."""
+        name = ObjectRef(GROUP, "Application", app.namespace, app.name)
+        return bool(app.depends_on or self._state.applications_for(name))
 
     def _keep_rollback(self, report: Report, cache: ReconcileCache, commit: Commit, rollback: Rollback) -> None:
         """Converge to an older commit, or only observe, while Git's newest one is known to fail."""
@@ -313,7 +321,11 @@ class Pipeline:
         """Publish the report and write the status if it changed."""
         key, observation = report.app.key, report.observation
         objects = frozenset(observation.versions) if observation is not None else self._state.tracked(key)
-        self._state.track(key, objects | _watched(report.app))
+        wanted = objects | _watched(report.app)
+        is_new = not _watched(report.app) <= self._state.tracked(key)
+        self._state.track(key, wanted)
+        for dependency in report.app.depends_on if is_new else ():
+            self._state.enqueue(dependency)  # from now on it reports each commit
         if not is_deleted:
             self._audit_refusal(report)
             self._keep_audit_head(report)
