@@ -1,0 +1,75 @@
+"""The next state of a rollout, from state and observation, without a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gitsync.agents.model.agent import AgentSpec, parse_agent
+from gitsync.agents.rollout.advance import Rollout, advance
+from gitsync.agents.rollout.observed import CheckResult, Observed, Workload
+from gitsync.agents.rollout.state import RolloutState, Stage
+from gitsync.agents.rollout.tracks import Track
+from tests.agents.factories import agent
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SERVES = {Track.STABLE: Workload("a-1", wanted=2, replicas=2, ready=2, updated=2, is_complete=True)}
+GOOD = RolloutState(current="a-1", last_good="a-1")
+CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}, {"weight": 100}]}}
+
+
+def spec(**members: Any) -> AgentSpec:
+    return parse_agent(agent(replicas=2, **members)).spec
+
+
+def seen(**members: Any) -> Observed:
+    return Observed(**{"target": "a-2", "wanted": 2, "now": NOW, "workloads": SERVES, **members})
+
+
+def tracks(found: Rollout) -> dict[str, str]:
+    return {one.track.value: one.revision for one in found.layout.placements}
+
+
+@pytest.mark.parametrize(
+    ("policy", "tracks_then", "stalled"),
+    [
+        ("Rollback", {"stable": "a-1"}, "a-2 failed: checks failed: no answer"),
+        ("Hold", {"stable": "a-1", "preview": "a-2"}, "checks failed: no answer"),
+        ("Ignore", {"stable": "a-2"}, ""),
+    ],
+)
+def test_failed_checks_have_the_chosen_effect(policy: str, tracks_then: dict[str, str], stalled: str) -> None:
+    check = {"name": "answers", "http": {"path": "/selftest"}}
+    wanted = spec(lifecycle={"validate": [check], "onValidationFailure": policy})
+    begun = advance(wanted, GOOD, seen())
+    assert (begun.state.stage, tracks(begun)) == (Stage.PREVIEW, {"stable": "a-1", "preview": "a-2"})
+    found = advance(wanted, begun.state, seen(checks=CheckResult.FAILED, checks_message="no answer"))
+    assert (tracks(found), found.stalled) == (tracks_then, stalled)
+
+
+def test_an_exceeded_limit_returns_to_the_good_revision() -> None:
+    begun = advance(spec(update=CANARY), GOOD, seen())
+    assert tracks(begun) == {"stable": "a-1", "canary": "a-2"}
+    found = advance(spec(update=CANARY), begun.state, seen(analysis="errors is 0.2, over 0.05"))
+    assert tracks(found) == {"stable": "a-1"}
+    assert (found.state.failed, found.state.current) == ("a-2", "a-1")
+    assert "errors is 0.2" in found.stalled
+
+
+def test_a_failed_revision_is_held_without_automatic_rollback() -> None:
+    wanted = spec(update={**CANARY, "autoRollback": False, "progressDeadlineSeconds": 1})
+    begun = advance(wanted, GOOD, seen())
+    found = advance(wanted, begun.state, seen(now=NOW + timedelta(seconds=2)))
+    assert found.state.failed == ""
+    assert "no progress for 1 seconds" in found.stalled
+
+
+def test_the_first_revision_skips_the_steps() -> None:
+    assert tracks(advance(spec(update=CANARY), RolloutState(), seen(workloads={}))) == {"stable": "a-2"}
+
+
+def test_the_state_survives_the_status() -> None:
+    begun = advance(spec(update=CANARY), GOOD, seen()).state
+    assert RolloutState.from_status(begun.to_status(2, 50)) == begun
