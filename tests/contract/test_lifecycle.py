@@ -75,8 +75,7 @@ def test_a_terminating_namespace_is_named_and_used_again_when_it_is_back(stage: 
     stage.sync({"a.yaml": config_map("a", a="1")}, destination=destination)
     stage.delete("Namespace", space, namespace="")
     stage.commit({"a.yaml": config_map("a", a="1"), "b.yaml": config_map("b", a="1")})
-    eventually(stage, lambda: space in messages(stage))
-    assert stage.status()["phase"] != "Synced"
+    eventually(stage, lambda: space in messages(stage) and stage.status()["phase"] != "Synced")
     stage.patch("ConfigMap", "held", {"metadata": {"finalizers": None}}, namespace=space)
     eventually(stage, lambda: stage.get("ConfigMap", "b", namespace=space))
     stage.phase("Synced")
