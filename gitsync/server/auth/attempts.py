@@ -12,7 +12,7 @@ _FREE: Final = 5
 """Wrong tokens without a delay."""
 _LONGEST: Final = 60.0
 _FORGOTTEN: Final = 900.0
-"""Seconds after the last wrong token when an address starts anew."""
+"""Seconds after the last wrong token after which its count starts at zero."""
 _ADDRESSES: Final = 10_000
 
 

@@ -1,4 +1,4 @@
-"""On loopback a link signs one browser in; whoever else reaches the port is asked for the token."""
+"""On loopback a link signs one browser in; any other client that reaches the port needs the token."""
 
 from __future__ import annotations
 
