@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.conformance_expectations import judged
+
 SUITES = {
     "kustomize": "tests.render.kustomize_cases",
     "kustomize-5.8": "tests.render.kustomize_cases",
@@ -36,11 +38,16 @@ FURTHER = {
 
 
 def lines(suite: str, outcomes: Iterable[tuple[str, bool]]) -> Iterator[str]:
-    """Return the line of a suite, then the names of what failed."""
-    results = list(outcomes)
-    failed = [name for name, passed in results if not passed]
-    yield f"{suite}: {len(results) - len(failed)} passed, {len(failed)} failed"
-    yield from (f"  {name}" for name in failed)
+    """Return the line of a suite, then what failed, indented, and the expected differences with their reasons."""
+    results = list(judged(suite, outcomes))
+    failed = [(name, reason) for name, is_expected, reason in results if not is_expected]
+    differs = [(name, reason) for name, is_expected, reason in results if is_expected and reason]
+    passed = len(results) - len(failed) - len(differs)
+    yield f"{suite}: {passed} passed, {len(failed)} failed" + (
+        f", {len(differs)} differ as expected" if differs else ""
+    )
+    yield from (f"  {name}" + (f": {reason}" if reason else "") for name, reason in failed)
+    yield from (f"- {name}: {reason}" for name, reason in differs)
 
 
 def _verdict(outcome: Any) -> tuple[str, bool]:

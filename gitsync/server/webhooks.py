@@ -20,6 +20,8 @@ from starlette.concurrency import run_in_threadpool
 
 from gitsync.server.backend import Backend
 
+_UNSIGNED = "unauthorized: the signature is missing or wrong"
+"""One answer for all: a client that has no secret learns nothing about it."""
 _LIMIT = 25 << 20
 """Bytes of a payload; the limit of GitHub, the largest of the providers."""
 _IN_MEMORY = 1 << 20
@@ -77,14 +79,14 @@ def router(engine: Backend, secret: str) -> APIRouter:
         if provider is None:
             return _failure(404, f"unknown provider; use one of {', '.join(PROVIDERS)}")
         if not secret or provider.header not in request.headers:
-            return _failure(401, "unauthorized: the signature is missing")
+            return _failure(401, _UNSIGNED)
         with ExitStack() as files:
             body = files.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             digest = hmac.new(secret.encode(), digestmod=hashlib.sha256)
             if not await _receive(request, body, digest):
                 return _failure(413, f"the body is too large: at most {_LIMIT} bytes")
             if not provider.verifies(request.headers, secret.encode(), digest):
-                return _failure(401, "unauthorized: the signature is wrong")
+                return _failure(401, _UNSIGNED)
             event = _header(request, _EVENTS)
             if event.rpartition(":")[2] == "ping":
                 return JSONResponse({"accepted": True, "ping": True})

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance_data import conformance_dir
+from tests.conformance_expectations import EXPECTED
 from tests.sandbox.apiserver_cases import replay, scenarios
 
 FOLDER = conformance_dir() / "apiserver"
 SCENARIOS = scenarios(FOLDER) if FOLDER.is_dir() else []
 
-KNOWN = {
-    "list-watch/accept": "answers are not written in protobuf; a client that prefers it gets JSON",
-}
-"""What does not pass, and why."""
+KNOWN = EXPECTED["apiserver"]
 
 
 @pytest.mark.skipif(not SCENARIOS, reason="no conformance suite 'apiserver': set GITSYNC_CONFORMANCE")
