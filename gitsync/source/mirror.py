@@ -21,11 +21,11 @@ from gitsync.ports import Credentials
 from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.failures import RecentFailures
 from gitsync.source.git import GitFailed, environment, run
-from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
-from gitsync.source.quarantine import NEW, remove_leftovers
+from gitsync.source.objects.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
+from gitsync.source.objects.tree_diff import changed_paths
 from gitsync.source.refs import HEADS, branch_name, find_ref, missing_revision
-from gitsync.source.remote import Remote, Transport
-from gitsync.source.tree_diff import changed_paths
+from gitsync.source.transport.quarantine import NEW, remove_leftovers
+from gitsync.source.transport.remote import Remote, Transport
 from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")

@@ -17,12 +17,12 @@ from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.mirror import Mirror, mirror_name
-from gitsync.source.object_reader import ObjectReader
-from gitsync.source.quarantine import remove_all_leftovers
+from gitsync.source.objects.object_reader import ObjectReader
 from gitsync.source.refs import HEADS
-from gitsync.source.remote import Transport
 from gitsync.source.revert import make_revert
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree
+from gitsync.source.transport.quarantine import remove_all_leftovers
+from gitsync.source.transport.remote import Transport
 from gitsync.source.validation import SAFE_SCHEMES, check_revision, check_source, clean_path, is_commit
 
 _READERS = 32

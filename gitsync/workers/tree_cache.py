@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitsync.objects.tree import Tree
-from gitsync.source.object_reader import ObjectReader
+from gitsync.source.objects.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source.commit_object import parse_commit
-from gitsync.source.object_reader import ObjectReader, TooLarge
+from gitsync.source.objects.commit_object import parse_commit
+from gitsync.source.objects.object_reader import ObjectReader, TooLarge
+from gitsync.source.objects.tree_diff import changed_paths
 from gitsync.source.repositories import Repositories
-from gitsync.source.tree_diff import changed_paths
 from tests.git_processes import GitProcesses
 from tests.git_repository import GitRepo, git
 

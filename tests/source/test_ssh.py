@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gitsync.ports import Credentials
-from gitsync.source.authentication import authenticated_env
-from gitsync.source.ssh import key_failure
+from gitsync.source.transport.authentication import authenticated_env
+from gitsync.source.transport.ssh import key_failure
 from tests.git_repository import ssh_key
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")

@@ -23,8 +23,8 @@ from urllib.parse import quote, urlsplit
 from gitsync.errors import SourceDenied, SourceUnavailable
 from gitsync.ports import Credentials
 from gitsync.ports.source import CREDENTIALS_SECRET
-from gitsync.source.authentication import certificates
 from gitsync.source.github.jwt import app_jwt
+from gitsync.source.transport.authentication import certificates
 
 _RENEW_BEFORE = 300.0
 """Seconds before its end from which a token is renewed: a fetch that has begun must not outlive it."""

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from gitsync.errors import SourceUnavailable
 from gitsync.ports import Credentials
-from gitsync.source.authentication import authenticated_env, authorization_of, certificates
 from gitsync.source.damage import local_failure
 from gitsync.source.git import REMOTE, GitFailed, run
 from gitsync.source.github.tokens import InstallationTokens
-from gitsync.source.http_probe import is_same_host, probe
-from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS
-from gitsync.source.server_errors import server_error
 from gitsync.source.snapshot import Limits
-from gitsync.source.ssh import key_failure
+from gitsync.source.transport.authentication import authenticated_env, authorization_of, certificates
+from gitsync.source.transport.http_probe import is_same_host, probe
+from gitsync.source.transport.quarantine import largest_file, quarantine
+from gitsync.source.transport.server_errors import server_error
+from gitsync.source.transport.ssh import key_failure
 from gitsync.source.validation import SAFE_SCHEMES, shown_url
 
 _REDIRECT = re.compile(r"returned error: 30[1278]")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from gitsync.errors import InvalidInput
 from gitsync.ports import Credentials
 from gitsync.source.git import REMOTE, environment
-from gitsync.source.ssh import memory_file, ssh_command
+from gitsync.source.transport.ssh import memory_file, ssh_command
 
 _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
 

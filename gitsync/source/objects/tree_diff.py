@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.tree import Entry
-from gitsync.source.object_reader import ObjectReader, TreeEntry
+from gitsync.source.objects.object_reader import ObjectReader, TreeEntry
 
 
 def changed_paths(reader: ObjectReader, before: str, after: str) -> frozenset[str] | None:

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Entry
-from gitsync.source.commit_object import parse_commit
 from gitsync.source.git import environment
+from gitsync.source.objects.commit_object import parse_commit
 
 AUTHORIZED = "gitsync-readers"
 """Marker file: the credentials that the Git server has accepted."""
