@@ -73,10 +73,10 @@ from gitsync.sync.credentials import credentials_of
 from gitsync.sync.decision import SyncGate
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.executor import SyncExecutor
-from gitsync.sync.fetch import Fetcher
-from gitsync.sync.git_watcher import GitWatcher
 from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
+from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.writer import StatusWriter

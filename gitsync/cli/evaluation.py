@@ -35,10 +35,10 @@ from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
 from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.validation import policy_violations, validate_desired
 

@@ -13,7 +13,13 @@ from typer.core import TyperCommand, TyperGroup
 from gitsync import __version__
 from gitsync.cli.commands import SUMMARIES
 
-_MODULE_OF = {"resume": "suspend", "unpin": "pin", "install": "setup.install", "doctor": "setup.doctor"}
+_MODULE_OF = {
+    "resume": "suspend",
+    "unpin": "pin",
+    "install": "setup.install",
+    "doctor": "setup.doctor",
+    "completion": "setup.completion",
+}
 """Commands in a module of another name: that of the command that they undo, or one of a sub-package."""
 
 

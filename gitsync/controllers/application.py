@@ -27,8 +27,8 @@ from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.runtime.workqueue import WorkQueue
-from gitsync.sync.git_watcher import GitWatcher
 from gitsync.sync.pipeline import Pipeline
+from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.state_store import StateStore
 
 APPLICATION = GroupKind(GROUP, "Application")

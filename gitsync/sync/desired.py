@@ -20,10 +20,10 @@ from gitsync.secrets.sops import is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.credentials import decryption_keys
 from gitsync.sync.decrypt import decrypt_manifests
-from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
-from gitsync.sync.path_index import reads
+from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.polling.path_index import reads
 
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
 """Return the age keys that decrypt the Secrets of an Application."""

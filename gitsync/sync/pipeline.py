@@ -35,9 +35,9 @@ from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.desired import DesiredState, Rendered
-from gitsync.sync.fetch import Fetcher, Polled
-from gitsync.sync.git_watcher import GitWatcher
 from gitsync.sync.input import ReconcileInput, Rollback, Target
+from gitsync.sync.polling.fetch import Fetcher, Polled
+from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore, branch_of
 from gitsync.sync.status.build import build_status, failed_status

@@ -21,8 +21,8 @@ from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of
-from gitsync.sync.fetch import Fetcher
 from gitsync.sync.input import ReconcileInput
+from gitsync.sync.polling.fetch import Fetcher
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 from tests.waiting import until

@@ -1,1 +1,1 @@
-"""Commands that prepare a cluster for the controller."""
+"""Commands that prepare a cluster, a machine or a shell for gitsync."""

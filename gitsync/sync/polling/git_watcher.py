@@ -15,7 +15,7 @@ from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.cache import GitCache
-from gitsync.sync.path_index import PathIndex
+from gitsync.sync.polling.path_index import PathIndex
 from gitsync.sync.state_store import StateStore, branch_of
 
 _THREADS = 32

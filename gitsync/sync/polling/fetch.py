@@ -13,8 +13,8 @@ from gitsync.objects.record import Commit
 from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Snapshot, Source
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
-from gitsync.sync.git_watcher import Query
 from gitsync.sync.input import ReconcileInput
+from gitsync.sync.polling.git_watcher import Query
 
 Verify = Callable[[Path, str, Mapping[str, str], str], object]
 """Raise Refused unless a commit of a mirror, and all after the last applied one, are signed by the named keys."""
