@@ -132,17 +132,9 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
     records = SqlRecords(Database(settings.database_url), AuditHeads(settings.audit_heads))
-    schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
-    limits = Limits(
-        file_bytes=settings.file_mib << 20, seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20
-    )
-    source = Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
+    source = _mirrors(settings)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
-    client = Client(
-        Connection(
-            settings.kubeconfig, settings.context, settings.writes + _OTHER_CONNECTIONS, settings.cluster_seconds
-        )
-    )
+    client = _client(settings)
     leases = LeaseMemberStore(client, settings.namespace)
     members = Membership(leases, _identity(), duration=settings.lease_seconds)
     identity = identity_in(settings.data, socket.gethostname())
@@ -151,9 +143,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     cluster, live = FencedCluster(client, share), InformerCache(client, _listed(settings.namespaces))
     pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
-    metrics = (
-        Prometheus(settings.prometheus, clock, token=settings.prometheus_token_file) if settings.prometheus else None
-    )
+    metrics = _metrics(settings, clock)
     policies, rules = read_policies(settings.policies)
     adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics)
     applications, state = build_engine(
@@ -192,21 +182,38 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     ]
     reverts = RevertService(source, cluster, live)
     read_credentials = partial(credentials_of, cluster=cluster, live=live)
-    provenance = FieldProvenance(source, renderer, read_credentials)
-    preview = RevertPreview(source, renderer, read_credentials)
     return Engine(
-        Manager(parts),
-        state,
-        applications,
-        records,
-        source,
-        cluster,
-        reverts,
-        provenance,
-        preview,
-        details,
-        clock,
+        manager=Manager(parts),
+        view=state,
+        requests=applications,
+        records=records,
+        source=source,
+        cluster=cluster,
+        reverts=reverts,
+        provenance=FieldProvenance(source, renderer, read_credentials),
+        preview=RevertPreview(source, renderer, read_credentials),
+        details=details,
+        clock=clock,
     )
+
+
+def _mirrors(settings: Settings) -> Repositories:
+    schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
+    limits = Limits(
+        file_bytes=settings.file_mib << 20, seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20
+    )
+    return Repositories(settings.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
+
+
+def _client(settings: Settings) -> Client:
+    connections = settings.writes + _OTHER_CONNECTIONS
+    return Client(Connection(settings.kubeconfig, settings.context, connections, settings.cluster_seconds))
+
+
+def _metrics(settings: Settings, clock: SystemClock) -> Prometheus | None:
+    if not settings.prometheus:
+        return None
+    return Prometheus(settings.prometheus, clock, token=settings.prometheus_token_file)
 
 
 def build_engine(

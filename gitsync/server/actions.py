@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Request
@@ -62,12 +61,9 @@ def _set_suspended(backend: Backend, view: ApplicationView, suspended: bool, by:
     return back_to(view, action)
 
 
-def audit_request(
-    backend: Backend, view: ApplicationView, action: str, by: User, reason: str, *, commit: str = ""
-) -> None:
+def audit_request(backend: Backend, view: ApplicationView, action: str, by: User, reason: str) -> None:
     """Record a request of a user before it is made."""
-    record = AuditRecord.by_user(view.key, action, by, backend.clock.now(), reason)
-    backend.records.audit([replace(record, commit=commit)])
+    backend.records.audit([AuditRecord.by_user(view.key, action, by, backend.clock.now(), reason)])
 
 
 def back_to(view: ApplicationView, action: str) -> RedirectResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -12,9 +12,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Change
-from gitsync.objects.record import Commit
+from gitsync.objects.record import AuditRecord, Commit
 from gitsync.ports import ApplicationView
-from gitsync.server.actions import Text, audit_request, back_to, checked
+from gitsync.server.actions import Text, back_to, checked
 from gitsync.server.backend import Backend
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, UserOf, ViewOf
 from gitsync.server.pages.layout import show_application
@@ -88,7 +88,8 @@ def revert(
     if not commits or commits[0].id != newest:
         raise HTTPException(409, "The branch moved since the page was shown. Open the revert page again.")
     author = reviewer(user, by)
-    audit_request(backend, view, "revert", author, line(reason), commit=commits[-1].id)
+    request_record = AuditRecord.by_user(view.key, "revert", author, backend.clock.now(), line(reason))
+    backend.records.audit([replace(request_record, commit=commits[-1].id)])
     backend.reverts.push(app, commits, author=author.name or "dashboard", branch=branch.strip())
     if not branch.strip():
         backend.requests.poll_now([item.key for item in _followers(backend, app)])

@@ -92,15 +92,11 @@ def review(
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
     try:
-        _decide(
-            reviews,
-            view,
-            digest,
-            _decision("" if implicit else decision),
-            reviewer(user, by),
-            line(reason),
-            bool(overrule),
-        )
+        verb, author = _decision("" if implicit else decision), reviewer(user, by)
+        if verb == "approve":
+            reviews.approve(view, digest, author, line(reason), overrule=bool(overrule))
+        else:
+            reviews.reject(view, digest, author, line(reason))
     except (HTTPException, GitsyncError) as error:
         status, problem = _status_of(error)
         shown = reviews.shown(view.key, digest)
@@ -120,21 +116,6 @@ def _decision(text: str) -> Literal["approve", "reject"]:
     if text == "reject":
         return "reject"
     raise InvalidInput("no decision was made", hint="choose Approve or Reject, then submit the review")
-
-
-def _decide(
-    reviews: ReviewHandler,
-    view: ApplicationView,
-    digest: str,
-    decision: Literal["approve", "reject"],
-    by: User,
-    reason: str,
-    overrule: bool,
-) -> None:
-    if decision == "approve":
-        reviews.approve(view, digest, by, reason, overrule=overrule)
-    else:
-        reviews.reject(view, digest, by, reason)
 
 
 def _status_of(error: HTTPException | GitsyncError) -> tuple[int, str]:
