@@ -120,7 +120,7 @@ def test_2_000_event_clients_that_never_read_leave_room_for_a_page(tmp_path: Pat
         assert site.open <= 128
         while clients:
             clients.pop().close()
-        until(lambda: site.open == 0, 10)
+        until(lambda: site.open == 0, 60)
         assert site.web.ask("/").status == 200
 
 
