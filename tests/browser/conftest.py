@@ -54,6 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         world = World(tmp_path_factory.mktemp("world"), sandbox)
         world.namespace("shop")
         with serve(create_app(world.start())) as web:
+            world.repo.commit("Start", {"other/note.yaml": config_map("note", text="cannot be reverted")})
             commit = world.repo.commit(
                 "Open the shop",
                 {"shop/settings.yaml": config_map("settings", mode="open"), "shop/web.yaml": deployment("web")},
