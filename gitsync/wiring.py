@@ -234,7 +234,7 @@ def build_engine(
     executor = SyncExecutor(ports, applier, Hooks(applier, cluster, live), state)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     gate = SyncGate(ports, advice, policies, rules)
-    planner = Planner(cluster, state, adapters.pool, appliers)
+    planner = Planner(cluster, state, adapters.pool, appliers, policies)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock, waits=False)
     watcher = GitWatcher(adapters.source, state, clock)

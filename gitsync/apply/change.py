@@ -9,7 +9,7 @@ from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, Rejected
 from gitsync.kube.immutable import immutable_fields
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action, Change
+from gitsync.objects.change import DRIFT, Action, Change
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import Outcome
 from gitsync.plan.mask import mask_text
@@ -57,6 +57,10 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
         raise ValueError(f"{change.ref}: a write needs the desired object")
     if change.managed_fields is not None and change.live is not None:
         cluster.set_managed_fields(change.live, change.managed_fields, manager=job.app.field_manager, user=user)
+    if change.removed and change.live is not None:
+        left = cluster.remove_fields(change.live, change.removed, manager=job.app.field_manager, user=user)
+        if all(found.pointer in change.removed for found in change.differences if found.kind in DRIFT):
+            return left
     if change.action is Action.REPLACE:
         return _replace(job, change, change.desired, cluster, user)
     return cluster.apply(change.desired, manager=job.app.field_manager, user=user)

@@ -40,6 +40,11 @@ class FencedCluster(KubernetesCluster):
         self._check()
         super().set_managed_fields(live, managed_fields, manager=manager, user=user)
 
+    def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
+        """Remove fields of the object."""
+        self._check()
+        return super().remove_fields(live, pointers, manager=manager, user=user)
+
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """Delete the object if it still has this uid."""
         self._check()

@@ -11,6 +11,7 @@ from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.openapi import ClusterSchemas
 from gitsync.cluster.removed_kinds import MOVED_KINDS, REMOVED_KINDS
 from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
+from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import Schemas
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -74,21 +75,38 @@ class KubernetesCluster:
 
         Raise Conflict when the object changed since ``live``, or is another one by now.
         """
+        operation = {"op": "replace", "path": "/metadata/managedFields", "value": list(managed_fields) or [{}]}
+        self._patch(live, [operation], manager, user)
+
+    def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
+        """
+        Remove fields by JSON Pointer in one patch; raise Conflict as ``set_managed_fields`` does.
+
+        Of a list, later items go first, so that the indexes of the others stay valid.
+        """
+        order = sorted(pointers, key=_position, reverse=True)
+        return self._patch(live, [{"op": "remove", "path": pointer} for pointer in order], manager, user)
+
+    def _patch(self, live: Manifest, operations: Sequence[dict[str, Any]], manager: str, user: str) -> Manifest:
+        """Send a JSON patch that is only accepted for this uid and resourceVersion; return the object then."""
         ref = ref_of(live)
         resource = self._resource(ref.group, version_of(live), ref.kind)
         patch: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": uid_of(live)},
-            {"op": "replace", "path": "/metadata/managedFields", "value": list(managed_fields) or [{}]},
+            *operations,
             {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version_of(live)},
         ]
         try:
-            self._client.patch(object_path(resource, ref), patch, {"fieldManager": manager}, user=user)
+            patched: Manifest = self._client.patch(
+                object_path(resource, ref), patch, {"fieldManager": manager}, user=user
+            )
         except Rejected as error:
             if error.code in (404, 422):  # deleted, or recreated under the same name
                 raise Conflict(error.message, object=str(ref)) from error
             raise _explained(error, ref) from error
         except Conflict as error:
             raise Conflict(error.message, object=str(ref)) from error
+        return patched
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """
@@ -158,6 +176,11 @@ def collection_path(resource: Resource, namespace: str = "") -> str:
 def object_path(resource: Resource, ref: ObjectRef) -> str:
     """Return the URL path of an object."""
     return f"{collection_path(resource, ref.namespace)}/{segment(ref.name)}"
+
+
+def _position(pointer: str) -> tuple[tuple[bool, int, str], ...]:
+    """Sort JSON Pointers of one list by index."""
+    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts(pointer))
 
 
 def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:

@@ -42,7 +42,8 @@ class Policy:
 
     ``applications`` are those that it applies to (``namespace/name``). ``namespaces`` may hold ``{app}``, the
     namespace of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped
-    kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None. ``require`` are
+    kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None. Fields that
+    ``expected_managers`` add to objects are neither reported nor removed. ``require`` are
     the requirements of this policy, and of those of the Applications that manage the Application.
     """
 
@@ -53,6 +54,7 @@ class Policy:
     kinds: tuple[str, ...] = ()
     denied_kinds: tuple[str, ...] = ()
     cluster_kinds: tuple[str, ...] | None = None
+    expected_managers: tuple[str, ...] = ()
     max_prune_share: float = 0.5
     max_objects: int = 10_000
     require: tuple[Require, ...] = ()

@@ -34,6 +34,16 @@ class Allow(Spec):
     )
 
 
+class Expect(Spec):
+    """What happens in the cluster besides Git."""
+
+    field_managers: Strings = Field(
+        (),
+        description="Field managers, such as those of admission webhooks and sidecar injectors, whose additions to"
+        " objects are expected: counted as ignored, neither reported nor removed.",
+    )
+
+
 class Limits(Spec):
     """Sizes that a plan may have."""
 
@@ -51,6 +61,7 @@ class PolicySpec(Spec):
     applications: Strings = Field(("*",), description="Applications that the policy is for, as `namespace/name`.")
     allow: Allow = Field(default_factory=Allow, description="What these Applications may use.")
     require: Require = Field(default_factory=Require, description="What these Applications must have at least.")
+    expect: Expect = Field(default_factory=Expect, description="What others do to the objects of these Applications.")
     limits: Limits = Field(default_factory=Limits, description="Sizes that their plans may have.")
     match: Any = Field(None, description="`kinds` that the rules are for, as `Kind` or `Kind.group`.")
     rules: Any = Field(None, description="Rules on manifests: `name`, `expression` (CEL over `object`) and `message`.")
@@ -67,7 +78,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     if document.get("kind") != "Policy" or not isinstance(members, dict) or not isinstance(name, str):
         raise InvalidInput("kind must be Policy, with metadata.name and spec", location=location)
     spec = parse_spec(PolicySpec, members, f"{location}: spec")
-    if not spec.model_fields_set & {"applications", "allow", "require", "limits"}:
+    if not spec.model_fields_set & {"applications", "allow", "require", "expect", "limits"}:
         return None
     return Policy(
         name=name,
@@ -77,6 +88,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         kinds=spec.allow.kinds,
         denied_kinds=spec.allow.denied_kinds,
         cluster_kinds=spec.allow.cluster_kinds,
+        expected_managers=spec.expect.field_managers,
         max_prune_share=spec.limits.prune_share,
         max_objects=spec.limits.max_objects,
         require=(spec.require,) if "require" in spec.model_fields_set else (),

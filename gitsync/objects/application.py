@@ -218,6 +218,12 @@ class SyncPolicy(Section):
         description="Whether objects are deleted that Git no longer declares, and all objects when the Application is"
         " deleted.",
     )
+    undeclared_fields: Literal["Report", "Remove", "Ignore"] = Field(
+        "Report",
+        description="What to do with fields that others add to an object and Git does not declare: `Report` them,"
+        " `Remove` them as drift, `Ignore` them. Fields of Kubernetes itself, and of field managers that the operator's"
+        " policy expects, stay.",
+    )
     interval: Annotated[float, Seconds(minimum=1.0)] = Field(
         180.0, description="Time between polls of Git; a push event polls at once."
     )

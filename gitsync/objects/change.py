@@ -104,7 +104,8 @@ class Change:
     ``follows`` is the generated object (same name with another hash suffix) that a created one replaces; then
     ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
     changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
-    ``managed_fields`` are written before the apply, None where every field has its right owner.
+    ``managed_fields`` are written before the apply, None where every field has its right owner. ``removed`` are the
+    JSON Pointers of fields in ``live`` that others added and that are removed; they are among the differences.
     ``always_asks``: it needs approval whatever the Application says. ``options`` are those of the desired object, of
     the live one for a prune.
     """
@@ -123,6 +124,7 @@ class Change:
     problem: str = ""
     follows: ObjectRef | None = None
     managed_fields: tuple[Mapping[str, Any], ...] | None = None
+    removed: tuple[str, ...] = ()
     always_asks: bool = False
     options: Options = DEFAULT
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gitsync.errors import GitsyncError, TerminalError
@@ -29,6 +29,7 @@ from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.risk.table import NOTHING, Scope, classify, plan_risk
 from gitsync.plan.tracking import is_owned, owner_of
+from gitsync.plan.undeclared import Undeclared, removal_reason
 
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 _GENERATED = re.compile(r"-[2456789bcdfghkmt]{10}$", re.ASCII)
@@ -56,7 +57,11 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """What a plan is computed from; ``desired`` comes from ``desired_objects``, ``options`` are those of each of it."""
+    """
+    What a plan is computed from; ``desired`` comes from ``desired_objects``, ``options`` are those of each of it.
+
+    ``expected`` are patterns of field managers that may add fields, by the operator's policy.
+    """
 
     app: Application
     desired: Mapping[ObjectRef, Manifest]
@@ -64,6 +69,12 @@ class PlanInput:
     seen: ClusterState
     inventory: Inventory
     schema_of: SchemaOf
+    expected: tuple[str, ...] = ()
+
+    @property
+    def undeclared(self) -> Undeclared:
+        """What happens to fields that others added."""
+        return Undeclared(self.app.sync.undeclared_fields, self.expected)
 
 
 def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) -> Plan:
@@ -279,25 +290,31 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
         drift = _drift_after(moved, sent, live, schema, app.field_manager)
     ignored = without_ignored(exceptions, sent, live, schema, drift)
     drift = ignored.drift
-    found = (*drift.differences, *ignored_differences(desired, live, schema, left))
-    if found:
-        step = replace(step, differences=found)
-    if drift.in_sync and drift.owned and not (moved and moved.taken_from):
-        return step  # giving up a field waits for the next apply: until then nothing depends on it
     adopts = not is_owned(app, live) and step.ref not in given.inventory
+    is_stable = moved is None and not adopts  # both writes name the resourceVersion, so only one fits a sync
+    removed = given.undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
+    found = (*drift.differences, *removed, *ignored_differences(desired, live, schema, left))
+    if found:
+        step = replace(step, differences=found, removed=tuple(item.pointer for item in removed))
+    if drift.in_sync and drift.owned and not removed and not (moved and moved.taken_from):
+        return step  # giving up a field waits for the next apply: until then nothing depends on it
     owner = owner_of(live)
     applied_by = f"was applied by {owner}" if adopts and owner else ""
-    reasons = (applied_by, moved.reason if moved else "", explain_atomic_lists(found))
+    reasons = (applied_by, moved.reason if moved else "", removal_reason(removed), explain_atomic_lists(found))
     return replace(
         step,
         desired=ignored.desired,
         action=Action.ADOPT if adopts else Action.UPDATE,
         reason="; ".join(filter(None, reasons)),
-        certain=isinstance(answer, dict)
-        or (not options.force and (adopts or moved is not None or (drift.certain and not drift.in_sync))),
+        certain=isinstance(answer, dict) or (not options.force and _is_certain(drift, adopts, moved, removed)),
         problem=str(answer) if isinstance(answer, TerminalError) else "",
         managed_fields=moved.managed_fields if moved else None,
     )
+
+
+def _is_certain(drift: Drift, adopts: bool, moved: Transfer | None, removed: Collection[object]) -> bool:
+    """Whether a step changes the object for sure, which a dry run need not confirm."""
+    return adopts or moved is not None or bool(removed) or (drift.certain and not drift.in_sync)
 
 
 def _drift_after(

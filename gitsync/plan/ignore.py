@@ -116,6 +116,12 @@ def without_ignored(
     return Ignored(replace(drift, differences=tuple(differences)), result)
 
 
+def covers(ignored: IgnoredFields, desired: Manifest, live: Manifest, difference: FieldDifference, path: Path) -> bool:
+    """Whether rules cover a difference."""
+    matching = [rule for rule in ignored.rules if _applies(rule, ref_of(live))]
+    return bool(matching or ignored.pointers) and _Cover(matching, ignored.pointers, desired, live)(difference, path)
+
+
 def _applies(rule: IgnoreRule, ref: ObjectRef) -> bool:
     wanted = ((rule.group, ref.group), (rule.kind, ref.kind), (rule.name, ref.name), (rule.namespace, ref.namespace))
     return all(want in ("*", "", have) for want, have in wanted)

@@ -74,6 +74,10 @@ class Cluster(Protocol):
         """Transfer field ownership without changing a value; raise Conflict when the object is no longer ``live``."""
         ...
 
+    def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
+        """Remove fields by JSON Pointer in one patch; raise Conflict when the object is no longer ``live``."""
+        ...
+
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """
         Request the object's deletion if it still has this uid; an absent object is ignored.

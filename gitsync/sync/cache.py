@@ -18,6 +18,7 @@ from gitsync.objects.options import Options
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.normalize import PreparedObject
+from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
 
@@ -124,6 +125,8 @@ class PlanCache:
 
     plan: Plan | None = None
     dry_runs: dict[ObjectRef, tuple[Manifest, str, Manifest | GitsyncError, datetime]] = field(default_factory=dict)
+    undeclared: Undeclared = REPORT
+    """What the plan was made for."""
 
 
 @dataclass(slots=True)

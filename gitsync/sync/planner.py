@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
+from gitsync.gate.policy import Policy
+from gitsync.gate.policy_files import policy_for
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import ClusterState, PlanInput, build_plan, uncertain
 from gitsync.plan.ownership import APPLIERS
+from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
 from gitsync.sync.cache import PlanCache
 from gitsync.sync.history import describe_drift
@@ -35,6 +38,8 @@ class Planned:
     target: Target
     observation: Observation
     plan: Plan
+    undeclared: Undeclared = REPORT
+    """What happens to fields that others added."""
 
     @property
     def app(self) -> Application:
@@ -67,15 +72,25 @@ class Planner:
     """
 
     def __init__(
-        self, cluster: Cluster, state: StateStore, pool: Executor, appliers: frozenset[str] = APPLIERS
+        self,
+        cluster: Cluster,
+        state: StateStore,
+        pool: Executor,
+        appliers: frozenset[str] = APPLIERS,
+        policies: Sequence[Policy] = (),
     ) -> None:
         self._cluster = cluster
         self._state = state
         self._pool = pool
         self._appliers = appliers
+        self._policies = policies
 
     def plan(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
+        expected = policy_for(self._policies, given.app).expected_managers
+        undeclared = Undeclared(given.app.sync.undeclared_fields, expected)
+        if cache.undeclared != undeclared:
+            cache.plan, cache.undeclared = None, undeclared
         plan = self._build(given, target, observation, cache)
         unsure = set(uncertain(plan)) - cache.dry_runs.keys()
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
@@ -87,13 +102,19 @@ class Planner:
                 cache.dry_runs[ref] = (desired, version, answer, given.now)
             plan = self._build(given, target, observation, cache)
         cache.plan = plan
-        return Planned(given, target, observation, plan)
+        return Planned(given, target, observation, plan, undeclared)
 
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._state.declared_elsewhere(given.app.key, observation.versions)
         seen = ClusterState(observation.live, _cached_answers(given, observation, cache), claims, self._appliers)
         inputs = PlanInput(
-            given.app, observation.desired, target.options, seen, observation.inventory, observation.schema_of
+            given.app,
+            observation.desired,
+            target.options,
+            seen,
+            observation.inventory,
+            observation.schema_of,
+            cache.undeclared.expected,
         )
         return build_plan(inputs, target.commit.id, cache.plan)
 

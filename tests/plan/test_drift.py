@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from gitsync.merge.schema import DEDUCED
 from gitsync.objects.change import ABSENT, Difference, FieldDifference
-from gitsync.plan.drift import compare_objects, find_drift, undeclared
+from gitsync.plan.drift import compare_objects, find_drift
 from gitsync.plan.fast_match import matches_exactly
 from gitsync.plan.field_owners import applied_fields
+from gitsync.plan.undeclared import undeclared
 from tests.plan.factories import CONTAINER, SERVICE, applied, config, deployment, edited, schema_of
 
 

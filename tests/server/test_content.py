@@ -108,6 +108,26 @@ def test_fields_of_others_are_shown_by_manager_and_classified(site: Open) -> Non
     assert "equal in every field" not in text
 
 
+def test_fields_of_others_that_a_sync_removes_keep_their_class_and_are_drift(site: Open) -> None:
+    env = by_kubectl('.spec.template.spec.containers[name="a"].env[name="MODEL_ID"]', "gpt-5-rogue")
+    env = replace(env, kind=Difference.EXTRA, pointer="/spec/template/spec/containers/0/env/0")
+    item = resource("web", "Deployment", sync="OutOfSync", differences=(env,), risk=Risk.SAFE)
+    step = replace(item.change, desired=item.change.live, removed=(env.pointer,))
+    opened = site([application(resources=[replace(item, change=step)])])
+    text = " ".join(opened.get(f"{SHOP}/diff").text.split())
+    assert "s-dangerous" in text.partition("Changed in the cluster:")[2].partition("</p>")[0]
+    assert "Set by others, not in Git" not in text
+    assert "gpt-5-rogue" in opened.get("/drift").text
+
+
+def test_expected_fields_of_others_are_only_counted(site: Open) -> None:
+    env = replace(by_kubectl(".metadata.labels.sidecar", "on"), kind=Difference.IGNORED)
+    item = replace(resource("web", "Deployment"), foreign=(env,))
+    text = site([application(resources=[item])]).get(f"{SHOP}/diff").text
+    assert "Set by others, not in Git" not in text
+    assert "s-dangerous" not in text
+
+
 def test_the_class_of_drift_is_that_of_what_was_changed(site: Open) -> None:
     def deployment(image: str) -> dict[str, Any]:
         spec = {"template": {"spec": {"containers": [{"name": "a", "image": image}]}}}

@@ -14,8 +14,8 @@ from gitsync.objects.change import ABSENT, Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.drift import undeclared
 from gitsync.plan.risk.drift import DriftRisk, drift_risk
+from gitsync.plan.undeclared import undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
@@ -130,7 +130,8 @@ def changed_in_cluster(view: ApplicationView, item: ResourceView) -> DriftRisk |
     is_applied = view.plan is not None and view.status.get("revision", {}).get("applied") == view.plan.revision
     by_others = any(owner.manager != FIELD_MANAGER for found in drifted(item) for owner in found.owners)
     is_drift = item.change.action in (Action.UPDATE, Action.CREATE) and (by_others or is_applied)
-    change, foreign = item.change if is_drift else None, foreign_fields(item)
+    removed = [found for found in item.change.differences if found.pointer in item.change.removed]
+    change, foreign = item.change if is_drift else None, [*foreign_fields(item), *removed]
     if change is None:
         return drift_risk(_unchanged(item), foreign) if foreign else None
     return drift_risk(change, foreign)

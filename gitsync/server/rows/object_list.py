@@ -68,7 +68,7 @@ def facets(objects: Iterable[AppObject], query: Query, names: Iterable[str] = FA
 
 
 def _managers(item: AppObject) -> set[str]:
-    fields = (*drifted(item.view), *item.view.foreign)
+    fields = (*drifted(item.view), *foreign_fields(item.view))
     return {owner.manager for difference in fields for owner in difference.owners} - {FIELD_MANAGER}
 
 

@@ -68,7 +68,8 @@ def by_severity(view: ResourceView) -> tuple[int, str, str, str]:
 def ignored_counts(view: ResourceView) -> list[tuple[str, int]]:
     """Return how many differences of each kind are not drift, such as ignored ones."""
     found = Counter(item.kind for item in view.change.differences if item.kind not in DRIFT)
-    kept = len(view.foreign) - len(foreign_fields(view))
+    found.update(item.kind for item in view.foreign if item.kind not in DRIFT | {Difference.FOREIGN})
+    kept = sum(item.kind is Difference.FOREIGN for item in view.foreign) - len(foreign_fields(view))
     bookkeeping = [("kept by Kubernetes controllers", kept)] if kept else []
     return [(kind.value, found[kind]) for kind in Difference if found[kind]] + bookkeeping
 
@@ -79,8 +80,8 @@ def drifted(view: ResourceView) -> list[FieldDifference]:
 
 
 def foreign_fields(view: ResourceView) -> list[FieldDifference]:
-    """Return the fields that others added, without the annotations in which Kubernetes controllers keep their state."""
-    return [item for item in view.foreign if not _BOOKKEEPING.match(item.path)]
+    """Return the fields that others added, but expected ones and the annotations of Kubernetes controllers."""
+    return [item for item in view.foreign if item.kind is Difference.FOREIGN and not _BOOKKEEPING.match(item.path)]
 
 
 def foreign_counts(views: Iterable[ResourceView]) -> list[tuple[str, int]]:

@@ -8,9 +8,9 @@ from gitsync.objects.change import Action, Change, Difference, FieldDifference
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
-from gitsync.plan.drift import undeclared
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.mask import mask, mask_change, mask_difference
+from gitsync.plan.undeclared import REPORT, Undeclared, undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.sync.observe import Observation
 from gitsync.sync.status.report import Report
@@ -52,20 +52,30 @@ def _resource(
         health=observation.health.get(ref, HealthStatus(Health.UNKNOWN)),
         change=shown,
         problem=report.outcome.problems.get(ref, ""),
-        foreign=_foreign(change, previous, observation),
+        foreign=tuple(map(_undeclared(report).judged, _foreign(change, previous, observation))),
     )
 
 
 def _foreign(change: Change, previous: ResourceView | None, observation: Observation) -> tuple[FieldDifference, ...]:
-    """Return the fields that other managers added to an object, masked; the previous ones if neither side changed."""
+    """
+    Return the fields that other managers added to an object, masked; the previous ones if neither side changed.
+
+    Those that the step removes are among its differences.
+    """
     desired, live = change.desired, change.live
     if desired is None or live is None:
         return ()
     if previous is not None and previous.change.live is not None and previous.change.desired is not None:
         is_same = resource_version_of(previous.change.live) == resource_version_of(live) != ""
+        is_same = is_same and previous.change.removed == change.removed
         if is_same and (previous.change.desired is desired or previous.change.desired == mask(desired)):
-            return previous.foreign
+            return tuple(replace(item, kind=Difference.FOREIGN) for item in previous.foreign)
     if all(owner.manager == FIELD_MANAGER for owner, _ in owners_of(live, FIELD_MANAGER).entries):
         return ()
     found = undeclared(desired, live, observation.schema_of(desired))
-    return tuple(mask_difference(change.ref, item) for item in found if item.kind is Difference.FOREIGN)
+    shown = (item for item in found if item.kind is Difference.FOREIGN and item.pointer not in change.removed)
+    return tuple(mask_difference(change.ref, item) for item in shown)
+
+
+def _undeclared(report: Report) -> Undeclared:
+    return report.planned.undeclared if report.planned is not None else REPORT
