@@ -16,12 +16,12 @@ from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan import jq
 from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.explain import explain, explain_atomic_lists
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.hook_needs import needs_first
-from gitsync.plan.ignore import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
+from gitsync.plan.ignore import jq
+from gitsync.plan.ignore.fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.normalize import declared
 from gitsync.plan.options import options_of
 from gitsync.plan.order import hook_stage, in_order, stage_of

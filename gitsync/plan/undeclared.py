@@ -12,7 +12,7 @@ from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwn
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.drift import undeclared_fields
-from gitsync.plan.ignore import IgnoredFields, covers
+from gitsync.plan.ignore.fields import IgnoredFields, covers
 
 _CONTROL_PLANE: Final = frozenset(
     {

@@ -20,7 +20,7 @@ from gitsync.objects.change import DRIFT
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.plan.drift import Drift, compare_objects, find_drift
 from gitsync.plan.drift import Path as Elements
-from gitsync.plan.ignore import IgnoredFields, without_ignored
+from gitsync.plan.ignore.fields import IgnoredFields, without_ignored
 from gitsync.plan.normalize import declared
 
 Found = tuple[bool, frozenset[str]]

@@ -18,10 +18,10 @@ from gitsync.objects.application import IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan import jq
 from gitsync.plan.drift import Drift, Path, declared_fields, find_drift
 from gitsync.plan.equality import same_value
 from gitsync.plan.field_owners import node_at, owners_of
+from gitsync.plan.ignore import jq
 from gitsync.plan.list_keys import element as element_of
 
 Keys = tuple[str, ...]

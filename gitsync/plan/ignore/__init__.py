@@ -1,0 +1,1 @@
+"""Differences that rules leave to others, and the paths that name them."""
