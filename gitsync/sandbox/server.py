@@ -12,6 +12,7 @@ import base64
 import dataclasses
 import functools
 import secrets
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -40,6 +41,10 @@ from gitsync.sandbox.http.transport.protocol import Connection, serve_on
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.table import Printer
+from gitsync.sandbox.processes.images import Images
+from gitsync.sandbox.processes.proxy import ServiceProxy
+from gitsync.sandbox.processes.runtime import Processes
+from gitsync.sandbox.processes.volumes import Folders
 from gitsync.sandbox.registry.definitions import Definitions
 from gitsync.sandbox.registry.resources import Resource
 from gitsync.sandbox.storage.sqlite import SqliteJournal
@@ -54,7 +59,8 @@ class Sandbox:
     A cluster on loopback, served from a thread of its own between ``with`` and its end.
 
     ``data`` is a folder that keeps it over restarts; without one it lives in memory. ``workloads`` runs the
-    simulated nodes and what works on them; without ``controllers`` there is only the API server. Many may run
+    simulated nodes and what works on them; without ``controllers`` there is only the API server. Pods whose image is in
+    ``images`` run as processes, and ``proxy_url`` is an HTTP proxy that reaches their Services by name. Many may run
     beside each other; each is its own world.
     """
 
@@ -66,12 +72,14 @@ class Sandbox:
         *,
         workloads: bool = True,
         controllers: bool = True,
+        images: Images | None = None,
     ) -> None:
         self._data = data
         self._wanted_port = port
         self._token = token
         self._workloads = workloads
         self._run_controllers = controllers
+        self._images = images or {}
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -82,6 +90,8 @@ class Sandbox:
         """Where it listens, such as ``http://127.0.0.1:40123``."""
         self.tls_url = ""
         """The same with TLS, on the same port; kubectl sends its token only there."""
+        self.proxy_url = ""
+        """The HTTP proxy to Services whose Pods run; empty without ``images``."""
 
     def __enter__(self) -> Sandbox:
         self.start()
@@ -217,9 +227,10 @@ class Sandbox:
         self.cluster.scale_paths = self.definitions.scale_paths
         bootstrap.fill(self.cluster)
         self.definitions.start()
+        runtime = self._run_pods(closing) if self._images else None
         self.controllers: Controllers | None = None
         if self._run_controllers:
-            self.controllers = Controllers(self.cluster, clock, workloads=self._workloads)
+            self.controllers = Controllers(self.cluster, clock, workloads=self._workloads, runtime=runtime)
             self.controllers.behaviour.ca_certificate = self._certificate.authority
             self.controllers.start()
 
@@ -227,11 +238,23 @@ class Sandbox:
             return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())
 
         tokens = Tokens(token)
-        endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable)
+        endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable, runtime)
         documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
         self._documents = documents
         self._admin = Admin(clock, endpoints, self.controllers, self.definitions)
         return Application(self.cluster, tokens, documents, endpoints, self._admin)
+
+    def _run_pods(self, closing: ExitStack) -> Processes:
+        """Return what runs Pods as processes, beside the proxy to their Services."""
+        proxy = ServiceProxy(self.cluster.list)
+        closing.callback(proxy.close)
+        self._starting_proxy = asyncio.ensure_future(proxy.start())
+        self.proxy_url = f"http://{proxy.address}"
+        folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="gitsync-pods-")))
+        folders = Folders(folder, (self._data or folder) / "claims")
+        runtime = Processes(self._images, folders, proxy.address, self.cluster.get)
+        closing.callback(runtime.close)
+        return runtime
 
     def _ask_to_stop(self) -> None:
         loop, stopping = self._loop, self._stopping

@@ -19,6 +19,7 @@ from pathlib import Path
 from git import Git
 
 from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.runtime.guard import guarded
 
 _PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -40,12 +41,6 @@ _CONFIG = {
 
 REMOTE = "upstream"
 """The name of the Git server's repository in the environment for talking to it."""
-_GUARD = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null'
-"""
-Run a program, and kill its process group when the standard input ends, which is when this process has ended.
-
-A parent-death signal would not reach the children of git, such as ssh.
-"""
 
 
 class GitFailed(Exception):
@@ -126,7 +121,7 @@ def _started(command: Sequence[str], env: Mapping[str, str], *, is_guarded: bool
     ours, theirs = os.pipe()
     try:
         process = subprocess.Popen(
-            ["sh", "-c", _GUARD, "sh", *command] if is_guarded else command,
+            guarded(command) if is_guarded else command,
             stdin=ours if is_guarded else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -14,6 +14,7 @@ import typer
 
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit, say
+from gitsync.sandbox.processes.images import read_images
 from gitsync.sandbox.server import Sandbox
 
 
@@ -23,6 +24,9 @@ def sandbox(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 picks a free one.")] = 0,
     kubeconfig: Annotated[Path | None, typer.Option(help="Write the kubeconfig to this file.")] = None,
     workloads: Annotated[bool, typer.Option(help="Simulate Deployments, Jobs and Pods.")] = True,
+    images: Annotated[
+        Path | None, typer.Option(help="Run the images of this YAML table as processes; see docs/sandbox.md.")
+    ] = None,
     attached: Annotated[bool, typer.Option(help="Stop when standard input ends.")] = False,
 ) -> Exit:
     """Run a Kubernetes API server in this process, for demos and tests."""
@@ -33,10 +37,12 @@ def sandbox(
         threading.Thread(target=_wait_for_end_of_input, args=(stopped,), daemon=True).start()
     if data is not None:
         data.mkdir(parents=True, exist_ok=True)
-    with Sandbox(data, port, workloads=workloads) as server:
+    with Sandbox(data, port, workloads=workloads, images=read_images(images) if images else None) as server:
         config = server.kubeconfig(kubeconfig or (data or Path(".gitsync")) / "kubeconfig")
         say(f"sandbox ready at {server.url}")
         say(f"try: kubectl --kubeconfig {config} get namespaces")
+        if server.proxy_url:
+            say(f"services by name: curl --proxy {server.proxy_url} http://NAME.NAMESPACE:PORT")
         sys.stdout.flush()
         stopped.wait()
     return Exit.OK

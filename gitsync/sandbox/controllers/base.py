@@ -10,6 +10,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.adoption import OrphanIndex, adopters
 from gitsync.sandbox.controllers.client import ControllerClient, Timers
 from gitsync.sandbox.controllers.events import Recorder
+from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
 from gitsync.sandbox.controllers.object_meta import MANAGER, Key, controller_key
 from gitsync.sandbox.controllers.queue import Queue
 
@@ -47,6 +48,7 @@ class Context:
     queue: Queue
     recorder: Recorder
     behaviour: SimulationSettings
+    runtime: ContainerRuntime | None = None
     strays: OrphanIndex = field(default_factory=OrphanIndex)
 
     def now(self) -> str:

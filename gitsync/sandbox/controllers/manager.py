@@ -18,6 +18,7 @@ from gitsync.sandbox.controllers.lifecycle.role_aggregation import ClusterRoles
 from gitsync.sandbox.controllers.networking.endpoints import Endpoints
 from gitsync.sandbox.controllers.nodes.kubelet import Kubelet
 from gitsync.sandbox.controllers.nodes.node import create_nodes
+from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
 from gitsync.sandbox.controllers.nodes.scheduler import Scheduler
 from gitsync.sandbox.controllers.object_meta import kind_of
 from gitsync.sandbox.controllers.queue import Queue
@@ -58,15 +59,18 @@ class Controllers:
     """
     Run the controllers of a cluster, and its nodes, on the server's thread.
 
-    Without ``workloads`` only garbage collection and the lifecycle of namespaces run.
+    Images that ``runtime`` runs are processes, others are simulated. Without ``workloads`` only garbage collection and
+    the lifecycle of namespaces run.
     ``behaviour`` may be changed at any time.
     """
 
-    def __init__(self, api: ControllerClient, timers: Timers, *, workloads: bool = True) -> None:
+    def __init__(
+        self, api: ControllerClient, timers: Timers, *, workloads: bool = True, runtime: ContainerRuntime | None = None
+    ) -> None:
         self.behaviour = SimulationSettings()
         self._queue = Queue(timers)
         self._workloads = workloads
-        self._context = Context(api, timers, self._queue, Recorder(api, timers), self.behaviour)
+        self._context = Context(api, timers, self._queue, Recorder(api, timers), self.behaviour, runtime)
         kinds = _ALWAYS + _WORKLOADS if workloads else _ALWAYS
         self._controllers = tuple(kind(self._context) for kind in kinds)
         self._watchers: defaultdict[tuple[str, str], list[Controller]] = defaultdict(list)

@@ -11,6 +11,7 @@ from gitsync.merge.schema import DEDUCED
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
+from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.http import listing, responses, watching
 from gitsync.sandbox.http.negotiation import Accepted, accepted
@@ -44,6 +45,7 @@ class Endpoints:
         tokens: Tokens,
         printer: Callable[[Resource], Printer],
         selectable: Callable[[Resource], tuple[str, ...]],
+        runtime: ContainerRuntime | None = None,
     ) -> None:
         self.cluster = cluster
         self.watches: dict[Watch, Resource] = {}
@@ -52,7 +54,7 @@ class Endpoints:
         self._printer = printer
         self._selectable = selectable
         self._reviews = Reviews(cluster, tokens)
-        self.subresources = Subresources(cluster, tokens)
+        self.subresources = Subresources(cluster, tokens, runtime)
 
     def answer(self, request: Request, route: Route, resource: Resource, user: User) -> Reply:
         """Carry out the verb of a request on its resource."""

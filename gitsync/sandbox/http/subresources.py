@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from gitsync.kube.times import timestamp
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
-from gitsync.sandbox.controllers.nodes.logs import log_of, waiting_reason
+from gitsync.sandbox.controllers.nodes.logs import waiting_reason
+from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
+from gitsync.sandbox.http.container_logs import follow, log_file, log_response, log_text
 from gitsync.sandbox.http.route import Route
-from gitsync.sandbox.http.transport.messages import TEXT, Request, Response
+from gitsync.sandbox.http.transport.messages import Reply, Request
 from gitsync.sandbox.registry.delete import read_options
 from gitsync.sandbox.registry.managed_fields import scale_part
 from gitsync.sandbox.registry.metadata import object_member, wrong_type
@@ -26,9 +29,10 @@ _AUDIENCE = "https://kubernetes.default.svc"
 class Subresources:
     """Answer requests to subresources; each returns the object, or the whole response."""
 
-    def __init__(self, cluster: Cluster, tokens: Tokens) -> None:
+    def __init__(self, cluster: Cluster, tokens: Tokens, runtime: ContainerRuntime | None = None) -> None:
         self._cluster = cluster
         self._tokens = tokens
+        self._runtime = runtime
 
     def read_scale(self, resource: Resource, route: Route) -> Manifest:
         """Return the Scale of an object."""
@@ -61,8 +65,8 @@ class Subresources:
         )
         return scale_of(changed, paths)
 
-    def log(self, request: Request, resource: Resource, route: Route) -> Response:
-        """Return the log of a container as text."""
+    def log(self, request: Request, resource: Resource, route: Route) -> Reply:
+        """Return the log of a container as text, or as a stream where a client follows one of a process."""
         pod = self._live(resource, route)
         names = [container["name"] for container in at(pod, "spec", "containers", default=[])]
         container = request.query.get("container", "")
@@ -75,17 +79,24 @@ class Subresources:
         elif container not in names + [c["name"] for c in at(pod, "spec", "initContainers", default=[]) or []]:
             raise errors.bad_request(f"container {container} is not valid for pod {route.name}")
         previous = request.flag("previous")
-        text = log_of(pod, container, previous=previous)
+        path = log_file(self._runtime, pod, container, previous=previous)
+        text = log_text(path, pod, container, previous=previous)
         if text is None and previous:
             raise errors.bad_request(f'previous terminated container "{container}" in pod "{route.name}" not found')
         if text is None:
             reason = waiting_reason(pod, container)
             raise errors.bad_request(f'container "{container}" in pod "{route.name}" is waiting to start: {reason}')
-        lines = text.splitlines(keepends=True)
         tail = request.query.get("tailLines", "")
-        if tail.isdecimal():
-            lines = lines[-int(tail) :] if int(tail) else []
-        return Response(200, "".join(lines).encode(), TEXT)
+        if path is not None and request.flag("follow"):
+            return follow(path, tail, lambda: self._is_current(path, resource, route, container))
+        return log_response(text, tail)
+
+    def _is_current(self, path: Path, resource: Resource, route: Route, container: str) -> bool:
+        """Return whether the process of this log runs."""
+        pod = self._cluster.writer.current(resource, route.namespace, route.name)
+        if pod is None or self._runtime is None or log_file(self._runtime, pod, container, previous=False) != path:
+            return False
+        return self._runtime.state(uid_of(pod), container).exit_code is None
 
     def evict(self, body: Manifest, resource: Resource, route: Route, ctx: Context) -> Manifest:
         """Delete a pod unless a disruption budget forbids it."""

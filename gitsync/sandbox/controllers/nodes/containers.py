@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.controllers.nodes.image_behaviour import ContainerBehaviour
+from gitsync.sandbox.controllers.nodes.runtime import LOST, ProcessState
 
 _RESTART_DELAY = 0.2
 _QUICK_RESTARTS = 3
@@ -19,6 +20,7 @@ class Move(Enum):
     START = "start"
     GIVE_UP_PULLING = "wait for the image"
     READY = "become ready"
+    PROBED = "report what the probes say"
     END = "end"
     RESTART = "start again"
 
@@ -32,6 +34,8 @@ class Container:
     behaviour: ContainerBehaviour
     restart_policy: str
     pod: Manifest
+    process: ProcessState = LOST
+    """The state of its process, where it has one."""
 
     @property
     def name(self) -> str:
@@ -94,12 +98,22 @@ def next_move(container: Container, pace: Pace) -> tuple[Move, float] | None:
     if "running" in state:
         if container.has_new_image:
             return Move.RESTART, _RESTART_DELAY
+        if container.behaviour is ContainerBehaviour.PROCESS:
+            return _next_of_process(container)
         if container.behaviour is ContainerBehaviour.ENDS:
             return Move.END, pace.run
         if container.behaviour is ContainerBehaviour.SLOW and not container.status["ready"]:
             return Move.READY, pace.slow
         return None
     return None if container.is_over else (Move.RESTART, _RESTART_DELAY)
+
+
+def _next_of_process(container: Container) -> tuple[Move, float] | None:
+    process, status = container.process, container.status
+    if process.exit_code is not None:
+        return Move.END, 0.0
+    is_reported = (status["ready"], status["started"]) == (process.ready, process.started)
+    return None if is_reported else (Move.PROBED, 0.0)
 
 
 def _next_of_waiting(container: Container, reason: str, pace: Pace) -> tuple[Move, float] | None:
@@ -128,9 +142,10 @@ def perform(container: Container, move: Move, now: str) -> Manifest:
         }
     if move is Move.READY:
         return {**status, "ready": True}
+    if move is Move.PROBED:
+        return {**status, "ready": container.process.ready, "started": container.process.started}
     if move is Move.END:
-        began = at(status, "state", "running", "startedAt", default=now)
-        return _ended(container, status, 0, began, now)
+        return _finished(container, now)
     if move is Move.RESTART:
         return _restarted(container, now)
     return _started(container, status, now)
@@ -161,13 +176,26 @@ def _started(container: Container, status: Manifest, now: str) -> Manifest:
         return {**status, "state": {"waiting": {"reason": "ErrImagePull", "message": text}}}
     if container.behaviour in (ContainerBehaviour.FAILS, ContainerBehaviour.OOM):
         return _ended(container, status, 137 if container.behaviour is ContainerBehaviour.OOM else 1, now, now)
+    is_probed = container.behaviour is ContainerBehaviour.PROCESS and bool(
+        container.spec.get("startupProbe") or container.spec.get("readinessProbe")
+    )
     return {
         **status,
         "state": {"running": {"startedAt": now}},
-        "ready": container.behaviour is not ContainerBehaviour.SLOW,
+        "ready": container.behaviour is not ContainerBehaviour.SLOW and not is_probed,
         "containerID": _container_id(container),
-        "started": True,
+        "started": container.behaviour is not ContainerBehaviour.PROCESS or not container.spec.get("startupProbe"),
     }
+
+
+def _finished(container: Container, now: str) -> Manifest:
+    """Return the status at the end of a run; a process that ended often waits before it starts again."""
+    status = container.status
+    is_process = container.behaviour is ContainerBehaviour.PROCESS
+    code = container.process.exit_code or 0 if is_process else 0
+    ended = _ended(container, status, code, at(status, "state", "running", "startedAt", default=now), now)
+    will_restart = not replace(container, status=ended).is_over
+    return _backing_off(container, ended) if will_restart and status["restartCount"] >= _QUICK_RESTARTS else ended
 
 
 def _restarted(container: Container, now: str) -> Manifest:
@@ -181,14 +209,19 @@ def _restarted(container: Container, now: str) -> Manifest:
     ended = at(again, "state", "terminated")
     if not ended or ended["exitCode"] == 0 or restarts < _QUICK_RESTARTS:
         return again
+    return _backing_off(container, again)
+
+
+def _backing_off(container: Container, ended: Manifest) -> Manifest:
+    """Return the status of a container that ended and starts again after a while."""
     meta = container.pod["metadata"]
     pod = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
-    delay = _duration(int(back_off(restarts)))
+    delay = _duration(int(back_off(ended["restartCount"])))
     text = f"back-off {delay} restarting failed container={container.name} pod={pod}"
     return {
-        **again,
+        **ended,
         "state": {"waiting": {"reason": "CrashLoopBackOff", "message": text}},
-        "lastState": {"terminated": ended},
+        "lastState": {"terminated": ended["state"]["terminated"]},
     }
 
 

@@ -16,6 +16,7 @@ class ContainerBehaviour(Enum):
     FAILS = "ends at once with exit code 1"
     OOM = "is killed for its memory, exit code 137"
     MISSING = "has an image that cannot be pulled"
+    PROCESS = "is a process of this machine"
 
 
 _BY_TAG = {
@@ -32,6 +33,11 @@ def tag_of(image: str) -> str:
     """Return the tag of an image reference, empty where it has none."""
     name = image.partition("@")[0].rpartition("/")[2]
     return name.partition(":")[2]
+
+
+def is_simulated(image: str) -> bool:
+    """Return whether the tag of an image selects a simulated behaviour."""
+    return tag_of(image) in _BY_TAG
 
 
 def behaviour_of(container: Manifest, *, ends: bool) -> ContainerBehaviour:

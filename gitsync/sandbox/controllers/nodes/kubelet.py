@@ -1,8 +1,8 @@
-"""Kubelet: simulate the pods that are assigned to a node; no container runs."""
+"""Kubelet: the pods that are assigned to a node, simulated or as processes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef
@@ -12,6 +12,7 @@ from gitsync.sandbox.controllers.events import Source
 from gitsync.sandbox.controllers.lifecycle.owner_references import missing_environment, missing_volume
 from gitsync.sandbox.controllers.networking.addresses import Addresses
 from gitsync.sandbox.controllers.nodes.containers import Container, Move, Pace, config_error, next_move, perform
+from gitsync.sandbox.controllers.nodes.image_behaviour import ContainerBehaviour
 from gitsync.sandbox.controllers.nodes.pod_status import all_stopped, current, with_containers
 from gitsync.sandbox.controllers.object_meta import Key, is_deleting, key_of
 
@@ -38,6 +39,9 @@ class Kubelet(Controller):
         self._plans: dict[Key, _Plan] = {}
         self._blocked: dict[str, set[Key]] = {}
         self._addresses = Addresses()
+        self._runtime = context.runtime
+        if self._runtime is not None:
+            self._runtime.notify(lambda namespace, name: self.enqueue((namespace, name)))
 
     def observe(self, event: str, obj: Manifest, old: Manifest | None) -> None:
         """Mark the pod, or the pods that wait for a ConfigMap or Secret of this namespace."""
@@ -45,7 +49,10 @@ class Kubelet(Controller):
             self._addresses.observe(event, obj)
             self.enqueue(key_of(obj))
             return
-        for key in self._blocked.get(obj["metadata"]["namespace"], ()):
+        namespace, name = key_of(obj)
+        if self._runtime is not None:
+            self._runtime.refresh(obj["kind"], namespace, name)
+        for key in self._blocked.get(namespace, ()):
             self.enqueue(key)
 
     def reconcile(self, key: Key) -> None:
@@ -55,6 +62,8 @@ class Kubelet(Controller):
         plan = self._plans.get(key)
         if plan is not None and (pod is None or plan.uid != uid_of(pod)):
             del self._plans[key]
+            if self._runtime is not None:
+                self._runtime.remove(plan.uid)
         if pod is None:
             return
         if not at(pod, "spec", "nodeName"):
@@ -64,12 +73,30 @@ class Kubelet(Controller):
         plan = self._plans.setdefault(key, _Plan(uid_of(pod)))
         if is_deleting(pod):
             self._stop(key, plan, pod)
-        elif not pods.is_finished(pod):
+        elif pods.is_finished(pod):
+            self._end_processes(pod)
+        else:
             if not at(pod, "status", "startTime"):
                 pod = self._admit(pod)
             pod = self._move(pod, plan)
             if not pods.is_finished(pod):
                 self._plan_moves(key, plan, pod)
+
+    def _current(self, pod: Manifest) -> list[Container]:
+        """Return the containers that may move now; those that run, with the state of their process."""
+        return [self._with_process(pod, container) for container in current(pod)]
+
+    def _with_process(self, pod: Manifest, container: Container) -> Container:
+        if self._runtime is None or not self._runtime.runs(container.spec["image"]):
+            return container
+        state = self._runtime.state(uid_of(pod), container.name)
+        return replace(container, behaviour=ContainerBehaviour.PROCESS, process=state)
+
+    def _end_processes(self, pod: Manifest) -> bool:
+        """End the processes of a pod within its grace period; return whether all have ended."""
+        given = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        grace = pod["metadata"].get("deletionGracePeriodSeconds", given)
+        return self._runtime is None or self._runtime.stop(pod, float(grace or 0))
 
     def _admit(self, pod: Manifest) -> Manifest:
         """Report a pod for the first time."""
@@ -102,7 +129,7 @@ class Kubelet(Controller):
             return
         now = self.context.timers.now()
         due: dict[str, tuple[Move, int, float]] = {}
-        for container in current(pod):
+        for container in self._current(pod):
             move = next_move(container, self._pace())
             if move is None or self._waits_for_config(key, container):
                 continue
@@ -137,14 +164,17 @@ class Kubelet(Controller):
         if "" not in plan.due:
             grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
             plan.due = {"": (Move.END, 0, now + min(float(grace), self.context.behaviour.stop_delay))}
-            for container in current(pod):
+            for container in self._current(pod):
                 if "running" in container.status["state"]:
                     source = self._source(pod, container)
                     self.context.recorder.normal(pod, "Killing", f"Stopping container {container.name}", source)
         left = plan.due[""][2] - now
         if left > _EARLY:
+            self._end_processes(pod)
             self.enqueue_after(key, left)
             return
+        if not self._end_processes(pod):
+            return  # the runtime reports their end
         if "finalizers" in pod["metadata"]:
             self._report(pod, all_stopped(pod, self.context.now()))
         self.api.delete(ObjectRef("", "Pod", *key), uid=plan.uid, grace_seconds=0)
@@ -154,7 +184,7 @@ class Kubelet(Controller):
         now = self.context.timers.now() + _EARLY
         changed: dict[str, Manifest] = {}
         moved: list[tuple[Container, Move]] = []
-        for container in current(pod):
+        for container in self._current(pod):
             planned, next_one = plan.due.get(container.name), next_move(container, self._pace())
             if (
                 planned is None
@@ -179,14 +209,23 @@ class Kubelet(Controller):
         status = with_containers({**pod, "status": status}, changed, self.context.now())
         pod = self._report(pod, status)
         for container, move in moved:
+            self._run(pod, container, move, changed[container.name])
             self._record_move(pod, container, move, changed[container.name])
         return pod
+
+    def _run(self, pod: Manifest, container: Container, move: Move, status: Manifest) -> None:
+        """Start the process of a container that starts to run."""
+        starts = move in (Move.START, Move.RESTART) and "running" in status["state"]
+        if self._runtime is not None and starts and container.behaviour is ContainerBehaviour.PROCESS:
+            self._runtime.start(pod, container.spec, status["restartCount"])
 
     def _network(self, pod: Manifest) -> Manifest:
         if at(pod, "status", "podIP"):
             return {}
         if pod["spec"].get("hostNetwork"):
             address = pod["status"]["hostIP"]
+        elif self._runtime is not None and any(self._runtime.runs(each["image"]) for each in pod["spec"]["containers"]):
+            address = self._runtime.address(pod)
         else:
             address = self._addresses.allocate(uid_of(pod))
         return {"podIP": address, "podIPs": [{"ip": address}]}
@@ -202,7 +241,7 @@ class Kubelet(Controller):
         """Record what the kubelet says about a move."""
         recorder, source, image = self.context.recorder, self._source(pod, container), container.spec["image"]
         blocked = at(status, "state", "waiting", "reason")
-        if move in (Move.READY, Move.END):
+        if move in (Move.READY, Move.PROBED, Move.END):
             return
         if blocked == "ErrImagePull":
             reason = at(status, "state", "waiting", "message")

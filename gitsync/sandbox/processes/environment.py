@@ -1,0 +1,110 @@
+"""The command and environment of a container that runs as a process."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gitsync.kube.quantity import parse
+from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of
+from gitsync.sandbox.processes.images import Image
+from gitsync.sandbox.processes.volumes import Get, Mount, translate
+
+_PASSED_ON = ("LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
+_REFERENCE = re.compile(r"\$(\$|\([A-Za-z_.\-][A-Za-z0-9_.\-]*\))")
+_MEMBER = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+
+
+def command_of(container: Manifest, image: Image, env: Mapping[str, str], mounts: list[Mount]) -> list[str]:
+    """Return the program and its arguments, with references to variables and mount paths replaced."""
+    given: Sequence[str] = container.get("command") or ()
+    args = container.get("args") or (() if given else image.args)
+    return [translate(_expand(text, env), mounts) for text in (*(given or image.command), *args)]
+
+
+def environment_of(
+    pod: Manifest, container: Manifest, defaults: Mapping[str, str], mounts: list[Mount], get: Get
+) -> dict[str, str]:
+    """Return the environment: what every process needs, the defaults of its image, and what the container asks for."""
+    found = _basic(pod) | dict(defaults)
+    found |= _from_objects(pod, container, get)
+    for variable in container.get("env") or ():
+        value = _value(variable, pod, container, get, found)
+        if value is not None:
+            found[variable["name"]] = value
+    return {name: translate(value, mounts) for name, value in found.items()}
+
+
+def proxy_variables(namespace: str, proxy: str) -> dict[str, str]:
+    """Return the variables by which HTTP clients find the proxy to Services."""
+    url = f"http://{namespace}@{proxy}"
+    direct = "localhost,127.0.0.1"
+    return {"HTTP_PROXY": url, "http_proxy": url, "NO_PROXY": direct, "no_proxy": direct}
+
+
+def _basic(pod: Manifest) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return passed | {
+        "PATH": os.pathsep.join(programs),
+        "HOSTNAME": pod["metadata"]["name"],
+        "POD_IP": at(pod, "status", "podIP", default=""),
+    }
+
+
+def _from_objects(pod: Manifest, container: Manifest, get: Get) -> Iterator[tuple[str, str]]:
+    for source in container.get("envFrom") or ():
+        for member, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+            if member in source:
+                found = get("", kind, pod["metadata"]["namespace"], source[member]["name"])
+                for key in at(found, "data") or {}:
+                    yield source.get("prefix", "") + key, _text(found, key) or ""
+
+
+def _value(variable: Manifest, pod: Manifest, container: Manifest, get: Get, env: Mapping[str, str]) -> str | None:
+    source = variable.get("valueFrom")
+    if not source:
+        return _expand(variable.get("value") or "", env)
+    for member, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        if member in source:
+            found = get("", kind, pod["metadata"]["namespace"], source[member]["name"])
+            return _text(found, source[member]["key"])
+    if "resourceFieldRef" in source:
+        return _resource(container, source["resourceFieldRef"])
+    return _field(pod, at(source, "fieldRef", "fieldPath", default=""))
+
+
+def _text(source: Manifest | None, key: str) -> str | None:
+    """Return one value of a ConfigMap or Secret, None where it is absent."""
+    value = at(source, "data", key) if source else None
+    if value is None or source is None:
+        return None
+    return base64.b64decode(value).decode(errors="replace") if source["kind"] == "Secret" else str(value)
+
+
+def _field(pod: Manifest, path: str) -> str:
+    member = _MEMBER.fullmatch(path)
+    if member is not None:
+        return (labels_of(pod) if member[1] == "labels" else annotations_of(pod)).get(member[2], "")
+    return str(at(pod, *path.split("."), default=""))
+
+
+def _resource(container: Manifest, reference: Manifest) -> str:
+    """Return an amount in units of its divisor, rounded up; 0 where the container names none."""
+    section, _, name = reference["resource"].partition(".")
+    amount = parse(at(container, "resources", section, name, default="0")).nanos
+    divisor = parse(str(reference.get("divisor") or "0")).nanos or parse("1").nanos
+    return str(-(-amount // divisor))
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    """Replace ``$(NAME)`` by a variable that is set before; ``$$`` is a dollar sign."""
+
+    def replacement(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else env.get(found[1][1:-1], found[0])
+
+    return _REFERENCE.sub(replacement, text)
