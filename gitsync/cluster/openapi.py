@@ -50,12 +50,22 @@ class ClusterSchemas:
             self._used = dict.fromkeys(names, "")
             return builtin()
         used = {name: self._index.get(name, "") for name in names}
-        for url in used.values():
-            if url and url not in self._documents:
-                self._documents[url] = self._client.get(*_split(url))
+        for name, url in used.items():
+            if url and url not in self._documents and not self._fetch(url):
+                used[name], self._index = "", None
         self._documents = {url: self._documents[url] for url in used.values() if url}
         self._used = used
         return Schemas.from_openapi(self._documents.values())
+
+    def _fetch(self, url: str) -> bool:
+        """Read a document; return False for a group version that is removed, which the index may still list."""
+        try:
+            self._documents[url] = self._client.get(*_split(url))
+        except Rejected as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
 
     def _read_index(self) -> dict[str, str]:
         try:

@@ -97,6 +97,23 @@ def test_schemas_are_read_once(cluster: KubernetesCluster, client: Client) -> No
     assert cluster.schemas([("", "v1")]) is first
 
 
+def test_a_definition_that_was_removed_leaves_the_other_schemas(cluster: KubernetesCluster) -> None:
+    """The index may list a group version whose document is gone: an Application of ConfigMaps must not stop for it."""
+    cluster.apply(application_crd(), manager="gitsync")
+    while cluster.resource("gitsync.dev", "v1alpha1", "Application") is None:
+        cluster.definitions_changed()
+    cluster.schemas([("", "v1")])  # reads the index
+    ref = ObjectRef("apiextensions.k8s.io", "CustomResourceDefinition", "", "applications.gitsync.dev")
+    stored = cluster.read(ref, "v1")
+    assert stored is not None
+    cluster.delete(ref, "v1", uid=uid_of(stored))
+    while cluster.read(ref, "v1") is not None:
+        pass
+    found = cluster.schemas([("", "v1"), ("gitsync.dev", "v1alpha1")])
+    assert found.for_kind("", "v1", "ConfigMap") is not None
+    assert found.for_kind("gitsync.dev", "v1alpha1", "Application") is None
+
+
 def test_writes_can_be_made_as_a_service_account_which_has_its_own_rights(cluster: KubernetesCluster) -> None:
     with pytest.raises(Rejected, match=r"add the rule .*verbs: \[create, delete, get, patch\]") as refusal:
         cluster.apply(config_map(x="1"), manager="gitsync", user="system:serviceaccount:default:powerless")
