@@ -143,6 +143,22 @@ def test_the_pod_is_admitted_as_restricted(stage: Stage) -> None:
     assert spec["serviceAccountName"] == "gitsync"
 
 
+def test_an_upgrade_ends_the_old_pod_before_the_new_one(stage: Stage) -> None:
+    """The volume and the Lease belong to one process: a second one would refuse to start."""
+    install(stage)
+    path, selector = stage.path("Pod", "", namespace=stage.system), {"labelSelector": "app.kubernetes.io/name=gitsync"}
+    first = eventually(stage, lambda: stage.client.get(path, selector)["items"])[0]
+    name, uid = first["metadata"]["name"], first["metadata"]["uid"]
+    stage.patch("Pod", name, {"metadata": {"finalizers": ["example.com/held"]}}, namespace=stage.system)
+    image = {"spec": {"template": {"spec": {"containers": [{"name": "controller", "image": "gitsync:next"}]}}}}
+    stage.patch("Deployment", "gitsync", image, "strategic", api="apps/v1", namespace=stage.system)
+    eventually(stage, lambda: stage.live("Pod", name, namespace=stage.system)["metadata"].get("deletionTimestamp"))
+    assert [pod["metadata"]["uid"] for pod in stage.client.get(path, selector)["items"]] == [uid]
+    stage.patch("Pod", name, {"metadata": {"finalizers": None}}, namespace=stage.system)
+    images = lambda: [pod["spec"]["containers"][0]["image"] for pod in stage.client.get(path, selector)["items"]]  # noqa: E731
+    eventually(stage, lambda: images() == ["gitsync:next"])
+
+
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_and_install_give_the_same(stage: Stage) -> None:
