@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
+from gitsync.apply.in_flight import WritesInFlight
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.fencing import FencedCluster
@@ -50,6 +51,7 @@ from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
 from gitsync.record.retention import Retention
 from gitsync.runtime.clock import SystemClock
+from gitsync.runtime.elastic_pool import ElasticPool
 from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.manager import Manager, Runnable
 from gitsync.runtime.membership import Membership
@@ -141,7 +143,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     single = ExclusiveLease(leases, identity, duration=settings.lease_seconds)
     share: Shard = members if settings.replicas else SingleReplica()
     cluster, live = FencedCluster(client, share), InformerCache(client, _listed(settings.namespaces))
-    pool = ThreadPoolExecutor(settings.writes, thread_name_prefix="write")
+    pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
     policies, rules = read_policies(settings.policies)
@@ -230,7 +232,8 @@ def build_engine(
     ports = Ports(cluster, live, records, clock)
     share = share or SingleReplica()
     statuses, state = StatusWriter(cluster, live), StateStore(cluster, live)
-    applier = Applier(ports, adapters.pool, lambda: share.may_write)
+    in_flight = WritesInFlight(adapters.pool, lambda key: state.enqueue(key))
+    applier = Applier(ports, in_flight, lambda: share.may_write)
     executor = SyncExecutor(ports, applier, Hooks(applier, cluster, live), state)
     advice = AdviceGate(adapters.reasoner, cluster, live)
     gate = SyncGate(ports, advice, policies, rules)
@@ -256,13 +259,16 @@ def build_operator(
     """Return the controller of Agents and MultiAgentSystems, not started, connected to these adapters."""
     cluster, live = adapters.cluster, adapters.live
     ports, share = Ports(cluster, live, adapters.records, adapters.clock), share or SingleReplica()
-    applier = Applier(ports, adapters.pool, lambda: share.may_write)
+    in_flight = WritesInFlight(adapters.pool, lambda key: controller.enqueue_owner(key))
+    applier = Applier(ports, in_flight, lambda: share.may_write)
     planner = Planner(cluster, state, adapters.pool, frozenset())
     converger = ChildrenReconciler(ports, planner, applier, lambda app: policy_for(policies, app))
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
     agents = AgentReconciler(ports, converger, FactsReader(cluster, live), statuses, analysis)
-    return AgentController(agents, SystemReconciler(ports, converger, statuses), ports, share=share, workers=workers)
+    systems = SystemReconciler(ports, converger, statuses)
+    controller = AgentController(agents, systems, ports, share=share, workers=workers)
+    return controller
 
 
 def _each(calls: Iterable[Callable[[], None]]) -> None:

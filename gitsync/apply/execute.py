@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 
 from gitsync.apply.change import apply_change
+from gitsync.apply.in_flight import AnsweredWrite, NotAnswered, WritesInFlight, not_answered, waiting_for_answers
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.wait import blocking_reason
 from gitsync.errors import Conflict
@@ -17,6 +17,7 @@ from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import to_record
 from gitsync.plan.order import batches
 from gitsync.ports import Ports
@@ -31,14 +32,17 @@ class Applier:
     Before a batch is written, its intents are in the audit and its objects in the inventory; after it, its outcomes
     are in the audit. So a crash at any moment leaves no unrecorded write. A write whose response was lost has no
     outcome yet: the next plan resolves it. RecordUnavailable stops everything.
+
+    A write that is not answered in time ends without the worker: its result is that it is not answered, its outcome
+    is audited by ``take_answered`` in a later reconcile, and until then its object is not written again.
     """
 
-    def __init__(self, ports: Ports, pool: Executor, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, ports: Ports, in_flight: WritesInFlight, may_write: Callable[[], bool] = lambda: True) -> None:
         self._cluster = ports.cluster
         self._live = ports.live
         self._records = ports.records
         self._clock = ports.clock
-        self._pool = pool
+        self._in_flight = in_flight
         self._may_write = may_write
 
     def execute(self, job: ApplyRequest) -> ApplyProgress:
@@ -54,11 +58,30 @@ class Applier:
             failed = [result.change for result in results if result.outcome is Outcome.FAILED]
             ready, blocked = _split(batch, failed)
             results += blocked
-            results += self.write(job, [change for change in ready if not is_recreation(change)])
+            written = self.write(job, [change for change in ready if not is_recreation(change)])
+            results += [result for result in written if not isinstance(result.error, NotAnswered)]
+            if waiting := waiting_for_answers(written):
+                return ApplyProgress(tuple(results), waiting=waiting)
         return ApplyProgress(tuple(results), waiting=_recreation(job, results))
 
     def write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         """Carry out steps that need not wait for each other, with their place in audit and inventory."""
+        busy = self._in_flight.refs(job.app.key)
+        due = [change for change in batch if change.ref not in busy]
+        return [not_answered(change) for change in batch if change.ref in busy] + self._write(job, due)
+
+    def in_flight(self, application: str) -> frozenset[ObjectRef]:
+        """Return the objects of an Application whose writes are not answered yet."""
+        return self._in_flight.refs(application)
+
+    def take_answered(self, application: str) -> list[AnsweredWrite]:
+        """Return the writes of an Application that were answered late, with their outcomes in the audit."""
+        answered = self._in_flight.take_answered(application)
+        for each in answered:
+            self._audit_outcomes(each.job, [each.result])
+        return answered
+
+    def _write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         if not batch:
             return []
         if not self._may_write():
@@ -67,7 +90,12 @@ class Applier:
         job.widen_inventory(
             {change.ref: _inventory_entry(job, change) for change in batch if change.action is not Action.PRUNE}
         )
-        results = list(self._pool.map(lambda change: apply_change(job, change, self._cluster, self._live), batch))
+        results = self._in_flight.run(job, batch, lambda change: apply_change(job, change, self._cluster, self._live))
+        self._audit_outcomes(job, [result for result in results if not isinstance(result.error, NotAnswered)])
+        return results
+
+    def _audit_outcomes(self, job: ApplyRequest, results: Sequence[StepResult]) -> None:
+        """Audit and log the outcomes of writes, except those that are not known."""
         self._records.audit(
             replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
             for result in results
@@ -75,9 +103,8 @@ class Applier:
         )
         for result in results:
             _log_result(job, result)
-        if any(change.ref.of == CRD for change in batch):
+        if any(result.change.ref.of == CRD for result in results):
             self._cluster.definitions_changed()
-        return results
 
     def _audit(self, job: ApplyRequest, change: Change, outcome: Outcome, message: str) -> AuditRecord:
         return AuditRecord(

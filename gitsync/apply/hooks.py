@@ -36,6 +36,9 @@ class HookRun:
     is_deleted: bool = False
 
 
+HOOK_DELETION = "a hook that is over"
+"""The reason of the deletion of a hook."""
+
 HookRuns = dict[tuple[ObjectRef, HookPhase], HookRun]
 
 
@@ -144,7 +147,7 @@ class Hooks:
 
     def _delete(self, job: ApplyRequest, uids: dict[ObjectRef, str]) -> list[StepResult]:
         changes = [
-            Change(ref, Action.PRUNE, reason="a hook that is over", live={"metadata": {"uid": uid}})
+            Change(ref, Action.PRUNE, reason=HOOK_DELETION, live={"metadata": {"uid": uid}})
             for ref, uid in uids.items()
         ]
         return self._applier.write(job, changes)

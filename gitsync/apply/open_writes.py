@@ -14,14 +14,24 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Records
 
 
-def resolve_open_writes(records: Records, plan: Plan, live: Mapping[ObjectRef, Manifest], now: datetime) -> None:
+def resolve_open_writes(
+    records: Records,
+    plan: Plan,
+    live: Mapping[ObjectRef, Manifest],
+    now: datetime,
+    in_flight: frozenset[ObjectRef] = frozenset(),
+) -> None:
     """
-    Audit an outcome for the writes of an Application that have none.
+    Audit an outcome for the writes of an Application that have none, except those in flight.
 
     An apply that the plan would repeat failed, any other succeeded. A delete succeeded when the object is absent
     or terminating, a hook when it has the mark of its sync.
     """
-    intents = records.unfinished(plan.application)
+    intents = (
+        intent
+        for intent in records.unfinished(plan.application)
+        if ObjectRef.from_path(intent.resource) not in in_flight
+    )
     records.audit(_resolved(intent, _has_taken_effect(intent, plan, live), now) for intent in intents)
 
 

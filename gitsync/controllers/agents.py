@@ -10,7 +10,7 @@ from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.agents import AgentReconciler
-from gitsync.operator.converge import ConvergeCache
+from gitsync.operator.converge import ConvergeCache, Owner
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
 from gitsync.operator.systems import SystemReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
@@ -96,6 +96,10 @@ class AgentController:
         for of in _KINDS:
             for manifest in self._all(of):
                 self._queue.add_after(ref_of(manifest), _DEBOUNCE)
+
+    def enqueue_owner(self, application: str) -> None:
+        """Enqueue the Agent or system of which the API server has answered a write."""
+        self._queue.add(Owner.ref_of(application))
 
     def queue_length(self) -> int:
         """Return how many wait for a worker."""

@@ -22,7 +22,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.operator.kinds import child_resources
+from gitsync.operator.kinds import AGENT, SYSTEM, child_resources
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.cache import PlanCache
@@ -44,6 +44,14 @@ class Owner:
     uid: str
     generation: int
     is_managed: bool = False
+
+    @staticmethod
+    def ref_of(application: str) -> ObjectRef:
+        """Return the owner of the key of its Application."""
+        namespace, _, kind_and_name = application.partition("/")
+        kind, _, name = kind_and_name.partition(":")
+        of = AGENT if kind == AGENT.kind.lower() else SYSTEM
+        return ObjectRef(of.group, of.kind, namespace, name)
 
     @property
     def application(self) -> Application:
@@ -150,7 +158,8 @@ class ChildrenReconciler:
         A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
         ``approved`` is the start of the digest that a user approved.
         """
-        app, now, objects = owner.application, self._clock.now(), desired.objects
+        app, now, began, objects = owner.application, self._clock.now(), self._clock.monotonic(), desired.objects
+        results = self._take_answered(cache, app.key)
         held = {
             ref: InventoryEntry(str(one["apiVersion"]).rpartition("/")[2], uid_of(one))
             for ref, one in self.children(owner.uid, owner.ref.namespace).items()
@@ -162,9 +171,10 @@ class ChildrenReconciler:
         planned = self._planner.plan(given, Target(commit, objects, desired.options), observation, cache.plans)
         self._resolve(cache, app, planned, now)
         verdict = self._verdict(planned, approved, is_new=is_new)
-        results: tuple[StepResult, ...] = ()
         if planned.plan.writes and not conflicts and verdict.decision is Decision.ALLOWED:
-            results = self._apply(planned, cache, verdict, now)
+            results += self._apply(planned, cache, verdict)
+        if results:
+            self._record(planned, results, now, round((self._clock.monotonic() - began) * 1000))
         after = self.children(owner.uid, owner.ref.namespace) | {
             ref: manifest for ref, manifest in observation.live.items() if ref in objects and ref not in held
         }
@@ -181,7 +191,7 @@ class ChildrenReconciler:
             return Verdict(Decision.ALLOWED, verdict.reasons, "annotation" if is_approved else "")
         return verdict
 
-    def _apply(self, planned: Planned, cache: ConvergeCache, verdict: Verdict, now: datetime) -> tuple[StepResult, ...]:
+    def _apply(self, planned: Planned, cache: ConvergeCache, verdict: Verdict) -> tuple[StepResult, ...]:
         app, observation = planned.app, planned.observation
         request = ApplyRequest(
             app,
@@ -193,13 +203,17 @@ class ChildrenReconciler:
             lambda ref, manifest: health_of(ref, manifest, self._live),
             approver=verdict.approver,
         )
-        began = self._clock.monotonic()
         cache.has_unresolved_writes = True
         results = self._applier.execute(request).results
         cache.has_unresolved_writes = any(result.is_unknown for result in results)
-        took = round((self._clock.monotonic() - began) * 1000)
-        self._record(planned, results, now, took)
         return results
+
+    def _take_answered(self, cache: ConvergeCache, application: str) -> tuple[StepResult, ...]:
+        """Return the results of writes that were answered since the last pass."""
+        if not self._applier.in_flight(application):
+            return ()
+        cache.has_unresolved_writes = True  # also when the audit fails on the way, and for lost answers
+        return tuple(each.result for each in self._applier.take_answered(application))
 
     def _record(self, planned: Planned, results: tuple[StepResult, ...], now: datetime, took: int) -> None:
         plan, failed = planned.plan, [result for result in results if result.outcome is Outcome.FAILED]
@@ -221,7 +235,8 @@ class ChildrenReconciler:
 
     def _resolve(self, cache: ConvergeCache, app: Application, planned: Planned, now: datetime) -> None:
         if cache.has_unresolved_writes:
-            resolve_open_writes(self._records, planned.plan, planned.observation.live, now)
+            in_flight = self._applier.in_flight(app.key)
+            resolve_open_writes(self._records, planned.plan, planned.observation.live, now, in_flight)
             cache.has_unresolved_writes = False
 
 

@@ -146,6 +146,8 @@ class ExecutionCache:
     operation: Operation | None = None
     retry: RetryState = field(default_factory=RetryState)
     failed: dict[ObjectRef, StepResult] = field(default_factory=dict)
+    answered: list[StepResult] = field(default_factory=list)
+    """The results of writes of the running operation that were answered after their reconcile."""
     self_heals: SelfHeals = field(default_factory=SelfHeals)
     hook_cleanup_due: float = float("-inf")
     """Monotonic time of the next attempt to delete leftover hooks."""

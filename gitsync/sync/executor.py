@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitsync.apply.execute import Applier
-from gitsync.apply.hooks import Hooks, is_hook
+from gitsync.apply.hooks import HOOK_DELETION, Hooks, is_hook
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.errors import GitsyncError, TransientError
 from gitsync.objects.change import Action, Change
@@ -73,6 +73,8 @@ class _Run:
     request: ApplyRequest
     postponed: frozenset[ObjectRef] = frozenset()
     """Objects whose correction waits, since another controller sets the same fields back."""
+    answered: tuple[StepResult, ...] = ()
+    """The results of earlier writes that were answered since the last run."""
 
 
 class SyncExecutor:
@@ -103,7 +105,9 @@ class SyncExecutor:
     def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:
         """Run an operation until it ends, fails or has to wait; ``finish`` has to be called when it is over."""
         cache.has_unresolved_writes = True  # also when the audit fails on the way
-        run = _Run(planned, operation, self._request(planned, operation, store), self._postponed(operation, cache))
+        request, postponed = self._request(planned, operation, store), self._postponed(operation, cache)
+        answered, cache.answered = tuple(cache.answered), []
+        run = _Run(planned, operation, request, postponed, tuple(filter(_counts_late, answered)))
         done = self._run_phases(run)
         operation.steps.update(record_steps(done.results))
         cache.has_unresolved_writes = bool(operation.hooks) or any(result.is_unknown for result in done.results)
@@ -115,6 +119,20 @@ class SyncExecutor:
             return frozenset()
         now, heals = self._clock.monotonic(), cache.self_heals
         return frozenset(step.ref for step in operation.plan.writes if heals.remaining(step, now) > 0)
+
+    def take_answered(self, application: str, cache: ExecutionCache) -> None:
+        """Keep the results of writes that were answered since the last reconcile, for the operation that made them."""
+        operation = cache.operation.id if cache.operation is not None else ""
+        if self._applier.in_flight(application):
+            had_open_intents, cache.has_unresolved_writes = cache.has_unresolved_writes, True  # if the audit fails now
+            answered = self._applier.take_answered(application)
+            cache.answered += [each.result for each in answered if each.job.sync == operation]
+            is_open = any(each.result.is_unknown for each in answered)
+            cache.has_unresolved_writes = had_open_intents or is_open
+
+    def in_flight(self, application: str) -> frozenset[ObjectRef]:
+        """Return the objects of an Application whose writes are not answered yet."""
+        return self._applier.in_flight(application)
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
@@ -244,6 +262,7 @@ class SyncExecutor:
         """Yield the progress of each phase of a sync in order; a phase starts when the one before has ended."""
         request, hooks = run.request, run.operation.hooks
         phase = _HOOKS_OF_DELETION.get(run.operation.trigger)
+        yield ApplyProgress(run.answered)
         if phase is not None:
             yield self._hooks.run(request, hooks, phase)
             left = [
@@ -332,6 +351,17 @@ def _failure_message(failed: Sequence[StepResult], steps: int) -> str:
         first.message if first.message.startswith(str(first.change.ref)) else f"{first.change.ref}: {first.message}"
     )
     return reason if len(failed) == 1 else f"{len(failed)} of {steps} objects failed; the first: {reason}"
+
+
+def _counts_late(result: StepResult) -> bool:
+    """
+    Whether a write that was answered late is a step of its sync.
+
+    A hook is found by its annotation; the API server's refusal of one is not found anywhere, so that it counts.
+    """
+    if result.change.action is Action.HOOK:
+        return result.outcome is Outcome.FAILED and not isinstance(result.error, TransientError)
+    return result.change.reason != HOOK_DELETION
 
 
 def _adds_nothing(operation: Operation, retry: RetryState) -> bool:

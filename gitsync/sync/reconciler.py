@@ -103,6 +103,7 @@ class Reconciler:
 
     def _prepare(self, report: Report, cache: ReconcileCache, target: Target, trigger: str = "") -> Planned:
         """Observe, validate and plan; restore or supersede an operation, and resolve writes without an outcome."""
+        self._executor.take_answered(report.app.key, cache.execution)
         planned = self._plan(report, cache, target)
         self._executor.restore(planned, cache.execution)
         report.record = self._executor.supersede(planned, cache.execution, trigger) or report.record
@@ -182,7 +183,8 @@ class Reconciler:
     def _resolve_open_writes(self, planned: Planned, cache: ExecutionCache) -> None:
         """Audit an outcome for writes that have none."""
         if cache.has_unresolved_writes:
-            resolve_open_writes(self._records, planned.plan, planned.observation.live, planned.given.now)
+            live, in_flight = planned.observation.live, self._executor.in_flight(planned.app.key)
+            resolve_open_writes(self._records, planned.plan, live, planned.given.now, in_flight)
             cache.has_unresolved_writes = False
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gitsync.apply.execute import Applier
+from gitsync.apply.in_flight import NotAnswered, WritesInFlight
 from gitsync.apply.types import ApplyRequest
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
@@ -30,6 +31,7 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import Fault, FaultKind
 from gitsync.sandbox.server import Sandbox
+from tests.waiting import until
 
 APP = Application("shop", "gitsync", "uid", 1, GitSource(repo_url="https://x"), Destination(namespace="default"))
 
@@ -54,7 +56,9 @@ class Bench:
         self.live = InformerCache(self.client)
         self.records = SqlRecords(Database(f"sqlite:///{folder / 'history.db'}"))
         self.pool = ThreadPoolExecutor(4)
-        self.applier = Applier(Ports(self.cluster, self.live, self.records, Clock()), self.pool)
+        self.answered: list[str] = []
+        self.in_flight = WritesInFlight(self.pool, self.answered.append, patience=60)
+        self.applier = Applier(Ports(self.cluster, self.live, self.records, Clock()), self.in_flight)
         self.held: dict[ObjectRef, InventoryEntry] = {}
         resources = [self.cluster.resource("", "v1", kind) for kind in ("ConfigMap", "Namespace")]
         self.live.follow([(resource, "") for resource in resources if resource is not None], 10)
@@ -130,7 +134,7 @@ def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> Non
     resource = bench.cluster.resource("", "v1", "ConfigMap")
     assert resource is not None
     mute.follow([(resource, "")], 10)
-    bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.pool)
+    bench.applier = Applier(Ports(bench.cluster, mute, bench.records, Clock()), bench.in_flight)
     steps = [Change(ref_of(manifest), Action.PRUNE, live=manifest, reason="is not in Git") for manifest in live]
     done = bench.applier.execute(bench.job(*steps))
     assert {result.outcome for result in done.results} == {Outcome.SUCCEEDED}
@@ -203,6 +207,25 @@ def test_a_write_whose_answer_never_comes_has_no_outcome_in_the_audit(bench: Ben
     assert [record.resource for record in bench.records.unfinished()] == ["/ConfigMap/default/a"]
 
 
+def test_a_write_that_is_not_answered_in_time_holds_no_worker(bench: Bench) -> None:
+    bench.in_flight._patience = 0.05
+    bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", name="slow", count=1, seconds=1.5))
+    slow, quick = create(config_map("slow", x="1")), create(config_map("quick", x="1"))
+    until(lambda: "quick" in {r.change.ref.name for r in bench.applier.execute(bench.job(slow, quick)).results})
+
+    again = bench.applier.execute(bench.job(slow))
+    assert again.results == ()
+    assert again.waiting == "the API server to answer the write of ConfigMap default/slow"
+    assert isinstance(bench.applier.write(bench.job(slow), [slow])[0].error, NotAnswered)
+    assert ("Succeeded", "slow") not in bench.audit()
+
+    until(lambda: bench.answered == [APP.key])
+    (late,) = bench.applier.take_answered(APP.key)
+    assert late.result.outcome is Outcome.SUCCEEDED
+    assert [entry for entry in bench.audit() if entry[1] == "slow"] == [("Intended", "slow"), ("Succeeded", "slow")]
+    assert bench.applier.in_flight(APP.key) == frozenset()
+
+
 def test_conflicts_are_tried_again_but_not_for_ever(bench: Bench) -> None:
     bench.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", resource="configmaps", count=4))
     job = bench.job(create(config_map("a", x="1")))
@@ -259,7 +282,7 @@ def test_without_an_audit_nothing_is_written(bench: Bench, tmp_path: Path) -> No
     broken = SqlRecords(Database(f"sqlite:///{tmp_path / 'broken.db'}"))
     with broken._database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE audit")
-    applier = Applier(Ports(bench.cluster, bench.live, broken, Clock()), bench.pool)
+    applier = Applier(Ports(bench.cluster, bench.live, broken, Clock()), bench.in_flight)
     with pytest.raises(RecordUnavailable):
         applier.execute(bench.job(create(config_map("a", x="1"))))
     assert bench.cluster.read(ObjectRef("", "ConfigMap", "default", "a"), "v1") is None

@@ -1,0 +1,80 @@
+"""A pool runs a limited number of tasks, and slow ones do not count."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gitsync.runtime.elastic_pool import ElasticPool
+from tests.waiting import until
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """An event that tasks wait for; it is set in the end."""
+    made = threading.Event()
+    yield made
+    made.set()
+
+
+def test_results_are_in_the_order_of_the_calls() -> None:
+    pool = ElasticPool(3)
+    assert list(pool.map(lambda number: number * 2, range(100))) == [number * 2 for number in range(100)]
+    pool.shutdown()
+
+
+def test_no_more_than_its_size_run_at_a_time(gate: threading.Event) -> None:
+    pool, running = ElasticPool(2, patience=60), list[int]()
+
+    def task(number: int) -> None:
+        running.append(number)
+        gate.wait()
+
+    futures = [pool.submit(task, number) for number in range(5)]
+    until(lambda: len(running) == 2)
+    assert sorted(running) == [0, 1]
+    gate.set()
+    for future in futures:
+        future.result(10)
+    pool.shutdown()
+
+
+def test_slow_tasks_do_not_hold_up_others(gate: threading.Event) -> None:
+    pool = ElasticPool(2, patience=0.05)
+    slow = [pool.submit(gate.wait) for _ in range(10)]
+    assert pool.submit(lambda: "done").result(10) == "done"
+    assert not any(future.done() for future in slow)
+    gate.set()
+    assert all(future.result(10) for future in slow)
+    pool.shutdown()
+
+
+def test_threads_are_limited(gate: threading.Event) -> None:
+    pool = ElasticPool(1, patience=0.01, most=3)
+    tasks = [pool.submit(gate.wait) for _ in range(6)]
+    until(lambda: sum(future.running() for future in tasks) == 3)
+    gate.set()
+    assert all(future.result(10) for future in tasks)
+    pool.shutdown()
+
+
+def test_a_failure_is_raised_where_the_result_is_read() -> None:
+    pool = ElasticPool(1)
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 // 0).result(10)
+    assert pool.submit(lambda: 1).result(10) == 1
+    pool.shutdown()
+
+
+def test_a_pool_that_is_shut_down_cancels_what_waits_and_takes_nothing(gate: threading.Event) -> None:
+    pool = ElasticPool(1, patience=60)
+    first, second = pool.submit(gate.wait), pool.submit(gate.wait)
+    until(first.running)
+    pool.shutdown(wait=False, cancel_futures=True)
+    assert second.cancelled()
+    with pytest.raises(RuntimeError, match="shut down"):
+        pool.submit(gate.wait)
+    gate.set()
+    assert first.result(10)
