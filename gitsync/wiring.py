@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +22,8 @@ from gitsync.controllers.agents import AgentController
 from gitsync.controllers.application import ApplicationController
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policy_for
+from gitsync.gate.policy_set import PolicySet
 from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
 from gitsync.operator.agents import AgentReconciler
@@ -59,7 +58,7 @@ from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import Channel, Notifier
 from gitsync.server.notify.rules import read_rules
-from gitsync.services.policies import read_policies
+from gitsync.services.policies import PolicyReloader, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.services.revert_preview import RevertPreview
@@ -77,6 +76,7 @@ from gitsync.sync.desired import DesiredState
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
+from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
@@ -102,6 +102,7 @@ class Engine:
     provenance: FieldProvenance
     preview: RevertPreview
     details: ApiObjectDetails
+    policies: Policies
     clock: SystemClock
 
     def start(self) -> None:
@@ -146,22 +147,25 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
-    policies, rules = read_policies(settings.policies)
     adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics)
+    given = PolicySet((policy,)) if policy else read_policies(settings.policies, settings.prometheus)
+    policies = Policies(cluster, live, source, given)
     applications, state = build_engine(
         adapters,
-        (policy,) if policy else policies,
-        rules,
+        policies,
         share=share,
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
     )
-    agents = build_operator(adapters, state, (policy,) if policy else policies, share=share, workers=settings.workers)
+    agents = build_operator(adapters, state, policies, share=share, workers=settings.workers)
     controllers = (applications, agents)
-    members.on_change = lambda: _each(one.enqueue_all for one in controllers)
+
+    def enqueue_all() -> None:
+        _each(one.enqueue_all for one in controllers)
+
+    members.on_change = enqueue_all
     live.subscribe(
-        lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers),
-        members.on_change,
+        lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )
     details = ApiObjectDetails(client)
     channels = _channels(settings, details)
@@ -180,6 +184,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         applications,
         agents,
         MirrorCleanup(source, applications.repositories),
+        *([PolicyReloader(settings.policies, policies, enqueue_all)] if settings.policies else []),
         *([Notifier(state, clock, channels, share.owns)] if channels else []),
     ]
     reverts = RevertService(source, cluster, live)
@@ -195,6 +200,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         provenance=FieldProvenance(source, renderer, read_credentials),
         preview=RevertPreview(source, renderer, read_credentials),
         details=details,
+        policies=policies,
         clock=clock,
     )
 
@@ -220,8 +226,7 @@ def _metrics(settings: Settings, clock: SystemClock) -> Prometheus | None:
 
 def build_engine(
     adapters: Adapters,
-    policies: Sequence[Policy] = (),
-    rules: Sequence[ManifestRule] = (),
+    policies: Policies | None = None,
     *,
     share: Shard | None = None,
     workers: int = 4,
@@ -236,8 +241,9 @@ def build_engine(
     applier = Applier(ports, in_flight, lambda: share.may_write)
     executor = SyncExecutor(ports, applier, Hooks(applier, cluster, live), state)
     advice = AdviceGate(adapters.reasoner, cluster, live)
-    gate = SyncGate(ports, advice, policies, rules)
-    planner = Planner(cluster, state, adapters.pool, appliers, policies)
+    policies = policies or Policies(cluster, live, adapters.source)
+    gate = SyncGate(ports, advice, policies)
+    planner = Planner(cluster, state, adapters.pool, appliers, policies.of)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock, waits=False)
     watcher = GitWatcher(adapters.source, state, clock)
@@ -251,7 +257,7 @@ def build_engine(
 def build_operator(
     adapters: Adapters,
     state: StateStore,
-    policies: Sequence[Policy] = (),
+    policies: Policies | None = None,
     *,
     share: Shard | None = None,
     workers: int = 4,
@@ -262,7 +268,7 @@ def build_operator(
     in_flight = WritesInFlight(adapters.pool, lambda key: controller.enqueue_owner(key))
     applier = Applier(ports, in_flight, lambda: share.may_write)
     planner = Planner(cluster, state, adapters.pool, frozenset())
-    converger = ChildrenReconciler(ports, planner, applier, lambda app: policy_for(policies, app))
+    converger = ChildrenReconciler(ports, planner, applier, (policies or Policies(cluster, live, adapters.source)).of)
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
     agents = AgentReconciler(ports, converger, FactsReader(cluster, live), statuses, analysis)

@@ -12,7 +12,6 @@ from gitsync.cli.applications import all_applications, connect, one_application
 from gitsync.cli.options import Target, load_settings
 from gitsync.errors import GitsyncError, InvalidInput, Refused, Rejected
 from gitsync.gate.decide import decide
-from gitsync.gate.policy_files import policy_for
 from gitsync.objects.application import Application
 from gitsync.objects.change import ABSENT, DRIFT, Change, Plan, Verdict
 from gitsync.objects.inventory import Inventory
@@ -38,9 +37,10 @@ from gitsync.sync.desired import DesiredState
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
 from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.state_store import StateStore
-from gitsync.sync.validation import policy_violations, validate_desired
+from gitsync.sync.validation import validate_desired
 
 _DRY_RUNS = 8
 """Maximum number of parallel dry runs."""
@@ -75,6 +75,7 @@ class Evaluator:
         settings = load_settings()
         limits = Limits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
         self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
+        self.policies = Policies(self.cluster, self.live, self.source, read_policies(target.policies))
         self._target = target
         self._clock = SystemClock()
 
@@ -148,22 +149,23 @@ class Evaluator:
             validate_desired(seen, target.locate)
         notes = self._load_claims(given, seen, state)
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
-            planned = Planner(self.cluster, state, pool).plan(given, target, seen, cache.plans)
-        policies, rules = read_policies(self._target.policies)
+            planner = Planner(self.cluster, state, pool, policy_of=self.policies.of)
+            planned = planner.plan(given, target, seen, cache.plans)
+        plan = self.policies.with_authors(given.app, planned.plan, given.state.applied_to(given.app))
         verdict = decide(
-            planned.plan,
+            plan,
             given.app,
-            policy_for(policies, given.app),
+            self.policies.of(given.app),
             None,
             given.now,
             manual=given.is_requested,
-            violations=policy_violations(given.app, planned.plan, policies, rules),
+            violations=self.policies.violations(given.app, plan),
         )
         return Evaluation(
             given.app,
             manifest,
             commit.id,
-            replace(planned.plan, changes=tuple(map(mask_change, planned.plan.changes))),
+            replace(plan, changes=tuple(map(mask_change, plan.changes))),
             verdict,
             self._traced(planned, source),
             (*notes, *self._blocking_notes(planned)),

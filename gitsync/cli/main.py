@@ -19,6 +19,7 @@ _MODULE_OF = {
     "install": "setup.install",
     "doctor": "setup.doctor",
     "completion": "setup.completion",
+    "policy": "setup.policy",
 }
 """Commands in a module of another name: that of the command that they undo, or one of a sub-package."""
 
@@ -38,7 +39,7 @@ _QUERIES = frozenset({"changes", "objects", "tree", "events", "logs", "mcp"})
 
 
 def load_command(name: str) -> TyperCommand | TyperGroup:
-    """Return a command by importing its module: the function of its name there, or the group ``users``."""
+    """Return a command by importing its module: the function of its name there, or the group that it is."""
     folder = "queries" if name in _QUERIES else "commands"
     target = getattr(import_module(f"gitsync.cli.{folder}.{_MODULE_OF.get(name, name)}"), name)
     if not isinstance(target, typer.Typer):

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Approvers
-from gitsync.objects.change import Change, Plan, Review, Risk
+from gitsync.objects.change import DRIFT, Action, Change, Plan, Review, Risk
 from gitsync.objects.keys import APPLICATION
+from gitsync.objects.ref import GroupKind
 from gitsync.objects.user import User
 
 _OPEN = Policy()
 _RBAC = "rbac.authorization.k8s.io"
+_NAMESPACE = GroupKind("", "Namespace")
 
 
 def needs_approval(app: Application, risk: Risk, policy: Policy = _OPEN) -> bool:
@@ -26,30 +28,58 @@ def is_privileged(app: Application, change: Change, policy: Policy) -> bool:
     """
     Whether a step needs approval whatever ``spec.risk.approval`` says.
 
-    The spec of a managed Application was written by authors of commits, so it cannot let them write cluster-scoped
-    objects, RBAC or Applications elsewhere without a person. A user who applied the Application, or a policy that
-    lists the kind, granted that on purpose.
+    Cluster-scoped objects, RBAC and Applications elsewhere affect others than the users of the Application, so a
+    person or a policy that lists the kind has to allow them. The namespace that a user who applied the Application
+    had created is no such object.
     """
     if change.always_asks:
         return True
-    if not app.is_managed or policy.grants(change.ref):
+    if policy.grants(change.ref) or _changes_nothing(change):
+        return False
+    if not app.is_managed and _is_created_namespace(app, change):
         return False
     is_elsewhere = change.ref.of == APPLICATION and change.ref.namespace != app.namespace
     return not change.ref.namespace or change.ref.group == _RBAC or is_elsewhere
 
 
+def _changes_nothing(change: Change) -> bool:
+    """Whether a step only records that fields are ours which have their values already."""
+    return change.action is Action.UPDATE and not any(item.kind in DRIFT for item in change.differences)
+
+
+def _is_created_namespace(app: Application, change: Change) -> bool:
+    is_own = change.ref.of == _NAMESPACE and change.ref.name == app.destination.namespace
+    return is_own and app.destination.create_namespace and change.action is Action.CREATE
+
+
 def may_review(app: Application, person: User, policy: Policy = _OPEN) -> bool:
     """Whether a user may approve and reject; without named approvers every user with access may."""
-    return all(
+    needs_proof = any(require.approvers.needs_proof for require in policy.require)
+    return (person.is_authenticated or not needs_proof) and all(
         person.is_authenticated and (person.name in named.users or not set(named.groups).isdisjoint(person.groups))
         for named in _approvers(app, policy)
     )
 
 
+def is_author(person: User, plan: Plan) -> bool:
+    """Whether a user is one of the plan's authors: by name, e-mail address, or the part of it before the ``@``."""
+    names = {name for author in plan.authors for name in (author, author.partition("@")[0])}
+    return person.name.casefold() in {name.casefold() for name in names}
+
+
+def may_approve(app: Application, plan: Plan, person: User, policy: Policy = _OPEN) -> bool:
+    """Whether the approval of a user counts: an approver, and no author where the policy rejects those."""
+    rejects_authors = any(require.approvers.not_author for require in policy.require)
+    return may_review(app, person, policy) and not (rejects_authors and is_author(person, plan))
+
+
 def approvers(app: Application, policy: Policy = _OPEN) -> str:
-    """Return the names of the groups and users that may approve."""
+    """Return the names of the groups and users that may approve, and how many of them have to."""
     named = (", ".join((*named.groups, *named.users)) for named in _approvers(app, policy))
-    return " and also ".join(named) or "an approver"
+    who, count = " and also ".join(named) or "an approver", _count(policy)
+    text = who if count == 1 else f"{count} users" + ("" if who == "an approver" else f" of {who}")
+    rejects_authors = any(require.approvers.not_author for require in policy.require)
+    return text + (", not an author of the commits" if rejects_authors else "")
 
 
 def _approvers(app: Application, policy: Policy) -> Iterator[Approvers]:
@@ -59,9 +89,16 @@ def _approvers(app: Application, policy: Policy) -> Iterator[Approvers]:
             yield named
 
 
-def is_valid_approval(app: Application, review: Review | None, policy: Policy = _OPEN) -> bool:
-    """Whether a review is an approval by a user who is an approver of the Application now."""
-    return review is not None and review.approves and may_review(app, review.by, policy)
+def _count(policy: Policy) -> int:
+    """Return how many users have to approve a plan."""
+    return max((require.approvers.count for require in policy.require), default=1)
+
+
+def missing_approvals(app: Application, plan: Plan, review: Review | None, policy: Policy = _OPEN) -> int:
+    """Return how many more approvals a plan needs, by users who are approvers of the Application now."""
+    given = (review.by, *review.also) if review is not None and review.approves else ()
+    valid = {user.name for user in given if may_approve(app, plan, user, policy)}
+    return max(_count(policy) - len(valid), 0)
 
 
 def expires(app: Application, given: datetime) -> datetime:

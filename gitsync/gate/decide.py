@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
-from gitsync.gate.approvals import approval_messages, approvers, is_valid_approval
+from gitsync.gate.approvals import approval_messages, approvers, may_approve, may_review, missing_approvals
 from gitsync.gate.deletion_limits import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
@@ -39,12 +39,12 @@ def decide(
     if policy.read_only:
         return Verdict(Decision.REFUSED, (_read_only(policy),))
     try:
-        window = windows.state(app.sync.windows, now, manual=manual)
+        closed = _closed_window(app, policy, now, manual=manual)
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
     asked = approval_messages(app, plan, policy)
     waits = tuple(reason for reason in (mass_deletion(plan, app, policy), *asked) if reason)
-    return _verdict(app, policy, review, waits, "" if window.allowed else window.reason)
+    return _verdict(app, plan, policy, review, waits, closed)
 
 
 def decide_deletion(plan: Plan, app: Application, review: Review | None, policy: Policy) -> Verdict:
@@ -56,7 +56,16 @@ def decide_deletion(plan: Plan, app: Application, review: Review | None, policy:
     """
     if policy.read_only and plan.writes:
         return Verdict(Decision.REFUSED, (_read_only(policy),))
-    return _verdict(app, policy, review, approval_messages(app, plan, policy))
+    return _verdict(app, plan, policy, review, approval_messages(app, plan, policy))
+
+
+def _closed_window(app: Application, policy: Policy, now: datetime, *, manual: bool) -> str:
+    """Return why the windows of the Application or of its policies do not allow a sync, empty when they do."""
+    state = windows.state(app.sync.windows, now, manual=manual)
+    if not state.allowed:
+        return state.reason
+    states = (windows.state(required, now, manual=manual) for required in policy.windows)
+    return next((f"{state.reason}, by policy {policy.name}" for state in states if not state.allowed), "")
 
 
 def _read_only(policy: Policy) -> str:
@@ -65,6 +74,7 @@ def _read_only(policy: Policy) -> str:
 
 def _verdict(
     app: Application,
+    plan: Plan,
     policy: Policy,
     review: Review | None,
     approval_reasons: Sequence[str],
@@ -78,14 +88,8 @@ def _verdict(
     held = []
     if review is not None and not review.approves:
         held.append((HoldReason.REJECTION, rejection_message(review)))
-    elif approval_reasons and not is_valid_approval(app, review, policy):
-        if review is not None:
-            held.append(
-                (
-                    HoldReason.APPROVAL,
-                    f"{review.by.name} approved it, but is not an approver ({approvers(app, policy)})",
-                )
-            )
+    elif approval_reasons and (missing := missing_approvals(app, plan, review, policy)):
+        held += [(HoldReason.APPROVAL, text) for text in _approved_so_far(app, plan, policy, review, missing)]
         held += [(HoldReason.APPROVAL, reason) for reason in approval_reasons]
     if window_reason:
         held.append((HoldReason.WINDOW, window_reason))
@@ -93,9 +97,22 @@ def _verdict(
         return Verdict(
             Decision.HELD, tuple(reason for _, reason in held), holds=tuple(dict.fromkeys(hold for hold, _ in held))
         )
-    return Verdict(
-        Decision.ALLOWED, tuple(approval_reasons), review.by.name if approval_reasons and review is not None else ""
-    )
+    users = (review.by, *review.also) if approval_reasons and review is not None else ()
+    counted = dict.fromkeys(user.name for user in users if may_approve(app, plan, user, policy))
+    return Verdict(Decision.ALLOWED, tuple(approval_reasons), ", ".join(counted))
+
+
+def _approved_so_far(
+    app: Application, plan: Plan, policy: Policy, review: Review | None, missing: int
+) -> Iterator[str]:
+    """Yield what the approvals so far lack: an approver, a user who is not an author, or further users."""
+    for user in (review.by, *review.also) if review is not None else ():
+        if not may_review(app, user, policy):
+            yield f"{user.name} approved it, but is not an approver ({approvers(app, policy)})"
+        elif not may_approve(app, plan, user, policy):
+            yield f"{user.name} approved it, but is an author of its commits"
+        else:
+            yield f"{user.name} approved it, {missing} more {'approval is' if missing == 1 else 'approvals are'} needed"
 
 
 def rejection_message(review: Review) -> str:

@@ -6,33 +6,13 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import Field
-
-from gitsync.objects.application import Application, Approvers
-from gitsync.objects.parsing import Spec, Strings
+from gitsync.gate.requirements import Require, unmet
+from gitsync.objects.application import Application, Window
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.urls import matches_url
 
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
-
-
-class Require(Spec):
-    """What the operator requires; an Application can be stricter, never weaker."""
-
-    approval: Literal["Dangerous", "Moderate"] | None = Field(
-        None, description="Class of plans from which approval is needed, also where the Application says `Never`."
-    )
-    approvers: Approvers = Field(
-        default_factory=Approvers,
-        description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
-    )
-    signed_commits: bool = Field(False, description="Whether `source.verify.mode` must be `SignedCommits`.")
-    service_accounts: Strings = Field(
-        (), description="ServiceAccounts, one of which must be impersonated; absent: all, or none."
-    )
-    read_only: bool = Field(False, description="Whether nothing is written: plans are only shown.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +23,9 @@ class Policy:
     ``applications`` are those that it applies to (``namespace/name``). ``namespaces`` may hold ``{app}``, the
     namespace of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped
     kinds must be listed, or allowed by the Application's destination where ``cluster_kinds`` is None. Fields that
-    ``expected_managers`` add to objects are neither reported nor removed. ``require`` are
-    the requirements of this policy, and of those of the Applications that manage the Application.
+    ``expected_managers`` add to objects are neither reported nor removed. ``servers`` are the URLs of Prometheus and
+    reasoners, None for all that the operator configured. ``require`` are the requirements of this policy, and of
+    those of the Applications that manage the Application.
     """
 
     name: str = "default"
@@ -55,6 +36,7 @@ class Policy:
     denied_kinds: tuple[str, ...] = ()
     cluster_kinds: tuple[str, ...] | None = None
     expected_managers: tuple[str, ...] = ()
+    servers: tuple[str, ...] | None = None
     max_prune_share: float = 0.5
     max_objects: int = 10_000
     require: tuple[Require, ...] = ()
@@ -63,6 +45,11 @@ class Policy:
     def read_only(self) -> bool:
         """Whether nothing may be written."""
         return any(require.read_only for require in self.require)
+
+    @property
+    def windows(self) -> tuple[tuple[Window, ...], ...]:
+        """The windows that are required: of each member one has to allow a sync."""
+        return tuple(require.windows for require in self.require if require.windows)
 
     def grants(self, ref: ObjectRef) -> bool:
         """Whether the operator lists the kind of an object, so that it was allowed on purpose."""
@@ -94,17 +81,8 @@ def application_violations(policy: Policy, app: Application) -> tuple[str, ...]:
             f"spec.destination.serviceAccountName: {account!r} is invalid; write the name of a ServiceAccount in"
             f" namespace {app.namespace}"
         )
-    return (*found, *_unmet(policy, app))
-
-
-def _unmet(policy: Policy, app: Application) -> Iterable[str]:
-    for require in policy.require:
-        if require.signed_commits and app.source.verify.mode != "SignedCommits":
-            yield f"spec.source.verify.mode: SignedCommits is required by policy {policy.name}"
-        account = app.destination.service_account
-        if require.service_accounts and not (account and _matches(require.service_accounts, account)):
-            accounts = ", ".join(require.service_accounts)
-            yield f"spec.destination.serviceAccountName: one of {accounts} is required by policy {policy.name}"
+    found += [f"{line} by policy {policy.name}" for require in policy.require for line in unmet(require, app)]
+    return tuple(found)
 
 
 def _object_violations(

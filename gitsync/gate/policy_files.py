@@ -10,8 +10,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.policy import Policy, Require
-from gitsync.objects.application import Application
+from gitsync.gate import windows
+from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
+from gitsync.objects.application import Application, Window
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec
 
@@ -31,6 +33,11 @@ class Allow(Spec):
     cluster_kinds: Strings | None = Field(
         None,
         description="Cluster-scoped kinds, where the Application sets `destination.allowClusterScoped`; absent: all.",
+    )
+    servers: Strings | None = Field(
+        None,
+        description="URLs of the Prometheus and the reasoners that these Applications may use; absent: all that the"
+        " operator configured; empty: none.",
     )
 
 
@@ -80,6 +87,8 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
     spec = parse_spec(PolicySpec, members, f"{location}: spec")
     if not spec.model_fields_set & {"applications", "allow", "require", "expect", "limits"}:
         return None
+    for window in spec.require.windows:
+        _check_window(window, f"{location}: spec.require.windows")
     return Policy(
         name=name,
         applications=spec.applications,
@@ -89,10 +98,18 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         denied_kinds=spec.allow.denied_kinds,
         cluster_kinds=spec.allow.cluster_kinds,
         expected_managers=spec.expect.field_managers,
+        servers=spec.allow.servers,
         max_prune_share=spec.limits.prune_share,
         max_objects=spec.limits.max_objects,
         require=(spec.require,) if "require" in spec.model_fields_set else (),
     )
+
+
+def _check_window(window: Window, location: str) -> None:
+    try:
+        windows.check(window)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, location=location, hint=error.hint) from error
 
 
 def policies_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> tuple[Policy, ...]:
@@ -111,9 +128,14 @@ def policies_for(policies: Sequence[Policy], app: Application, ancestors: Iterab
 
 def policy_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> Policy:
     """Return the policy of an Application with the limits and requirements of all that ``policies_for`` returns."""
-    found = policies_for(policies, app, ancestors)
+    return combine(policies_for(policies, app, ancestors))
+
+
+def combine(found: Sequence[Policy]) -> Policy:
+    """Return the first of some policies with the limits and requirements of all."""
     return replace(
         found[0],
+        name=", ".join(dict.fromkeys(policy.name for policy in found)),
         max_prune_share=min(policy.max_prune_share for policy in found),
         max_objects=min(policy.max_objects for policy in found),
         require=tuple(require for policy in found for require in policy.require),

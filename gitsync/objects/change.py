@@ -141,7 +141,8 @@ class Plan:
 
     ``digest`` is over commit, steps, risk rules, desired content, and of the live objects the uid and the content
     that an update changes or a deletion loses: an approval of it lapses when any of these changes. ``refusals`` are
-    reasons, one line each, for which nothing of it may run.
+    reasons, one line each, for which nothing of it may run. ``authors`` are names and e-mail addresses of authors and
+    committers of its commits; they are read only where a policy does not count their approvals.
     """
 
     application: str
@@ -151,6 +152,7 @@ class Plan:
     risk: Risk
     explanation: str = ""
     refusals: tuple[str, ...] = ()
+    authors: frozenset[str] = frozenset()
     writes: tuple[Change, ...] = field(init=False, repr=False, compare=False)
     """The steps that change the cluster."""
 

@@ -99,6 +99,15 @@ class Source(Protocol):
         """
         ...
 
+    def authors(self, source: GitSource, before: str, after: str) -> frozenset[str]:
+        """
+        Return names and e-mail addresses of authors and committers of a commit, and of those since an earlier one.
+
+        An empty ``before``, or one that is not in the mirror, adds none. Raise SourceUnavailable when the mirror
+        cannot be read.
+        """
+        ...
+
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first, from the mirror."""
         ...

@@ -33,6 +33,7 @@ from gitsync.server.pages import (
     objects,
     overview,
     plan,
+    policy,
     search,
     wall,
 )
@@ -63,7 +64,7 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(webhooks.router(engine, webhook_secret))
     for routes in (overview, applications, changes, drift, objects, search, wall, approvals, audit):
         app.include_router(routes.router)
-    for routes in (application, plan, differences, object, history, actions, reverts):
+    for routes in (application, plan, policy, differences, object, history, actions, reverts):
         app.include_router(routes.router)
     app.include_router(api.api_router())
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")

@@ -8,6 +8,7 @@ from gitsync.ports import Clock, ObjectDetails, Records, StateReader, SyncReques
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.services.revert_preview import RevertPreview
+from gitsync.sync.policies import Policies
 
 
 class Backend(Protocol):
@@ -46,6 +47,11 @@ class Backend(Protocol):
     @property
     def details(self) -> ObjectDetails:
         """Events and logs of objects."""
+        ...
+
+    @property
+    def policies(self) -> Policies:
+        """The operator's policies."""
         ...
 
     @property

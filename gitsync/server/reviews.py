@@ -10,6 +10,7 @@ from datetime import datetime
 from fastapi import HTTPException
 
 from gitsync.gate.approvals import approvers, may_review
+from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import HoldReason, Plan, Review
 from gitsync.objects.manifest import at
@@ -47,11 +48,12 @@ class ReviewHandler:
         self._engine = engine
         self._lock = threading.Lock()
         self._shown_plans: OrderedDict[tuple[str, str], Plan] = OrderedDict()
-        self._reviews = ReviewService(engine.records, engine.clock)
+        self._reviews = ReviewService(engine.records, engine.clock, engine.policies.of)
 
     def pending(self, view: ApplicationView, person: User) -> PendingPlan:
         """Return what a user may do about a plan that waits, and remember the plan as shown."""
         app, rejected = view.application, rejection(view, self._engine)
+        policy = self._engine.policies.of(app) if app is not None else Policy()
         if view.plan is not None:
             with self._lock:
                 self._shown_plans[view.key, view.plan.digest] = view.plan
@@ -60,8 +62,8 @@ class ReviewHandler:
         return PendingPlan(
             view,
             needs_review=app is not None and (needs_approval(view) or rejected is not None),
-            may_review=app is not None and may_review(app, person),
-            approvers=approvers(app) if app is not None else "",
+            may_review=app is not None and may_review(app, person, policy),
+            approvers=approvers(app, policy) if app is not None else "",
             rejected=rejected,
         )
 

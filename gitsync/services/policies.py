@@ -1,26 +1,107 @@
-"""Read the operator's Policy files."""
+"""Read the operator's Policy files, and follow their changes."""
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import ManifestRule, parse_rules
-from gitsync.gate.policy import Policy
+from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.gate.cel_rules import parse_rules
 from gitsync.gate.policy_files import parse_policy
+from gitsync.gate.policy_set import PolicySet
 from gitsync.render.yaml.reader import read_all
+from gitsync.sync.policies import Policies
+
+Files = dict[str, bytes]
+"""The content of Policy files by name."""
+
+_EVERY = 2.0
+"""Seconds between two reads of the folder: a ConfigMap that is mounted has no reliable file events."""
+_log = logging.getLogger(__name__)
 
 
-def read_policies(folder: Path | None) -> tuple[tuple[Policy, ...], tuple[ManifestRule, ...]]:
+def read_policies(folder: Path | None, prometheus: str = "") -> PolicySet:
     """
     Return the operator's policies in a folder, and the rules that manifests must meet.
 
-    Raise InvalidInput when the folder does not exist: without policies nearly everything is allowed.
+    ``prometheus`` is the URL of the operator's server, which they allow or not.
+
+    Raise InvalidInput when the folder does not exist, or a file is invalid: without policies nearly everything is
+    allowed.
     """
-    if folder is not None and not folder.is_dir():
+    return _parsed(_files(folder) if folder is not None else {}, prometheus)
+
+
+def _files(folder: Path) -> Files:
+    if not folder.is_dir():
         raise InvalidInput(f"folder {folder} does not exist", location="policies")
-    files = sorted(folder.glob("*.yaml")) if folder is not None else []
-    documents = [(document, file.name) for file in files for document in read_all(file.read_bytes(), file.name)]
+    try:
+        return {file.name: file.read_bytes() for file in sorted(folder.glob("*.yaml"))}
+    except OSError as error:
+        raise InvalidInput(f"folder {folder} cannot be read: {error.strerror}", location="policies") from error
+
+
+def _parsed(files: Files, prometheus: str) -> PolicySet:
+    documents = [(document, name) for name, text in files.items() for document in read_all(text, name)]
     policies = (parse_policy(document, name) for document, name in documents)
     rules = (rule for document, name in documents for rule in parse_rules(document, name))
-    return tuple(policy for policy in policies if policy is not None), tuple(rules)
+    return PolicySet(tuple(policy for policy in policies if policy is not None), tuple(rules), prometheus)
+
+
+class PolicyReloader:
+    """
+    Use the policies of a folder as soon as its files change; then ``on_change`` reconciles all Applications.
+
+    The last valid policies stay in use while the files are invalid or gone, which is logged and shown.
+    """
+
+    def __init__(self, folder: Path, policies: Policies, on_change: Callable[[], None]) -> None:
+        self._folder = folder
+        self._policies = policies
+        self._on_change = on_change
+        self._read: Files | str | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def reload(self) -> None:
+        """Use the files where they differ from those read before."""
+        try:
+            found: Files | str = _files(self._folder)
+        except InvalidInput as error:
+            found = str(error)
+        if found == self._read:
+            return
+        is_first, self._read = self._read is None, found
+        try:
+            prometheus = self._policies.current.prometheus
+            current = _parsed(found, prometheus) if isinstance(found, dict) else None
+            problem = found if isinstance(found, str) else ""
+        except GitsyncError as error:
+            current, problem = None, str(error)
+        self._policies.problem = problem
+        if problem:
+            _log.error("the policies are not used, the earlier ones stay in use: %s", problem)
+        elif current is not None and current != self._policies.current:
+            self._policies.current = current
+            _log.info("%d policies and %d rules are in use", len(current.policies), len(current.rules))
+            self._on_change()
+        elif not is_first:
+            _log.info("the policies are valid again")
+
+    def _run(self) -> None:
+        while True:
+            self.reload()
+            if self._stopped.wait(_EVERY):
+                return

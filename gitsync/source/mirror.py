@@ -70,6 +70,7 @@ class Mirror:
         self.objects = ObjectReader(self.path, on_read)
         self._changes: dict[tuple[str, str], frozenset[str]] = {}
         self._ancestors: dict[tuple[str, str], bool] = {}
+        self._authors: dict[tuple[str, str], frozenset[str]] = {}
         self._complete: set[str] = set()
         """Commits whose fetch has ended; of others, some objects may be here already."""
 
@@ -269,6 +270,23 @@ class Mirror:
     def commit(self, commit: str) -> Commit:
         """Return author, message and time of a commit that is here."""
         return self.objects.commit(commit).commit
+
+    def authors(self, before: str, after: str) -> frozenset[str]:
+        """Return names and e-mail addresses of who wrote a commit and those since an earlier one; cached."""
+        pair = (before, after)
+        if pair not in self._authors:
+            _limited(self._authors)[pair] = self._read_authors(before, after)
+        return self._authors[pair]
+
+    def _read_authors(self, before: str, after: str) -> frozenset[str]:
+        names = ("log", "-z", "--format=%an%x00%ae%x00%cn%x00%ce")
+        try:
+            texts = [self.git(*names, "--max-count=1", after)]
+            if before and self._has(self.path, before, "commit"):
+                texts.append(self.git(*names, after, f"^{before}"))
+        except GitFailed as error:
+            raise SourceUnavailable(f"the authors of commit {after[:12]} cannot be read from the mirror") from error
+        return frozenset(b"\0".join(texts).decode(errors="replace").split("\0")) - {""}
 
     def log(self, commit: str, limit: int) -> tuple[Commit, ...]:
         """Return a commit and its first parents, newest first."""

@@ -88,6 +88,10 @@ class Repositories:
         mirror = self._mirror(source)
         return not mirror.branch(source.revision) or mirror.contains(after, before)
 
+    def authors(self, source: GitSource, before: str, after: str) -> frozenset[str]:
+        """Return who wrote a commit and those since an earlier one; see the port."""
+        return self._mirror(source).authors(before, after)
+
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first."""
         return self._mirror(source).log(commit, limit)

@@ -131,11 +131,11 @@ class PlanCache:
 
 @dataclass(slots=True)
 class CheckCache:
-    """The objects that were validated and checked against policy last."""
+    """The objects that were validated and checked last, the latter with the set of policies that they met."""
 
     validated: Mapping[ObjectRef, Manifest] | None = None
     validated_by: Schemas | None = None
-    policy_checked: tuple[Mapping[ObjectRef, Manifest], Application] | None = None
+    policy_checked: tuple[Mapping[ObjectRef, Manifest], Application, object] | None = None
     violations: tuple[str, ...] = ()
 
 

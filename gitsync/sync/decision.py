@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gitsync.apply.hooks import is_hook
-from gitsync.gate.cel_rules import ManifestRule
 from gitsync.gate.decide import decide, decide_deletion
-from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policy_for
-from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
-from gitsync.objects.keys import GROUP, VERSION
-from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import HookPhase
-from gitsync.plan.tracking import owner_of
 from gitsync.ports import Ports
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
 from gitsync.sync.dependencies import blocking_dependency
 from gitsync.sync.executor import is_terminating
 from gitsync.sync.planner import Planned
-from gitsync.sync.validation import policy_violations
+from gitsync.sync.policies import Policies
 
 DELETE = "delete"
 """The trigger of an operation that deletes the objects of a deleted Application."""
@@ -56,20 +48,16 @@ class SyncGate:
         self,
         ports: Ports,
         advice: AdviceGate,
-        policies: Sequence[Policy] = (),
-        rules: Sequence[ManifestRule] = (),
+        policies: Policies,
     ) -> None:
-        self._cluster = ports.cluster
-        self._live = ports.live
         self._records = ports.records
         self._clock = ports.clock
         self._advice = advice
         self._policies = policies
-        self._rules = rules
 
     def decide(self, planned: Planned, cache: ReconcileCache) -> SyncDecision:
         """Decide on a sync: retry backoff, dependencies, earlier self-heals, and then policy and reviews."""
-        plan, execution = planned.plan, cache.execution
+        plan, execution = self._with_authors(planned), cache.execution
         violations = self._violations(planned, cache.checks)
         verdict = Verdict(Decision.REFUSED, violations) if violations and execution.operation is None else None
         trigger = _trigger(planned, execution)
@@ -90,16 +78,15 @@ class SyncGate:
 
     def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
         """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
-        verdict = decide_deletion(
-            planned.plan, planned.app, self._review(planned, execution), self._policy(planned.app)
-        )
+        plan, policy = self._with_authors(planned), self._policies.of(planned.app)
+        verdict = decide_deletion(plan, planned.app, self._review(planned, execution), policy)
         is_allowed = verdict.decision is Decision.ALLOWED
-        is_due = is_allowed and not all(is_terminating(change) for change in planned.plan.writes)
-        return SyncDecision(planned.plan, DELETE if is_due else "", verdict)
+        is_due = is_allowed and not all(is_terminating(change) for change in plan.writes)
+        return SyncDecision(plan, DELETE if is_due else "", verdict)
 
     def decide_hooks(self, planned: Planned, execution: ExecutionCache, phase: HookPhase) -> SyncDecision:
         """Decide on running the hooks of a deleted Application: policy and retry backoff."""
-        violations = self._policy_violations(planned)
+        violations = self._policies.violations(planned.app, planned.plan)
         verdict = Verdict(Decision.REFUSED if violations else Decision.ALLOWED, violations)
         backoff = 0.0 if violations else self._backoff(planned, execution)
         trigger = "" if violations or backoff > 0 else phase.value
@@ -107,29 +94,16 @@ class SyncGate:
 
     def _violations(self, planned: Planned, cache: CheckCache) -> tuple[str, ...]:
         """Return the policy violations of the declared objects, also where no sync is due: hooks count too."""
-        checked = (planned.observation.desired, planned.app)
+        checked = (planned.observation.desired, planned.app, self._policies.current)
         before = cache.policy_checked
-        if before is None or before[0] is not checked[0] or before[1] != checked[1]:
-            cache.violations = self._policy_violations(planned)
+        if before is None or before[0] is not checked[0] or before[2] is not checked[2] or before[1] != checked[1]:
+            cache.violations = self._policies.violations(planned.app, planned.plan)
             cache.policy_checked = checked
         return cache.violations
 
-    def _policy_violations(self, planned: Planned) -> tuple[str, ...]:
-        app = planned.app
-        return policy_violations(app, planned.plan, self._policies, self._rules, self._ancestors(app))
-
-    def _policy(self, app: Application) -> Policy:
-        return policy_for(self._policies, app, self._ancestors(app))
-
-    def _ancestors(self, app: Application) -> tuple[str, ...]:
-        """Return the keys of the Applications that manage this one, the direct owner first."""
-        found: dict[str, None] = {}
-        key = app.owner
-        while key and key not in found:
-            found[key] = None
-            manifest = self._application(key)
-            key = owner_of(manifest) if manifest is not None else ""
-        return tuple(found)
+    def _with_authors(self, planned: Planned) -> Plan:
+        given = planned.given
+        return self._policies.with_authors(given.app, planned.plan, given.state.applied_to(given.app))
 
     def _blocked(
         self, planned: Planned, decision: SyncDecision, execution: ExecutionCache, trigger: str
@@ -139,7 +113,7 @@ class SyncGate:
         if backoff > 0:
             return replace(decision, requeue_after=backoff)
         if not planned.is_applied and execution.operation is None:
-            message = blocking_dependency(planned.app, planned.plan.revision, self._application)
+            message = blocking_dependency(planned.app, planned.plan.revision, self._policies.application)
             if message:
                 return replace(decision, message=message)
         if trigger == "drift" and execution.operation is None:
@@ -165,7 +139,7 @@ class SyncGate:
         return decide(
             planned.plan,
             planned.app,
-            self._policy(planned.app),
+            self._policies.of(planned.app),
             self._review(planned, execution),
             planned.given.now,
             manual=planned.given.is_requested,
@@ -181,11 +155,6 @@ class SyncGate:
         """Return the seconds until the retry backoff has elapsed; not positive when it has."""
         due = execution.retry.retry_at if execution.retry.input == planned.retry_key else 0.0
         return due - self._clock.monotonic()
-
-    def _application(self, key: str) -> Manifest | None:
-        resource = self._cluster.resource(GROUP, VERSION, "Application")
-        namespace, _, name = key.partition("/")
-        return self._live.get(resource, namespace, name) if resource is not None else None
 
 
 def _trigger(planned: Planned, execution: ExecutionCache) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policy_for
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
@@ -77,17 +76,17 @@ class Planner:
         state: StateStore,
         pool: Executor,
         appliers: frozenset[str] = APPLIERS,
-        policies: Sequence[Policy] = (),
+        policy_of: Callable[[Application], Policy] = lambda app: Policy(),
     ) -> None:
         self._cluster = cluster
         self._state = state
         self._pool = pool
         self._appliers = appliers
-        self._policies = policies
+        self._policy_of = policy_of
 
     def plan(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
-        expected = policy_for(self._policies, given.app).expected_managers
+        expected = self._policy_of(given.app).expected_managers
         undeclared = Undeclared(given.app.sync.undeclared_fields, expected)
         if cache.undeclared != undeclared:
             cache.plan, cache.undeclared = None, undeclared

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from gitsync.errors import InvalidInput
-from gitsync.gate.cel_rules import ManifestRule, check_rules
+from gitsync.gate.cel_rules import check_rules
 from gitsync.gate.policy import Policy, application_violations, violations
 from gitsync.gate.policy_files import policies_for
+from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.servers import query_violation, server_violations
 from gitsync.gate.validation import check_manifests, validate
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Plan
-from gitsync.objects.keys import APPLICATION
+from gitsync.objects.keys import AGENTS_GROUP, APPLICATION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.sync.cache import CheckCache
@@ -43,8 +46,7 @@ def validate_desired(observation: Observation, locate: Locator) -> None:
 def policy_violations(
     app: Application,
     plan: Plan,
-    policies: Sequence[Policy],
-    rules: Iterable[ManifestRule],
+    policies: PolicySet,
     ancestors: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the violations of policy and operator rules by the objects of a plan, one line each."""
@@ -55,14 +57,35 @@ def policy_violations(
     return (
         *(
             line
-            for policy in policies_for(policies, app, ancestors)
+            for policy in policies_for(policies.policies, app, ancestors)
             for line in (
                 *violations(policy, app, desired, lambda of: namespaced[of]),
+                *_external(policy, policies.prometheus, app, desired),
                 *_child_violations(policy, desired),
             )
         ),
-        *check_rules(rules, desired.values()),
+        *check_rules(policies.rules, desired.values()),
     )
+
+
+def _external(
+    policy: Policy, prometheus: str, app: Application, desired: Mapping[ObjectRef, Manifest]
+) -> Iterator[str]:
+    """Yield which external servers the policy does not allow the Application, its children and its Agents to use."""
+    yield from server_violations(policy, app, prometheus)
+    for ref, manifest in desired.items():
+        if ref.of == APPLICATION:
+            with suppress(InvalidInput):  # its own reconcile reports an invalid spec
+                child = parse_application(manifest)
+                yield from (f"{ref}: {line}" for line in server_violations(policy, child, prometheus))
+        elif ref.group == AGENTS_GROUP and _has_member(manifest, "prometheusQuery"):
+            yield from (f"{ref}: {line}" for line in query_violation(policy, prometheus))
+
+
+def _has_member(value: Any, name: str) -> bool:
+    if isinstance(value, Mapping):
+        return name in value or any(_has_member(item, name) for item in value.values())
+    return isinstance(value, list) and any(_has_member(item, name) for item in value)
 
 
 def _child_violations(policy: Policy, desired: Mapping[ObjectRef, Manifest]) -> Iterator[str]:

@@ -36,6 +36,7 @@ PAGES = {
     f"{APP}/history": "Open the shop",
     f"{APP}/history/1": "create",
     f"{APP}/events": "application",
+    f"{APP}/policy": "the default, without a policy",
     f"{APP}/revert": "Revert the newest commit?",
     f"{APP}/suspend": "Suspend shop?",
     "/approvals": "No approvals pending",

@@ -161,6 +161,28 @@ def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
     assert shop("approve", "shop", "--server", "http://127.0.0.1:9").code == 3
 
 
+def test_the_effective_policy_is_that_of_the_files_or_of_the_running_controller(shop: Shop) -> None:
+    folder = shop.world.folder / "policies"
+    folder.mkdir()
+    (folder / "team.yaml").write_text("kind: Policy\nmetadata: {name: team}\nspec: {require: {approval: Moderate}}\n")
+    answer = shop("policy", "explain", "shop", "--policies", folder)
+    assert "Moderate" in answer.out
+    assert "policy team" in answer.out
+    hold(shop)
+    refused = shop("approve", "shop", "--policies", strict(folder))
+    assert (refused.code, "2 users may review this plan" in refused.err) == (2, True), refused.err
+    with serve(create_app(shop.world.controller)) as web:
+        address_file(shop.world.folder / "data").write_text(f"{web.url}\n")
+        assert "the default, without a policy" in shop("policy", "explain", "shop").out
+
+
+def strict(folder: Path) -> Path:
+    """Change the policy in a folder to one that counts only signed-in users; return the folder."""
+    text = "kind: Policy\nmetadata: {name: team}\nspec: {require: {approvers: {count: 2}}}\n"
+    (folder / "team.yaml").write_text(text)
+    return folder
+
+
 def test_a_rollback_is_a_real_commit_by_its_author(shop: Shop) -> None:
     done = shop("rollback", "shop", "--author", "Eve <eve@example.com>")
 

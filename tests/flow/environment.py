@@ -99,6 +99,10 @@ class World:
         self._controller.start()
         return self._controller
 
+    def grant(self, *cluster_kinds: str) -> None:
+        """Let a policy list cluster-scoped kinds, so that they need no approval; before the start."""
+        self._policy = Policy(cluster_kinds=cluster_kinds)
+
     def stop(self) -> None:
         if self._controller is not None:
             self._controller.stop()

@@ -63,6 +63,7 @@ def test_a_namespace_in_git_is_no_exception_to_cluster_scope(world: World) -> No
 
 def test_a_kind_is_as_healthy_as_the_applications_own_check_says(world: World) -> None:
     commit = world.repo.commit("first", {"shop/crd.yaml": WIDGETS, "shop/widget.yaml": WIDGET})
+    world.grant("CustomResourceDefinition")
     world.application(
         destination={"namespace": "shop", "allowClusterScoped": True},
         risk={"approval": "Never"},

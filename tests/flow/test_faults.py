@@ -137,6 +137,7 @@ def test_with_automation_off_only_a_request_syncs(world: World) -> None:
 
 def test_a_dropped_definition_is_followed_no_more_and_others_go_on(world: World) -> None:
     first = world.repo.commit("first", {"shop/crd.yaml": WIDGETS, "shop/widget.yaml": WIDGET})
+    world.grant("CustomResourceDefinition")
     world.application(destination={"namespace": "shop", "allowClusterScoped": True}, risk={"approval": "Never"})
     world.start()
     world.synced(first)

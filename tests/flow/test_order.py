@@ -24,6 +24,7 @@ def steps(world: World, number: int = 0) -> list[str]:
 
 def test_a_definition_and_its_object_arrive_in_one_commit(world: World) -> None:
     commit = world.repo.commit("widgets", {"shop/crd.yaml": WIDGETS, "shop/widget.yaml": WIDGET})
+    world.grant("CustomResourceDefinition")
     world.application(destination={"namespace": "shop", "allowClusterScoped": True}, risk={"approval": "Never"})
     world.start()
     world.synced(commit)
@@ -40,6 +41,7 @@ def test_a_definition_and_its_object_arrive_in_one_commit(world: World) -> None:
 def test_a_namespace_and_what_is_in_it_arrive_in_one_commit(world: World) -> None:
     inside = config_map("a", x="1").replace("  name: a\n", "  name: a\n  namespace: shop-space\n")
     commit = world.repo.commit("space", {"shop/space.yaml": SPACE, "shop/a.yaml": inside})
+    world.grant("Namespace")
     world.application(destination={"namespace": "shop", "allowClusterScoped": True})
     world.start()
     world.synced(commit)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gitsync.gate.decide import decide
 from gitsync.gate.policy_files import parse_policy, policy_for
+from gitsync.gate.policy_set import PolicySet
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Decision
 from gitsync.objects.manifest import at
@@ -26,7 +27,10 @@ POLICY = parse_policy(
     {
         "kind": "Policy",
         "metadata": {"name": "team"},
-        "spec": {"allow": {"namespaces": ["shop", "gitsync"], "repositories": ["https://git.example/*"]}},
+        "spec": {
+            # every kind is granted: without its risk rule no default asks for it
+            "allow": {"namespaces": ["shop", "gitsync"], "repositories": ["https://git.example/*"], "kinds": ["*"]}
+        },
     },
     "p.yaml",
 )
@@ -114,7 +118,7 @@ def commit(app, manifests, live):
     """Reconcile one commit as the controller does: plan, policy, gate, and apply only what is allowed."""
     own = {ref: item for ref, item in live.items() if owner_of(item) == app.key}
     plan = plan_of(app, manifests, live, inventory=inventory_of(own))
-    violations = policy_violations(app, plan, [POLICY], ())
+    violations = policy_violations(app, plan, PolicySet((POLICY,)))
     if decide(plan, app, policy_for([POLICY], app), None, NOW, violations=violations).decision is Decision.ALLOWED:
         for change in plan.writes:
             if change.action is Action.PRUNE:

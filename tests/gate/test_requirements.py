@@ -9,8 +9,10 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide, decide_deletion
+from gitsync.gate.explain import explain
 from gitsync.gate.policy import Policy, application_violations
 from gitsync.gate.policy_files import parse_policy, policies_for, policy_for
+from gitsync.gate.policy_set import PolicySet
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Decision, Plan, Review, Risk
 from gitsync.objects.ref import ObjectRef
@@ -74,8 +76,21 @@ def test_a_managed_application_asks_for_privileged_kinds_whatever_it_says(ref, r
 @pytest.mark.parametrize(
     "app", [application(owner=""), application(owner="gitsync/child"), application(marked_for="b")]
 )
-def test_what_a_user_applied_by_hand_is_the_operators_word(app):
-    assert decision(plan_of(BINDING, Risk.DANGEROUS), app) is Decision.ALLOWED
+def test_what_a_user_applied_by_hand_asks_too_unless_a_policy_lists_the_kind(app):
+    plan = plan_of(BINDING)
+    assert decision(plan, app) is Decision.HELD
+    assert decision(plan, app, policy(allow={"clusterKinds": ["ClusterRoleBinding"]})) is Decision.ALLOWED
+
+
+def test_the_namespace_that_a_user_asked_for_and_an_unchanged_object_do_not_ask():
+    namespace = ObjectRef("", "Namespace", "", "shop")
+    wanted = {"destination": {"namespace": "shop", "createNamespace": True}}
+    assert decision(plan_of(namespace), application(owner="", **wanted)) is Decision.ALLOWED
+    assert decision(plan_of(namespace), application(**wanted)) is Decision.HELD
+    assert decision(plan_of(replace(namespace, name="other")), application(owner="", **wanted)) is Decision.HELD
+    (step,) = plan_of(BINDING).changes
+    owned = replace(plan_of(BINDING), changes=(replace(step, action=Action.UPDATE, live={"kind": "x"}),))
+    assert decision(owned, application(owner="")) is Decision.ALLOWED
 
 
 def test_an_ordinary_object_of_a_managed_application_does_not_ask():
@@ -119,6 +134,53 @@ def test_an_approver_has_to_be_one_of_policy_and_application():
         assert decision(plan, app, required, Review(user, True, until=NOW)) is wanted
 
 
+ANN, BEN = User("ann", ("sre",), is_authenticated=True), User("ben", ("sre",), is_authenticated=True)
+TWO = {"approval": "Moderate", "approvers": {"groups": ["sre"], "count": 2}}
+
+
+def reviewed(plan, by, *also):
+    required = policy(require=TWO)
+    app = application(owner="", risk={"approval": "Never"})
+    return decide(plan, app, required, Review(by, True, until=NOW, also=also), NOW)
+
+
+def test_as_many_users_approve_as_the_policy_counts():
+    plan = plan_of(risk=Risk.DANGEROUS)
+    assert reviewed(plan, ANN).reasons[0] == "ann approved it, 1 more approval is needed"
+    assert reviewed(plan, ANN, BEN).approver == "ann, ben"
+    for other in (ANN, User("eve", ("dev",), is_authenticated=True), User("ben", ("sre",))):
+        assert reviewed(plan, ANN, other).decision is Decision.HELD
+    typed = policy(require={"approvers": {"count": 2}})
+    review = Review(User("ann"), True, until=NOW, also=(User("ben"),))  # names that anyone can type
+    assert decision(plan, application(owner="", risk={}), typed, review) is Decision.HELD
+
+
+@pytest.mark.parametrize("author", ["ann", "Ann", "ann@example.com"])
+def test_an_author_does_not_approve_the_own_commit(author):
+    app, required = application(owner="", risk={}), policy(require={"approvers": {"notAuthor": True}})
+    plan = replace(plan_of(risk=Risk.DANGEROUS), authors=frozenset({"Someone", author}))
+    found = decide(plan, app, required, Review(ANN, True, until=NOW), NOW)
+    assert found.reasons[0] == "ann approved it, but is an author of its commits"
+    assert decision(plan, app, required, Review(BEN, True, until=NOW)) is Decision.ALLOWED
+    assert decision(plan, app, review=Review(ANN, True, until=NOW)) is Decision.ALLOWED
+
+
+def test_windows_of_the_policy_hold_besides_those_of_the_application():
+    closed = {"kind": "Deny", "schedule": "0 12 * * *", "duration": "1h"}
+    other = {**closed, "schedule": "0 3 * * *"}
+    required = policy(require={"windows": [closed]})
+    app = application(owner="", sync={"windows": [other]})
+    assert decide(plan_of(), app, required, None, NOW).reasons == (
+        "a Deny window is open (0 12 * * * UTC), by policy team",
+    )
+    assert decision(plan_of(), app, policy(require={"windows": [other]})) is Decision.ALLOWED
+    allowed = {**other, "kind": "Allow"}
+    always = application(owner="", sync={"windows": [{**allowed, "schedule": "* * * * *"}]})
+    assert decision(plan_of(), always, policy(require={"windows": [allowed]})) is Decision.HELD
+    with pytest.raises(InvalidInput, match=r"spec.require.windows: 'x' is not a valid cron expression"):
+        policy(require={"windows": [{**closed, "schedule": "x"}]})
+
+
 def test_a_read_only_policy_refuses_every_write():
     required = policy(require={"readOnly": True})
     assert decision(plan_of(), application(), required) is Decision.REFUSED
@@ -135,6 +197,52 @@ def test_signed_commits_and_a_service_account_are_required():
     source = {"repoURL": "https://git.example/x", "verify": {"mode": "SignedCommits", "secretRef": {"name": "keys"}}}
     met = application(source=source, destination={"serviceAccountName": "deploy-web"})
     assert application_violations(required, met) == ()
+
+
+QUERY = {"name": "errors", "prometheusQuery": "up", "max": "1"}
+METRICS = "https://metrics.example:9090/prefix"
+
+
+@pytest.mark.parametrize(
+    ("servers", "wanted"),
+    [
+        (None, []),
+        (["https://metrics.example:9090", "https://llm.example"], []),
+        (["https://metrics.example:9090/prefix", "https://*.example/v1"], []),
+        (["https://llm.example"], ["prometheusQuery"]),
+        ([], ["spec.reasoner.openAI.endpoint", "prometheusQuery"]),
+    ],
+)
+def test_external_servers_are_those_that_the_policy_lists(servers, wanted):
+    allow = {} if servers is None else {"servers": servers}
+    app = application(
+        owner="",
+        sync={"postSync": {"queries": [QUERY]}},
+        reasoner={"openAI": {"endpoint": "https://llm.example/v1", "model": "m"}},
+    )
+    policies = PolicySet((policy(allow=allow),), prometheus=METRICS)
+    assert [line.partition(":")[0] for line in policy_violations(app, plan_of(), policies)] == wanted
+
+
+def test_the_servers_of_children_and_agents_count_too():
+    agent = {"kind": "Agent", "spec": {"rollout": {"analysis": {"queries": [QUERY]}}}}
+    ref = ObjectRef("agents.gitsync.dev", "Agent", "gitsync", "helper")
+    plan = replace(plan_of(), changes=(Change(ref, Action.CREATE, desired=agent),))
+    policies = PolicySet((policy(allow={"servers": []}),), prometheus=METRICS)
+    (line,) = policy_violations(application(owner=""), plan, policies)
+    assert line == f"Agent gitsync/helper: prometheusQuery: {METRICS} is not allowed by policy team"
+
+
+def test_the_effective_policy_names_what_decided_each_setting():
+    app = application(risk={"approval": "Never", "approvers": {"users": ["ann"]}})
+    policies = policies_for([OWN, ROOT], app)
+    found = {item.name: (item.value, item.source) for item in explain(app, policies, PolicySet((OWN, ROOT)))}
+    assert found["approval"] == ("Moderate", "policy root")
+    assert found["approvers"] == ("ann", "Application gitsync/child")
+    assert found["repositories"] == ("https://git.example/*", "policy root")
+    assert found["largest number of objects"] == ("50", "policy own, root")
+    defaults = explain(app, policies_for([], app), PolicySet())
+    assert {item.source for item in defaults} == {"Application gitsync/child", "the default, without a policy"}
 
 
 @pytest.mark.parametrize("members", [{"approval": "Never"}, {"approvals": "Moderate"}, {"readOnly": "yes"}])
@@ -157,9 +265,9 @@ def test_a_managed_application_may_do_what_all_policies_above_it_allow():
     merged = policy_for([OWN, ROOT], application())
     assert (merged.max_objects, merged.max_prune_share, merged.require) == (50, 0.1, ROOT.require)
     elsewhere = plan_of(ObjectRef("", "ConfigMap", "kube-system", "x"))
-    (line,) = policy_violations(application(), elsewhere, [OWN, ROOT], ())
+    (line,) = policy_violations(application(), elsewhere, PolicySet((OWN, ROOT)))
     assert "namespace kube-system is not allowed by policy root" in line
-    assert policy_violations(application(owner=""), elsewhere, [OWN, ROOT], ()) == ()
+    assert policy_violations(application(owner=""), elsewhere, PolicySet((OWN, ROOT))) == ()
 
 
 def test_a_plan_with_an_application_that_the_policy_does_not_allow_is_refused():
@@ -172,5 +280,5 @@ def test_a_plan_with_an_application_that_the_policy_does_not_allow_is_refused():
     }
     change = Change(ref, Action.CREATE, desired=manifest)
     root = application("root", owner="")
-    lines = policy_violations(root, Plan(root.key, "c", (change,), "d", Risk.SAFE), [ROOT], ())
+    lines = policy_violations(root, Plan(root.key, "c", (change,), "d", Risk.SAFE), PolicySet((ROOT,)))
     assert [line.partition(": ")[2][:20] for line in lines] == ["spec.source.repoURL ", "spec.destination.nam"]

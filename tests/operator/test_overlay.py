@@ -16,6 +16,7 @@ def test_the_support_desk_runs_as_agents(world: World) -> None:
     files = {f"agents/{file.name}": file.read_text(encoding="utf-8") for file in OVERLAY.iterdir()}
     commit = world.repo.commit("support desk", dict(files))
     destination = {"namespace": NAMESPACE, "allowClusterScoped": True}
+    world.grant("Namespace")
     world.application("agents", destination=destination, risk={"approval": "Never"})
     world.start()
     world.synced(commit, "agents", 20)

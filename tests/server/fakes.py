@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.errors import GitsyncError
+from gitsync.gate.explain import Setting, explain
+from gitsync.gate.policy import Policy
+from gitsync.gate.policy_set import PolicySet
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import (
     Action,
@@ -144,6 +147,20 @@ class StoppedClock:
 
 
 @dataclass(slots=True)
+class StillPolicies:
+    """The same policy for every application."""
+
+    policy: Policy = field(default_factory=Policy)
+    problem: str = ""
+
+    def of(self, app: Application) -> Policy:
+        return self.policy
+
+    def explain(self, app: Application) -> tuple[Setting, ...]:
+        return explain(app, (self.policy,), PolicySet((self.policy,)))
+
+
+@dataclass(slots=True)
 class StillEngine:
     view: StillView
     requests: RecordedRequests
@@ -152,6 +169,7 @@ class StillEngine:
     provenance: Any
     preview: Any
     details: KeptDetails
+    policies: Any
     clock: StoppedClock
 
 
@@ -165,6 +183,7 @@ def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:
         StillOrigins(),
         None,
         KeptDetails(),
+        StillPolicies(),
         StoppedClock(),
     )
 

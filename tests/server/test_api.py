@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gitsync.gate.policy import Policy
 from gitsync.objects.health import Health
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
@@ -82,6 +83,18 @@ def test_changes_and_drift_are_those_of_the_pages(site: Open) -> None:
         ["kubectl-edit"],
         "4",
     )
+
+
+def test_the_effective_policy_is_the_same_in_api_and_page(site: Open) -> None:
+    opened = filled(site)
+    opened.engine.policies.policy = Policy(name="team", repositories=("https://git.example.com/*",))
+    opened.engine.policies.problem = "team.yaml: <invalid>"
+    found = get(opened, f"{SHOP}/policy")
+    assert {"name": "repositories", "value": "https://git.example.com/*", "source": "policy team"} in found["settings"]
+    assert found["problem"] == "team.yaml: <invalid>"
+    page = opened.get("/apps/gitsync/shop/policy").text
+    assert "policy team" in page
+    assert "team.yaml: &lt;invalid&gt;" in page
 
 
 def test_an_object_has_differences_manifests_events_and_logs(site: Open) -> None:

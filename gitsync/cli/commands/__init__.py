@@ -33,6 +33,7 @@ SUMMARIES: Final = {
     "suspend": "Stop syncing an Application; its objects stay.",
     "resume": "Resume syncing a suspended Application.",
     "agent": "Promote, abort or restart an Agent, or approve its held plan.",
+    "policy": "Explain the operator's policies.",
     "users": "Manage the users who may sign in to the dashboard.",
     "mcp": "Serve read-only tools to language models over standard input and output.",
     "completion": "Print the completion script of a shell.",

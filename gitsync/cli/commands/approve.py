@@ -23,6 +23,7 @@ from gitsync.cli.options import (
     Kubeconfig,
     Name,
     Namespace,
+    Policies,
     Reason,
     ServerUrl,
     Target,
@@ -48,11 +49,18 @@ def approve(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    policies: Policies = None,
     age_key: AgeKey = None,
 ) -> Exit:
     """Approve the held plan for one sync, exactly as it is."""
     target = Target(
-        name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls, age_key=age_key
+        name=name,
+        namespace=namespace,
+        kubeconfig=kubeconfig,
+        data=data,
+        file_urls=allow_file_urls,
+        policies=policies,
+        age_key=age_key,
     )
     approver, dashboard = user_name(by, "--by"), DashboardAddress(server, token_file).find(data)
     if dashboard is not None:
@@ -64,7 +72,9 @@ def approve(
         evaluator = Evaluator(target)
         found = held_plan(evaluator)
         app, plan = found.application, found.plan
-        until = ReviewService(records, SystemClock()).approve(app, plan, User(approver), reason, overrule=overrule)
+        until = ReviewService(records, SystemClock(), evaluator.policies.of).approve(
+            app, plan, User(approver), reason, overrule=overrule
+        )
         request_sync(evaluator.client, target)
     print_steps(plan.writes, found.traces)
     _say_approved(plan.digest, app.key, approver, until)

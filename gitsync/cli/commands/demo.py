@@ -29,6 +29,16 @@ _INTERVAL = "1s"
 _PORTS = 20
 """Ports after the default one that are tried."""
 _SANDBOX_CONTEXT = "current-context: sandbox"
+_POLICY = """\
+# Without a policy, each cluster-scoped object waits for an approval; this lists those of the demo.
+# A change of this file takes effect within seconds: gitsync policy explain support-dev
+apiVersion: gitsync.dev/v1alpha1
+kind: Policy
+metadata: {name: demo}
+spec:
+  applications: ["*"]
+  allow: {clusterKinds: [Namespace]}
+"""
 
 
 @exit_on_error
@@ -61,7 +71,13 @@ def demo(
     seed(origin, clone, {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")})
     with listener, _sandbox(data / "sandbox", config) as url:
         settings = load_settings(
-            kubeconfig=str(config), context="", data=data, allow_file_urls=True, web_host=host, web_port=port or 0
+            kubeconfig=str(config),
+            context="",
+            data=data,
+            allow_file_urls=True,
+            policies=_policies(data),
+            web_host=host,
+            web_port=port or 0,
         )
         apply_applications(settings, [_application(name, f"file://{origin}") for name in ENVIRONMENTS])
         say(f"sandbox cluster at {url}")
@@ -78,6 +94,16 @@ def _checked(kubeconfig: Path) -> Path:
             hint="unset it for the demo, or sync that cluster: gitsync run",
         )
     return kubeconfig
+
+
+def _policies(data: Path) -> Path:
+    """Return the folder of the demo's policies; its file stays as the user changed it."""
+    folder = data / "policies"
+    folder.mkdir(exist_ok=True)
+    file = folder / "demo.yaml"
+    if not file.exists():
+        file.write_text(_POLICY, encoding="utf-8")
+    return folder
 
 
 def _application(environment: str, url: str) -> Manifest:

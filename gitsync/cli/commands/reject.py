@@ -17,6 +17,7 @@ from gitsync.cli.options import (
     Kubeconfig,
     Name,
     Namespace,
+    Policies,
     Reason,
     ServerUrl,
     Target,
@@ -40,11 +41,18 @@ def reject(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
     allow_file_urls: FileUrls = False,
+    policies: Policies = None,
     age_key: AgeKey = None,
 ) -> Exit:
     """Reject the held plan; it stays held until it changes."""
     target = Target(
-        name=name, namespace=namespace, kubeconfig=kubeconfig, data=data, file_urls=allow_file_urls, age_key=age_key
+        name=name,
+        namespace=namespace,
+        kubeconfig=kubeconfig,
+        data=data,
+        file_urls=allow_file_urls,
+        policies=policies,
+        age_key=age_key,
     )
     reviewer, dashboard = user_name(by, "--by"), DashboardAddress(server, token_file).find(data)
     if dashboard is not None:
@@ -52,8 +60,10 @@ def reject(
         _say_rejected(done["digest"], done["application"], done["by"])
         return Exit.OK
     with open_records(data) as records:
-        found = held_plan(Evaluator(target))
-        ReviewService(records, SystemClock()).reject(found.application, found.plan, User(reviewer), reason)
+        evaluator = Evaluator(target)
+        found = held_plan(evaluator)
+        reviews = ReviewService(records, SystemClock(), evaluator.policies.of)
+        reviews.reject(found.application, found.plan, User(reviewer), reason)
     _say_rejected(found.plan.digest, found.application.key, reviewer)
     return Exit.OK
 

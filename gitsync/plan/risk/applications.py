@@ -41,6 +41,7 @@ WIDER: dict[str, Callable[[Application, Application], bool]] = {
         _lacks(old.sync.windows, new.sync.windows)
         or (any(window.kind == "Allow" for window in old.sync.windows) and _lacks(new.sync.windows, old.sync.windows))
     ),
+    "spec.sync.postSync.queries": lambda old, new: _lacks(_queries(new), _queries(old)),
     "spec.reasoner": lambda old, new: (
         _endpoint(new) not in (None, _endpoint(old)) or (old.openai is not None and new.openai is None)
     ),
@@ -107,6 +108,11 @@ def _approvers(app: Application) -> set[tuple[str, str]]:
 
 def _endpoint(app: Application) -> tuple[str, str] | None:
     return (app.openai.endpoint, app.openai.key) if app.openai else None
+
+
+def _queries(app: Application) -> set[str]:
+    """Return what an Application asks the operator's Prometheus."""
+    return {query.query for query in app.sync.limits}
 
 
 def _lacks(required: Iterable[object], present: Iterable[object]) -> bool:

@@ -226,6 +226,22 @@ class PlanModel(Model):
     steps: list[StepModel]
 
 
+class SettingModel(Model):
+    """A setting of the effective policy; ``source`` names the policy or the Application that decided it."""
+
+    name: str
+    value: str
+    source: str
+
+
+class PolicyModel(Model):
+    """The effective policy of an application; ``problem`` is why newer policy files are not used."""
+
+    application: str
+    settings: list[SettingModel]
+    problem: str = ""
+
+
 class SyncModel(Model):
     """A sync of the history."""
 

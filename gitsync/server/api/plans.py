@@ -14,8 +14,10 @@ from gitsync.server.api.models import (
     ActionRequest,
     ActionResult,
     PlanModel,
+    PolicyModel,
     ReviewRequest,
     ReviewResult,
+    SettingModel,
     StepModel,
 )
 from gitsync.server.auth.security import check_call
@@ -39,6 +41,19 @@ def plan(view: ViewOf) -> PlanModel:
         explanation=view.plan.explanation,
         held=list(view.verdict.reasons) if view.verdict is not None else [],
         steps=[_step(step) for step in view.plan.writes],
+    )
+
+
+@router.get("/policy")
+def policy(view: ViewOf, backend: BackendOf) -> PolicyModel:
+    """Return what the operator's policies allow and require, and what decided each setting."""
+    if view.application is None:
+        raise HTTPException(409, "The spec of the application is not valid.")
+    found = backend.policies.explain(view.application)
+    return PolicyModel(
+        application=view.key,
+        settings=[SettingModel.model_validate(setting) for setting in found],
+        problem=backend.policies.problem,
     )
 
 

@@ -13,6 +13,7 @@ from gitsync.objects.ref import ref_of
 from gitsync.plan.risk.applications import WIDER
 from gitsync.plan.risk.table import Scope, classify
 
+QUERY = {"name": "errors", "prometheusQuery": "up", "max": "1"}
 OPENAI = {"endpoint": "https://llm.example", "model": "m"}
 RULE = {"match": {"kind": "Secret"}, "class": "Dangerous"}
 WINDOW = {"kind": "Deny", "schedule": "0 0 * * *", "duration": "1h"}
@@ -67,6 +68,7 @@ CASES = [
     ("spec.sync.ignoreDifferences", {}, {"sync": {"ignoreDifferences": [IGNORE]}}),
     ("spec.sync.windows", {"sync": {"windows": [WINDOW]}}, {}),
     ("spec.sync.windows", {"sync": {"windows": [ALLOW]}}, {"sync": {"windows": [ALLOW, {**ALLOW, "duration": "2h"}]}}),
+    ("spec.sync.postSync.queries", {}, {"sync": {"postSync": {"queries": [QUERY]}}}),
     ("spec.reasoner", {}, {"reasoner": {"openAI": OPENAI}}),
     ("spec.reasoner", {"reasoner": {"openAI": OPENAI}}, {}),
 ]

@@ -1,0 +1,60 @@
+"""What the operator requires of Applications: an Application can be stricter, never weaker."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gitsync.objects.application import Application, Approvers, Window
+from gitsync.objects.parsing import Spec, Strings
+
+
+class RequiredApprovers(Approvers):
+    """Who approves, how many users, and whether an author may."""
+
+    count: Annotated[int, Field(ge=1, le=10)] = Field(
+        1, description="Signed-in users who have to approve a plan, each for themselves."
+    )
+    not_author: bool = Field(
+        False,
+        description="Whether the approval of a user who is author or committer of one of the plan's commits does not"
+        " count.",
+    )
+
+    @property
+    def needs_proof(self) -> bool:
+        """Whether only users count whose sign-in proved their name."""
+        return self.count > 1 or self.not_author
+
+
+class Require(Spec):
+    """What the operator requires; an Application can be stricter, never weaker."""
+
+    approval: Literal["Dangerous", "Moderate"] | None = Field(
+        None, description="Class of plans from which approval is needed, also where the Application says `Never`."
+    )
+    approvers: RequiredApprovers = Field(
+        default_factory=RequiredApprovers,
+        description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
+    )
+    signed_commits: bool = Field(False, description="Whether `source.verify.mode` must be `SignedCommits`.")
+    service_accounts: Strings = Field(
+        (), description="ServiceAccounts, one of which must be impersonated; absent: all, or none."
+    )
+    windows: Annotated[tuple[Window, ...], Field(strict=False)] = Field(
+        (), description="Times in which syncs are allowed or denied, besides the windows of the Application."
+    )
+    read_only: bool = Field(False, description="Whether nothing is written: plans are only shown.")
+
+
+def unmet(require: Require, app: Application) -> Iterator[str]:
+    """Yield what an Application lacks, one line each."""
+    if require.signed_commits and app.source.verify.mode != "SignedCommits":
+        yield "spec.source.verify.mode: SignedCommits is required"
+    account = app.destination.service_account
+    accounts = require.service_accounts
+    if accounts and not (account and any(fnmatch.fnmatchcase(account, pattern) for pattern in accounts)):
+        yield f"spec.destination.serviceAccountName: one of {', '.join(accounts)} is required"

@@ -1,0 +1,69 @@
+"""The operator's policies as they are now, for Applications with those that manage them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gitsync.gate.explain import Setting, explain
+from gitsync.gate.policy import Policy
+from gitsync.gate.policy_files import policies_for, policy_for
+from gitsync.gate.policy_set import PolicySet
+from gitsync.objects.application import Application
+from gitsync.objects.change import Plan
+from gitsync.objects.keys import GROUP, VERSION
+from gitsync.objects.manifest import Manifest
+from gitsync.plan.tracking import owner_of
+from gitsync.ports import Cluster, LiveCache, Source
+from gitsync.sync.validation import policy_violations
+
+
+class Policies:
+    """
+    Return what the policies allow and require of an Application.
+
+    ``current`` is replaced as a whole when the operator changes them; ``problem`` is why the newest version is not
+    used, empty while it is.
+    """
+
+    def __init__(self, cluster: Cluster, live: LiveCache, source: Source, current: PolicySet | None = None) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._source = source
+        self.current = current or PolicySet()
+        self.problem = ""
+
+    def of(self, app: Application) -> Policy:
+        """Return the policy of an Application, with the limits and requirements of those above it."""
+        return policy_for(self.current.policies, app, self._ancestors(app))
+
+    def explain(self, app: Application) -> tuple[Setting, ...]:
+        """Return the effective policy of an Application, a line for each setting."""
+        current = self.current
+        return explain(app, policies_for(current.policies, app, self._ancestors(app)), current)
+
+    def violations(self, app: Application, plan: Plan) -> tuple[str, ...]:
+        """Return the violations of policies and rules by an Application and its plan, one line each."""
+        return policy_violations(app, plan, self.current, self._ancestors(app))
+
+    def with_authors(self, app: Application, plan: Plan, applied: str) -> Plan:
+        """Return the plan with the authors of its commits since the applied one, where a policy needs to know them."""
+        is_needed = any(require.approvers.not_author for require in self.of(app).require)
+        if not is_needed or not plan.writes:
+            return plan
+        return replace(plan, authors=self._source.authors(app.source, applied, plan.revision))
+
+    def _ancestors(self, app: Application) -> tuple[str, ...]:
+        """Return the keys of the Applications that manage this one, the direct owner first."""
+        found: dict[str, None] = {}
+        key = app.owner
+        while key and key not in found:
+            found[key] = None
+            manifest = self.application(key)
+            key = owner_of(manifest) if manifest is not None else ""
+        return tuple(found)
+
+    def application(self, key: str) -> Manifest | None:
+        """Return the Application of a key (``namespace/name``), None where it does not exist."""
+        resource = self._cluster.resource(GROUP, VERSION, "Application")
+        namespace, _, name = key.partition("/")
+        return self._live.get(resource, namespace, name) if resource is not None else None

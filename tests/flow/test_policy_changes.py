@@ -1,0 +1,81 @@
+"""Requirements of the operator's policies in a running controller, which follows changes of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.errors import Refused
+from gitsync.objects.user import User
+from gitsync.sandbox.server import Sandbox
+from gitsync.server.reviews import ReviewHandler
+from tests.flow.environment import World
+from tests.flow.factories import config_map, deployment
+from tests.waiting import until
+
+POLICY = """\
+kind: Policy
+metadata: {name: team}
+spec: {require: %s}
+"""
+ADA, BEN, EVE = (User(name, ("sre",), is_authenticated=True) for name in ("ada", "ben", "eve"))
+
+
+def require(world: World, text: str) -> None:
+    (world.folder / "policies" / "team.yaml").write_text(POLICY % text)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    (tmp_path / "policies").mkdir()
+    with Sandbox() as sandbox:
+        made = World(tmp_path, sandbox, policies=tmp_path / "policies")
+        made.namespace("shop")
+        yield made
+        made.close()
+
+
+def says(world: World, text: str) -> None:
+    until(lambda: text in world.condition("Ready").get("message", ""), describe=lambda: world.status())
+
+
+def test_a_changed_policy_takes_effect_without_a_restart(world: World) -> None:
+    require(world, "{}")
+    first = world.repo.commit("Open", {"shop/a.yaml": config_map("a", mode="open")})
+    world.application(risk={"approval": "Never"})
+    world.start()
+    world.synced(first)
+    require(world, "{readOnly: true}")
+    until(lambda: world.controller.policies.current.policies[0].read_only)
+    second = world.repo.commit("Close", {"shop/a.yaml": config_map("a", mode="closed")})
+    says(world, "policy team is read-only")
+    require(world, "{readOnly: maybe}")
+    until(lambda: "team.yaml: spec.require.readOnly" in world.controller.policies.problem)
+    assert world.controller.policies.current.policies[0].read_only  # the last valid version stays in use
+    require(world, "{}")
+    world.synced(second)
+    assert world.controller.policies.problem == ""
+
+
+def test_two_users_who_are_no_authors_approve(world: World) -> None:
+    require(world, "{approval: Moderate, approvers: {groups: [sre], count: 2, notAuthor: true}}")
+    world.repo.commit("Start", {"shop/a.yaml": config_map("a", mode="open")})
+    commit = world.repo.commit("Add a workload", {"shop/web.yaml": deployment("web")})
+    world.application(risk={"approval": "Never"})
+    engine = world.start()
+    says(world, "waits for 2 users of sre, not an author of the commits")
+    reviews, view = ReviewHandler(engine), world.view()
+    assert view.plan is not None
+    digest = view.plan.digest
+    with pytest.raises(Refused, match="ada is an author of its commits"):  # of the repository of these tests
+        reviews.approve(view, digest, ADA, "")
+    with pytest.raises(Refused, match="'ben' is not authenticated"):
+        reviews.approve(view, digest, User("ben"), "")
+    reviews.approve(view, digest, BEN, "")
+    says(world, "ben approved it, 1 more approval is needed")
+    reviews.approve(world.view(), digest, EVE, "")
+    world.synced(commit)
+    intents = engine.records.audit_records("gitsync/shop", action="create")
+    assert {link.approver for link in intents} == {"eve, ben"}
