@@ -39,7 +39,7 @@ class Settings(BaseSettings):
     audit_heads: AbsolutePath | None = Field(
         None, description="append-only file for the newest hash of the audit, on another disk than the database"
     )
-    workers: int = Field(4, ge=1, le=64, description="Applications that are synced in parallel")
+    workers: int = Field(16, ge=1, le=64, description="Applications that are synced in parallel")
     writes: int = Field(16, ge=1, le=64, description="parallel writes to the cluster")
     render_workers: int = Field(2, ge=1, le=32, description="isolated render processes")
     render_seconds: float = Field(60.0, gt=0, description="time limit of one render in seconds")

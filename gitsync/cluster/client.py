@@ -22,6 +22,9 @@ _CONNECT, _READ = 5.0, 30.0
 _WATCH_READ = 90.0
 """Seconds of silence after which a watch is restarted: the connection may be half open. Bookmarks come each minute."""
 
+_TOKEN_CHECK = 1.0
+"""Seconds for which a token is used before it is checked whether the credentials have a newer one."""
+
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
@@ -55,6 +58,25 @@ class Request:
         """Path and query."""
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers, without those of a sign-in."""
+        headers = {"Accept": self.accept, "User-Agent": "gitsync"}
+        if self.content_type:
+            headers["Content-Type"] = self.content_type
+        if self.user:
+            headers["Impersonate-User"] = self.user
+        return headers
+
+
+@dataclass(frozen=True, slots=True)
+class _SignedIn:
+    """The headers of a client's sign-in, and the monotonic time until which they are used."""
+
+    api: Any
+    headers: Mapping[str, str]
+    until: float
+
 
 class Client:
     """
@@ -68,6 +90,7 @@ class Client:
         self._connection = connection
         self._lock = threading.Lock()
         self._api = _connect(connection)
+        self._signed_in: _SignedIn | None = None
 
     @property
     def host(self) -> str:
@@ -84,20 +107,20 @@ class Client:
 
         response = self._open(Request("GET", path, query, accept="text/plain, */*"))
         try:
-            content: bytes = response.read()
+            content: bytes = response.data
         except (HTTPError, OSError) as error:
             raise unreachable("GET", path, error) from error
         return content.decode(errors="replace")
 
     def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str], *, user: str = "") -> Any:
         """Return the object after a server-side apply."""
-        return self._json(Request("PATCH", path, query, orjson.dumps(body), APPLY, user=user))
+        return self._json(Request("PATCH", path, query, body, APPLY, user=user))
 
     def patch(
         self, path: str, operations: Sequence[Mapping[str, Any]], query: Mapping[str, str], *, user: str = ""
     ) -> Any:
         """Return the object after a JSON patch."""
-        return self._json(Request("PATCH", path, query, list(operations), JSON_PATCH, user=user))
+        return self._json(Request("PATCH", path, query, operations, JSON_PATCH, user=user))
 
     def send(
         self,
@@ -109,7 +132,7 @@ class Client:
         user: str = "",
     ) -> Any:
         """Return the parsed answer of a POST, PUT or DELETE with a JSON body."""
-        return self._json(Request(method, path, query, dict(body), "application/json", user=user))
+        return self._json(Request(method, path, query, body, "application/json", user=user))
 
     def stream(self, path: str, query: Mapping[str, str]) -> Stream:
         """Open a watch."""
@@ -124,7 +147,7 @@ class Client:
 
         response = self._open(request)
         try:
-            return orjson.loads(response.read())
+            return orjson.loads(response.data)
         except (HTTPError, OSError) as error:
             raise unreachable(request.method, request.path, error) from error
         except orjson.JSONDecodeError as error:
@@ -135,30 +158,17 @@ class Client:
         from urllib3.exceptions import HTTPError
 
         method, path = request.method, request.path
-        headers = {"Accept": request.accept, "User-Agent": "gitsync"}
-        if request.content_type:
-            headers["Content-Type"] = request.content_type
-        if request.user:
-            headers["Impersonate-User"] = request.user
         for is_last in (False, True):
             api = self._api
-            url = f"{api.configuration.host}{request.target}"
-            sent = dict(headers)
-            api.update_params_for_auth(sent, None, ["BearerToken"], path, method, None)
+            headers = {**request.headers, **self._sign_in(api)}
             began, code = time.monotonic(), None
             try:
-                response = api.call_api(
-                    method,
-                    url,
-                    sent,
-                    request.body,
-                    _request_timeout=(_CONNECT, request.read or self._connection.seconds),
-                )
+                response = self._send(api, request, headers)
                 code = response.status
                 if code < 400:
                     return response
-                content = response.read()
-            except (HTTPError, OSError, _api_exception()) as error:
+                content = response.data
+            except (HTTPError, OSError) as error:
                 raise unreachable(method, path, error) from error
             finally:
                 count(method, path, request.query, code, time.monotonic() - began)
@@ -167,6 +177,28 @@ class Client:
                 continue
             raise failure(code, content, response.headers, f"{method} {path}")
         raise AssertionError("unreachable")
+
+    def _send(self, api: Any, request: Request, headers: Mapping[str, str]) -> Any:
+        """Return the answer, not yet read, by the connections of the official client."""
+        from urllib3 import Timeout
+
+        return api.rest_client.pool_manager.request(
+            request.method,
+            f"{api.configuration.host}{request.target}",
+            body=orjson.dumps(request.body) if request.content_type else None,
+            headers=headers,
+            timeout=Timeout(connect=_CONNECT, read=request.read or self._connection.seconds),
+            preload_content=False,
+        )
+
+    def _sign_in(self, api: Any) -> Mapping[str, str]:
+        """Return the headers of the sign-in; the official client is asked for a renewed token once per second."""
+        signed, now = self._signed_in, time.monotonic()
+        if signed is None or signed.api is not api or now >= signed.until:
+            headers: dict[str, str] = {}
+            api.update_params_for_auth(headers, None, ["BearerToken"], "", "", None)
+            signed = self._signed_in = _SignedIn(api, headers, now + _TOKEN_CHECK)
+        return signed.headers
 
     def _reload(self, seen: Any) -> None:
         with self._lock:
@@ -187,7 +219,7 @@ class Stream:
 
         rest = b""
         try:
-            while chunk := self._response.response.read1(1 << 20):
+            while chunk := self._response.read1(1 << 20):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     if line.strip():
@@ -202,23 +234,17 @@ class Stream:
     def close(self) -> None:
         """End the watch and give up its connection."""
         self._closed = True
-        connection = getattr(self._response.response, "connection", None)
+        connection = getattr(self._response, "connection", None)
         sock = getattr(connection, "sock", None)
         if sock is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
-        self._response.response.close()
+        self._response.close()
 
 
 def segment(text: str) -> str:
     """Return one URL path segment, quoted."""
     return quote(text, safe="")
-
-
-def _api_exception() -> type[Exception]:
-    from kubernetes.client.exceptions import ApiException
-
-    return ApiException
 
 
 def _connect(connection: Connection) -> Any:

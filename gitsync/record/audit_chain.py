@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import orjson
-from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.record.serialization import GENESIS, audit_body, audit_record, link_hash
@@ -20,6 +20,23 @@ ACCEPT = "accept"
 """The action of a link by which an operator accepts the chain as it is, after links were lost."""
 COPIES = (AUDIT.c.application, AUDIT.c.sync, AUDIT.c.action, AUDIT.c.resource, AUDIT.c.outcome)
 """Columns that contain members of the body, to be searched."""
+# statements of each sync are built once
+_INSERT = insert(AUDIT)
+_ADVANCE = update(CHAIN)
+_LOCK = update(CHAIN).values(length=CHAIN.c.length).returning(CHAIN.c.length, CHAIN.c.head)
+_HASH = select(AUDIT.c.hash).where(AUDIT.c.id == bindparam("id"))
+_DONE = AUDIT.alias()
+_IS_FOLLOWED = exists().where(
+    _DONE.c.sync == AUDIT.c.sync,
+    _DONE.c.resource == AUDIT.c.resource,
+    _DONE.c.action == AUDIT.c.action,
+    _DONE.c.id > AUDIT.c.id,
+    _DONE.c.outcome != Outcome.INTENDED.value,
+)
+_UNFINISHED = (
+    select(*AUDIT_COLUMNS).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~_IS_FOLLOWED).order_by(AUDIT.c.id)
+)
+_UNFINISHED_OF = _UNFINISHED.where(AUDIT.c.application == bindparam("application"))
 
 
 def record_of(row: Row[int, str, str, str]) -> AuditRecord:
@@ -50,34 +67,21 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> AuditRecor
                 "hash": head,
             }
         )
-    connection.execute(insert(AUDIT), rows)
-    connection.execute(update(CHAIN).values(length=length, head=head))
+    connection.execute(_INSERT, rows)
+    connection.execute(_ADVANCE, {"length": length, "head": head})
     return replace(bodies[-1][0], id=length, previous=previous, hash=head)
 
 
 def _locked(connection: Connection) -> tuple[int, str]:
     """Return length and head; taking the row first makes writers of several replicas follow each other."""
-    connection.execute(update(CHAIN).values(length=CHAIN.c.length))
-    length, head = connection.execute(select(CHAIN.c.length, CHAIN.c.head)).one()
+    length, head = connection.execute(_LOCK).one()
     return int(length), str(head)
 
 
 def unfinished(connection: Connection, application: str = "") -> tuple[AuditRecord, ...]:
     """Return intents that no outcome follows, oldest first; of one Application where it is named."""
-    done = AUDIT.alias()
-    followed = exists().where(
-        and_(
-            done.c.sync == AUDIT.c.sync,
-            done.c.resource == AUDIT.c.resource,
-            done.c.action == AUDIT.c.action,
-            done.c.id > AUDIT.c.id,
-            done.c.outcome != Outcome.INTENDED.value,
-        )
-    )
-    query = select(*AUDIT_COLUMNS).where(AUDIT.c.outcome == Outcome.INTENDED.value, ~followed).order_by(AUDIT.c.id)
-    if application:
-        query = query.where(AUDIT.c.application == application)
-    return tuple(record_of(row) for row in connection.execute(query))
+    query, members = (_UNFINISHED_OF, {"application": application}) if application else (_UNFINISHED, {})
+    return tuple(record_of(row) for row in connection.execute(query, members))
 
 
 def trim(connection: Connection, before: datetime, now: datetime) -> tuple[int, AuditRecord | None]:
@@ -137,12 +141,13 @@ def broken(connection: Connection, first: int = 0) -> Iterator[str]:
 
 def lost(connection: Connection, heads: Iterable[AuditHead]) -> Iterator[str]:
     """Yield the heads that the chain lacks, one line each; not those that age dropped or an operator accepted."""
+    missing = [head for head in heads if connection.execute(_HASH, {"id": head.id}).scalar() != head.hash]
+    if not missing:
+        return
     start, _ = _start(connection)
     accepted = _newest(connection, ACCEPT)
-    for head in heads:
-        if head.id < start or (accepted is not None and head.time <= accepted.timestamp):
-            continue
-        if connection.execute(select(AUDIT.c.hash).where(AUDIT.c.id == head.id)).scalar() != head.hash:
+    for head in missing:
+        if head.id >= start and (accepted is None or head.time > accepted.timestamp):
             yield f"audit record {head.id} is not the one of {head.time:%Y-%m-%d %H:%M:%S} in {head.place}"
 
 

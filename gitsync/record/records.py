@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain
 
 import orjson
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Integer, bindparam, delete, func, insert, select, update
 
 from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
@@ -16,6 +16,7 @@ from gitsync.ports import Advice
 from gitsync.record import reviews
 from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unfinished
 from gitsync.record.database import Database
+from gitsync.record.group_commit import GroupCommit
 from gitsync.record.heads import AuditHeads
 from gitsync.record.metrics import count
 from gitsync.record.serialization import history_body, history_record
@@ -23,6 +24,15 @@ from gitsync.record.tables import ADVICE, AUDIT, HISTORY
 
 _ANSWERS = 1000
 """Number of reasoner answers that are kept."""
+# statements of each sync are built once
+_SAVE = insert(HISTORY).returning(HISTORY.c.id)
+_OF_HISTORY = HISTORY.c.application == bindparam("application")
+_KEPT = select(HISTORY.c.id).where(_OF_HISTORY).order_by(HISTORY.c.id.desc())
+_OLDEST = _KEPT.limit(bindparam("keep", type_=Integer) + 1)
+_FORGET = delete(HISTORY).where(_OF_HISTORY, HISTORY.c.id < bindparam("oldest"))
+_NEWEST = (
+    select(*AUDIT_COLUMNS).where(AUDIT.c.application == bindparam("application")).order_by(AUDIT.c.id.desc()).limit(1)
+)
 
 
 class SqlRecords:
@@ -30,6 +40,7 @@ class SqlRecords:
 
     def __init__(self, database: Database, heads: AuditHeads | None = None) -> None:
         self._database = database
+        self._commits = GroupCommit(database.writing)
         self._heads = heads or AuditHeads()
 
     def audit(self, records: Iterable[AuditRecord]) -> None:
@@ -37,18 +48,14 @@ class SqlRecords:
         links = tuple(records)
         if not links:
             return
-        with self._database.writing() as connection:
-            last = append(connection, links)
-        self._keep_head(last)
+        self._keep_head(self._commits.run(lambda connection: append(connection, links)))
 
     def save(self, record: SyncRecord) -> SyncRecord:
         """Keep the record of a sync; return it with its id."""
-        with self._database.writing() as connection:
-            done = connection.execute(insert(HISTORY).values(application=record.application, body=history_body(record)))
-            key = done.inserted_primary_key
-            assert key is not None
+        members = {"application": record.application, "body": history_body(record)}
+        id = self._commits.run(lambda connection: connection.execute(_SAVE, members).scalar_one())
         count(record)
-        return replace(record, id=int(key[0]))
+        return replace(record, id=int(id))
 
     def mark_failed(self, application: str, commit: str, message: str) -> None:
         """Turn the newest successful sync of a commit into a failed one; see the port."""
@@ -157,8 +164,8 @@ class SqlRecords:
         with self._database.reading() as connection:
             if kept is not None and [*lost(connection, [kept])]:
                 return kept
-        newest = self.audit_records(application, limit=1)
-        return AuditHead.of(newest[0]) if newest else None
+            newest = connection.execute(_NEWEST, {"application": application}).first()
+        return AuditHead.of(record_of(newest)) if newest else None
 
     def advice(self, digest: str, asked: str) -> Advice | None:
         """Return the advice on a plan by the endpoint whose hash is ``asked``, None when there is none."""
@@ -198,11 +205,13 @@ class SqlRecords:
 
     def forget(self, application: str, *, keep: int) -> None:
         """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
-        kept = select(HISTORY.c.id).where(HISTORY.c.application == application).order_by(HISTORY.c.id.desc())
-        with self._database.writing() as connection:
-            oldest = connection.execute(kept.offset(keep - 1).limit(1)).scalar() if keep > 0 else None
-            if oldest is not None:
-                connection.execute(delete(HISTORY).where(HISTORY.c.application == application, HISTORY.c.id < oldest))
+        if keep <= 0:
+            return
+        with self._database.reading() as connection:
+            found = connection.execute(_OLDEST, {"application": application, "keep": keep}).scalars().all()
+        if len(found) > keep:
+            oldest = {"application": application, "oldest": found[-2]}
+            self._commits.run(lambda connection: connection.execute(_FORGET, oldest))
 
     def close(self) -> None:
         """Close the database."""

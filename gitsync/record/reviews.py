@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select
 
 from gitsync.errors import AuditMismatch
 from gitsync.objects.change import Review
@@ -13,6 +13,12 @@ from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.objects.review import APPROVE, REJECT, review_of
 from gitsync.record.audit_chain import AUDIT_COLUMNS, broken, lost, record_of
 from gitsync.record.tables import AUDIT, REVIEWS
+
+_LINKS = (
+    select(REVIEWS.c.link)
+    .where(REVIEWS.c.application == bindparam("application"), REVIEWS.c.digest == bindparam("digest"))
+    .order_by(REVIEWS.c.link)
+)
 
 
 def keep(connection: Connection, link: AuditRecord) -> None:
@@ -47,7 +53,7 @@ def find(connection: Connection, application: str, digest: str, heads: Iterable[
 
     Raise AuditMismatch where the chain from the first of them on, or from a head, is not as it was written.
     """
-    ids = connection.execute(select(REVIEWS.c.link).where(_of_plan(application, digest)).order_by(REVIEWS.c.link))
+    ids = connection.execute(_LINKS, {"application": application, "digest": digest})
     links = [_link(connection, int(id), application, digest) for id in ids.scalars()]
     problems = [*broken(connection, links[0].id), *lost(connection, heads)] if links else []
     if problems:

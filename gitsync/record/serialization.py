@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from datetime import UTC
 from functools import cache
 from typing import Any
@@ -17,6 +17,8 @@ GENESIS = "0" * 64
 """The previous hash of the first link of the audit chain."""
 
 _CHAINED = ("id", "previous", "hash")
+_AUDITED = tuple(member.name for member in fields(AuditRecord) if member.name not in _CHAINED)
+_KEPT = tuple(member.name for member in fields(SyncRecord) if member.name != "id")
 
 
 def dump(members: dict[str, Any]) -> str:
@@ -26,9 +28,7 @@ def dump(members: dict[str, Any]) -> str:
 
 def history_body(record: SyncRecord) -> str:
     """Return a sync record as JSON, without its id."""
-    members = asdict(record)
-    del members["id"]
-    return dump(members)
+    return dump({name: getattr(record, name) for name in _KEPT})
 
 
 def history_record(id: int, body: str) -> SyncRecord:
@@ -39,10 +39,7 @@ def history_record(id: int, body: str) -> SyncRecord:
 
 def audit_body(record: AuditRecord) -> str:
     """Return an audit record as JSON, without its place in the chain."""
-    members = asdict(record)
-    for name in _CHAINED:
-        del members[name]
-    return dump(members)
+    return dump({name: getattr(record, name) for name in _AUDITED})
 
 
 def audit_record(id: int, body: str, previous: str, hash: str) -> AuditRecord:
