@@ -249,7 +249,9 @@ class SyncExecutor:
         hooks = run.operation.hooks
         for part in self._phases(run):
             results += part.results
-            if any(result.outcome is Outcome.FAILED for result in part.results) or self._is_late(run):
+            if any(result.outcome is Outcome.FAILED for result in part.results) or (
+                part.waiting and self._is_late(run)
+            ):
                 self._hooks.stop(run.request, hooks)
                 if not run.planned.app.is_deleted:
                     results += self._hooks.run(run.request, hooks, HookPhase.SYNC_FAIL).results
@@ -312,7 +314,11 @@ class SyncExecutor:
         return self._state.applications_behind(app.key, branch, run.planned.target.newest)
 
     def _is_late(self, run: _Run) -> bool:
-        return self._clock.monotonic() - run.operation.began >= run.planned.app.sync.health_timeout
+        return self._remaining(run) <= 0
+
+    def _remaining(self, run: _Run) -> float:
+        """Return the seconds until the deadline of the operation."""
+        return run.operation.began + run.planned.app.sync.health_timeout - self._clock.monotonic()
 
     def _complete_or_requeue(self, run: _Run, cache: ExecutionCache, done: ApplyProgress) -> Applied:
         """Complete the operation, or schedule its next reconcile."""
@@ -326,7 +332,7 @@ class SyncExecutor:
         if done.waiting and not failed and not self._is_late(run):
             operation.waiting = done.waiting
             is_new = now - operation.began < _RESYNC_PERIOD
-            delay = _PEER_POLL if done.peers and is_new else _RESYNC_PERIOD
+            delay = min(_PEER_POLL if done.peers and is_new else _RESYNC_PERIOD, max(self._remaining(run), 0.0))
             return Applied(operation, False, healed=healed, peers=done.peers, requeue_after=delay)
         message = _failure_message(failed, len(operation.steps)) if failed else ""
         if done.waiting and not failed:

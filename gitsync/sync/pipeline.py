@@ -208,9 +208,15 @@ class Pipeline:
             self._watcher.ask(report.app.key, polled.query)
             if report.given.is_requested or not polled.commit:
                 raise QueryDue
+        elif polled.error is None:
+            self._watcher.attempt(report.app.key, polled.query, polled.commit)
         report.source_error = polled.error
         report.poll_after = None if polled.is_due else polled.requeue_after
-        report.commit = commit = self._fetcher.checkout(report.given, cache.git)
+        try:
+            report.commit = commit = self._fetcher.checkout(report.given, cache.git)
+        except SourceUnavailable:
+            self._watcher.leave(report.app.key)  # it polls again itself, with a growing delay
+            raise
         report.newest = commit.id
         return polled, commit
 

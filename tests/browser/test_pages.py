@@ -86,7 +86,7 @@ def test_drift_names_the_field_the_manager_and_the_time(open_page: Opens, site: 
     site.world.apply({"apiVersion": "v1", "kind": "ConfigMap", **patch}, "kubectl-edit")
     page = open_page(f"{APP}/events").page
     drift = page.locator(".events li", has_text=".data.mode").first
-    expect(drift).to_contain_text(re.compile(r"'closed'.*'open'.*kubectl-edit.*\d{4}-\d\d-\d\dT"), timeout=8000)
+    expect(drift).to_contain_text(re.compile(r'"closed".*"open".*kubectl-edit.*\d{4}-\d\d-\d\dT'), timeout=8000)
     until(lambda: (site.world.get("ConfigMap", "settings") or {})["data"]["mode"] == "open")
 
 
@@ -285,7 +285,7 @@ def test_keys_open_a_dialog_and_fold(open_page: Opens) -> None:
     page.keyboard.press("j")
     expect(page.locator(".tree .at")).to_have_count(1)
     page.keyboard.press("O")
-    assert page.evaluate("[...document.querySelectorAll('main details')].every(item => item.open)")
+    page.wait_for_function("[...document.querySelectorAll('main details')].every(item => item.open)")
 
 
 def test_the_palette_goes_to_pages_and_objects(open_page: Opens) -> None:

@@ -172,12 +172,14 @@ class Stage:
     def get(self, kind: str, name: str, *, namespace: str | None = None, api: str = "v1") -> Manifest | None:
         """Return an object, None when it does not exist; ``namespace`` is the Application's destination by default."""
         group, _, version = api.rpartition("/")
+        ref = ObjectRef(group, kind, self.namespace if namespace is None else namespace, name)
         try:
-            return self.cluster.read(
-                ObjectRef(group, kind, self.namespace if namespace is None else namespace, name), version
-            )
-        except GitsyncError:
+            return self.cluster.read(ref, version)
+        except GitsyncError:  # a kind that was not served when this client asked last
             self._forget()
+        try:
+            return self.cluster.read(ref, version)
+        except GitsyncError:
             return None
 
     def live(self, kind: str, name: str, *, namespace: str | None = None, api: str = "v1") -> Manifest:

@@ -33,7 +33,7 @@ class FaultInjector:
 
     At the call ``at``, ``times`` in a row, the ``failure`` happens: crash-before, crash-after, refused (the edge's own
     error, before anything is done) or lost-reply (the same error, although it was done).
-    After a crash every further call crashes too.
+    After a crash every further call crashes too, in whichever thread.
     """
 
     def __init__(self, at: Call | None = None, failure: str = "", times: int = 1) -> None:
@@ -45,7 +45,7 @@ class FaultInjector:
         self._left = times
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._lock = threading.Lock()
-        self._is_dead = False
+        self.is_dead = False
 
     def call(self, edge: str, method: str, target: str, action: Callable[[], Any]) -> Any:
         """Execute a call, or fail it before or after."""
@@ -85,8 +85,8 @@ class FaultInjector:
         return True
 
     def _check(self, crashes: bool) -> None:
-        self._is_dead = self._is_dead or crashes
-        if self._is_dead:
+        self.is_dead = self.is_dead or crashes
+        if self.is_dead:
             raise Crashed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from typing import Any
 
 from gitsync.errors import GitsyncError
@@ -114,10 +115,10 @@ class ScheduleRunner:
         engine, quiet = SteppedController(self._world, self._renderer, self._clock, injector), 0
         try:
             for _ in range(_ROUNDS):
-                try:
+                with suppress(Crashed):
                     for name in self.scenario.objects:
                         self._reconcile(engine, name)
-                except Crashed:
+                if engine.injector.is_dead:  # also where a thread that queries Git met the crash
                     self.writes += engine.injector.writes
                     engine.stop()
                     engine = SteppedController(self._world, self._renderer, self._clock, FaultInjector())

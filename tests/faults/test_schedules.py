@@ -50,6 +50,7 @@ def commits(world: World, scenario: Scenario) -> list[str]:
     return [before, world.repo.commit("after", scenario.after)]
 
 
+@pytest.mark.filterwarnings("ignore:(?s)Exception in thread git-.*Crashed:pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

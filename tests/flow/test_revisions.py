@@ -103,3 +103,21 @@ def test_a_refusal_stands_in_the_audit_once(world: World) -> None:
     assert record.outcome.value == "Failed"
     assert record.resource == f"gitsync.dev/Application/{NAMESPACE}/shop"
     assert "shop/a.yaml:" in record.message
+
+
+def test_a_commit_that_cannot_be_rendered_is_left_by_any_later_commit(world: World) -> None:
+    good = {"shop/kustomization.yaml": "resources: [a.yaml]\n", "shop/a.yaml": config_map("a", x="1")}
+    first = world.repo.commit("good", good)
+    world.application()
+    world.start()
+    world.synced(first)
+    world.repo.commit("broken", {"shop/kustomization.yaml": "resources: [a.yaml\n"})
+    until(lambda: world.status().get("phase") == "Failed", 10, world.status)
+    world.synced(world.repo.commit("undone, so nothing differs from the last good commit", good))
+    world.repo.commit(
+        "reads a folder that no commit has", {"shop/kustomization.yaml": "resources: [a.yaml, ../base]\n"}
+    )
+    until(lambda: world.status().get("phase") == "Failed", 10, world.status)
+    base = {"base/kustomization.yaml": "resources: [b.yaml]\n", "base/b.yaml": config_map("b", x="1")}
+    world.synced(world.repo.commit("adds the folder", base))
+    assert world.get("ConfigMap", "b")

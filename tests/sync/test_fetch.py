@@ -74,7 +74,8 @@ class Site:
         )
         version = written["metadata"]["resourceVersion"]
         self.live.follow([(resource, "")], 5)
-        until(lambda: (self.live.get(resource, "default", name) or written)["metadata"]["resourceVersion"] == version)
+        seen = lambda: self.live.get(resource, "default", name) or {"metadata": {}}  # noqa: E731
+        until(lambda: seen()["metadata"].get("resourceVersion") == version)
 
     def requests_in(self, seconds: float, applications: int, after: float = 0.0) -> int:
         """Return the requests to the Git server while Applications of one repository are reconciled when due."""

@@ -127,6 +127,14 @@ class GitWatcher:
             polled = self._polled_at.setdefault(source.repo_url, self._clock.monotonic())
         self._queue.add_after(source.repo_url, polled + query.app.sync.interval - self._clock.monotonic())
 
+    def attempt(self, key: str, query: Query, commit: str) -> None:
+        """Watch the branch of an Application that tries a commit: until it declares one, any other enqueues it."""
+        with self._lock:
+            group = self._group_of.get(key)
+            follower = self._groups[group].get(key) if group is not None else None
+            if follower is None or follower.commit != commit:
+                self.follow(key, query, commit, None)
+
     def leave(self, key: str) -> None:
         """Stop watching for an Application."""
         with self._lock:
@@ -178,7 +186,7 @@ class GitWatcher:
 
     def _answer_queries(self, url: str) -> None:
         with self._lock:
-            queries = self._queries.pop(url, {})
+            queries = dict(self._queries.get(url, {}))
         for key, query in queries.items():
             source, credentials = query.app.source, query.credentials
             answer: str | GitsyncError
@@ -188,7 +196,16 @@ class GitWatcher:
             except GitsyncError as error:
                 answer = error
             query.cache.answer = answer
+            self._remove_query(url, key, query)
             self._enqueue(key)
+
+    def _remove_query(self, url: str, key: str, query: Query) -> None:
+        """Remove an answered query, unless there is a later one of the same Application."""
+        with self._lock:
+            if self._queries[url].get(key) is query:
+                del self._queries[url][key]
+            if not self._queries[url]:
+                del self._queries[url]
 
     def _poll(self, url: str) -> None:
         """Poll the branches that Applications watch, where that is due."""
