@@ -10,6 +10,7 @@ WORKERS ?= 2
 RUNTIME := $(VENV)/.runtime
 LINT    := $(VENV)/.lint
 TEST    := $(VENV)/.test
+AGENTS  := $(VENV)/.agents
 
 PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
@@ -30,12 +31,17 @@ $(LINT): requirements-lint.txt $(RUNTIME)
 	@$(PIP) --require-hashes -r requirements-lint.txt
 	@touch $@
 
-$(TEST): requirements-test.txt $(RUNTIME)
+$(TEST): requirements-test.txt $(AGENTS)
 	@echo "Installing what the tests need"
 	@$(PIP) --require-hashes -r requirements-test.txt
 	@touch $@
 
-run: $(RUNTIME) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
+$(AGENTS): requirements-agents.txt $(RUNTIME)
+	@echo "Installing what the agents of the demo need"
+	@$(PIP) --no-compile --require-hashes -r requirements-agents.txt
+	@touch $@
+
+run: $(if $(APP),$(RUNTIME),$(AGENTS)) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
 ifdef APP
 	@echo "Applying $(APP), then starting the controller and the dashboard"
 	@$(BIN)/gitsync run --application $(APP)
@@ -80,7 +86,8 @@ requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
 	uv pip compile pyproject.toml --extra postgresql $(PINS) -o requirements.txt
 	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
 	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt
-	uv pip compile --group test --group browser --group clients --group fuzz -c requirements.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
+	uv pip compile pyproject.toml --extra agents -c requirements.txt $(PINS) -o requirements-agents.txt
+	uv pip compile --group test --group browser --group clients --group fuzz -c requirements.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
 
 clean:
 	rm -rf $(VENV) .gitsync .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

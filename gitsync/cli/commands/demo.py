@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.resources
+import importlib.util
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -28,6 +30,8 @@ ENVIRONMENTS = ("dev", "staging", "prod")
 _INTERVAL = "1s"
 _PORTS = 20
 """Ports after the default one that are tried."""
+_AGENTS = "agents"
+"""The overlay whose agents run, see gitsync/demo_agents."""
 _SANDBOX_CONTEXT = "current-context: sandbox"
 _POLICY = """\
 # Without a policy, each cluster-scoped object waits for an approval; this lists those of the demo.
@@ -69,7 +73,7 @@ def demo(
     data.mkdir(parents=True, exist_ok=True)
     origin, clone = data / "demo.git", data / "demo"
     seed(origin, clone, {name: shipped_folder(name) for name in ("manifests/support-desk", "overlays")})
-    with listener, _sandbox(data / "sandbox", config) as url:
+    with listener, _sandbox(data / "sandbox", config) as (url, proxy):
         settings = load_settings(
             kubeconfig=str(config),
             context="",
@@ -79,9 +83,9 @@ def demo(
             web_host=host,
             web_port=port or 0,
         )
-        apply_applications(settings, [_application(name, f"file://{origin}") for name in ENVIRONMENTS])
+        apply_applications(settings, [_application(name, f"file://{origin}") for name in (*ENVIRONMENTS, _AGENTS)])
         say(f"sandbox cluster at {url}")
-        serve(settings, listener, lambda address: _print_steps(address, clone, _scale(config, url)))
+        serve(settings, listener, lambda address: _print_steps(address, clone, _scale(config, url), proxy))
     return Exit.OK
 
 
@@ -121,10 +125,16 @@ def _application(environment: str, url: str) -> Manifest:
 
 
 @contextlib.contextmanager
-def _sandbox(data: Path, kubeconfig: Path) -> Iterator[str]:
-    """Run the sandbox in a process of its own, as any cluster; it ends with this process, however that ends."""
+def _sandbox(data: Path, kubeconfig: Path) -> Iterator[tuple[str, str]]:
+    """
+    Run the sandbox in a process of its own, as any cluster; it ends with this process, however that ends.
+
+    Yield its URL, and that of the proxy to its Services, empty where what the agents need is not installed.
+    """
+    images = _images()
     command = [sys.executable, "-m", "gitsync", "sandbox", "--attached"]
     command += ["--data", str(data), "--kubeconfig", str(kubeconfig)]
+    command += ["--images", str(images)] if images else []
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -136,23 +146,36 @@ def _sandbox(data: Path, kubeconfig: Path) -> Iterator[str]:
         line = process.stdout.readline().decode()
         if "ready at" not in line:
             raise ClusterUnavailable("the sandbox did not start", hint="see its error output above")
-        yield line.rpartition(" ")[2].strip()
+        proxy = _proxy(process.stdout) if images else ""
+        yield line.rpartition(" ")[2].strip(), proxy
     finally:
         process.terminate()
         process.communicate(timeout=10)
 
 
-def _print_steps(address: str, clone: Path, scale: str) -> None:
+def _images() -> Path | None:
+    """Return the images that run as processes, None where the extra ``agents`` is not installed."""
+    is_installed = all(importlib.util.find_spec(name) for name in ("a2a", "httpx2", "mcp"))
+    return Path(str(importlib.resources.files("gitsync.demo_agents") / "images.yaml")) if is_installed else None
+
+
+def _proxy(output: IO[bytes]) -> str:
+    """Return the URL of the proxy from what the sandbox prints after its start."""
+    words = b" ".join(output.readline() for _ in range(2)).decode().split()
+    return words[words.index("--proxy") + 1] if "--proxy" in words else ""
+
+
+def _print_steps(address: str, clone: Path, scale: str, proxy: str) -> None:
     say(f"dashboard ready at {address}", "bold green")
-    say(steps(clone, scale))
+    say(steps(clone, scale, proxy))
     sys.stdout.flush()
 
 
-def steps(clone: Path, scale: str) -> str:
+def steps(clone: Path, scale: str, proxy: str = "") -> str:
     """Return shell commands to try: they work in any folder and, one after the other, in one terminal."""
     folder = shlex.quote(str(clone))
     return f"""
-Four things to try; paste them into another terminal:
+Things to try; paste them into another terminal:
 
 # 1. Commit: the cluster follows
 cd {folder}
@@ -170,8 +193,21 @@ git revert --no-edit HEAD && git push
 cd {folder}
 sed -i.bak "s/newTag: .*/newTag: crash/" overlays/dev/kustomization.yaml && rm overlays/dev/*.bak
 git commit -am "Try a broken image" && git push
-
+{_question(folder, proxy) if proxy else ""}
 Ctrl-C stops everything; the next start continues from there.
+"""
+
+
+def _question(folder: str, proxy: str) -> str:
+    """Return the steps with an agent that runs: ask it, then change its prompt and ask again."""
+    ask = f"curl --proxy {proxy} http://triage.support-agents:8080/ask -d 'I was charged twice for order 4711'"
+    return f"""
+# 5. Ask an agent, change its prompt, and ask again half a minute later
+{ask}
+cd {folder}
+echo "Always apologize first." >> overlays/agents/triage.md
+git commit -am "Apologize" && git push
+sleep 60; {ask}
 """
 
 

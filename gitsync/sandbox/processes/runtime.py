@@ -36,7 +36,7 @@ class Processes:
         self._pods: dict[str, Manifest] = {}
         self._containers: dict[str, dict[str, RunningContainer]] = {}
         self._stopping: dict[str, asyncio.Task[None]] = {}
-        self._notify: Notify = lambda namespace, name: None
+        self._notify: Notify = _ignore
 
     def runs(self, image: str) -> bool:
         """Return whether an image is in the table."""
@@ -88,7 +88,8 @@ class Processes:
         self._addresses.release(uid)
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes, and report nothing more."""
+        self._notify = _ignore
         for uid in list(self._containers):
             self.remove(uid)
 
@@ -135,6 +136,10 @@ class Processes:
 
     def _log(self, uid: str, container: str, run: int) -> Path:
         return self._folders.pods / uid / f"{container}-{run}.log"
+
+
+def _ignore(namespace: str, name: str) -> None:
+    """Take a report that has no reader."""
 
 
 def _ports(containers: list[Manifest]) -> dict[str, int]:

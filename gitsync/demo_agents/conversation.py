@@ -1,0 +1,86 @@
+"""A conversation with the model: its answer, and the tool calls that lead to it."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx
+import httpx2
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from gitsync.demo_agents.metrics import DURATION, TOKENS, TOOL_CALLS
+from gitsync.demo_agents.settings import Settings, Tool
+
+_MAX_ROUNDS = 5
+_TIMEOUT = 30.0
+Message = dict[str, Any]
+
+
+async def converse(settings: Settings, question: str) -> str:
+    """Return the answer of the agent to a question."""
+    messages: list[Message] = [{"role": "system", "content": settings.prompt}, {"role": "user", "content": question}]
+    async with AsyncExitStack() as closing:
+        sessions = {tool.name: await _open(tool, closing) for tool in settings.tools}
+        offered = [each for tool in settings.tools for each in await _functions(tool, sessions[tool.name])]
+        for _ in range(_MAX_ROUNDS):
+            message = await _complete(settings, messages, offered)
+            calls = message.get("tool_calls") or ()
+            if not calls:
+                return str(message["content"])
+            messages.append(message)
+            for call in calls:
+                text = await _call(settings, sessions, call["function"])
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+    return "I could not finish: too many tool calls."
+
+
+async def _complete(settings: Settings, messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+    began = time.perf_counter()
+    headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
+    body = {"model": settings.model, "messages": messages, **({"tools": tools} if tools else {})}
+    async with httpx.AsyncClient(timeout=_TIMEOUT, headers=headers) as client:
+        answer = await client.post(f"{settings.endpoint}/chat/completions", json=body)
+    answer.raise_for_status()
+    completion = answer.json()
+    DURATION.labels(settings.model).observe(time.perf_counter() - began)
+    for kind, member in (("input", "prompt_tokens"), ("output", "completion_tokens")):
+        TOKENS.labels(settings.model, kind).observe(completion.get("usage", {}).get(member, 0))
+    message: Message = completion["choices"][0]["message"]
+    return message
+
+
+async def _open(tool: Tool, closing: AsyncExitStack) -> Any:
+    client = await closing.enter_async_context(httpx2.AsyncClient(headers=dict(tool.headers), timeout=_TIMEOUT))
+    return await closing.enter_async_context(Client(streamable_http_client(tool.url, http_client=client)))
+
+
+async def _functions(tool: Tool, session: Any) -> list[dict[str, Any]]:
+    """Return the tools of an MCP server as functions of the model, those that need no approval."""
+    listed = await session.list_tools()
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": f"{tool.name}__{each.name}",
+                "description": each.description or "",
+                "parameters": each.input_schema,
+            },
+        }
+        for each in listed.tools
+        if tool.is_offered(each.name)
+    ]
+
+
+async def _call(settings: Settings, sessions: dict[str, Any], function: dict[str, Any]) -> str:
+    name, _, wanted = function["name"].partition("__")
+    tool = next((each for each in settings.tools if each.name == name), None)
+    if tool is None or not tool.is_offered(wanted):
+        TOOL_CALLS.labels(function["name"], "refused").inc()
+        return f"the tool {function['name']} may not be called"
+    result = await sessions[name].call_tool(wanted, json.loads(function["arguments"]))
+    TOOL_CALLS.labels(function["name"], "error" if result.is_error else "ok").inc()
+    return "\n".join(part.text for part in result.content if part.type == "text")

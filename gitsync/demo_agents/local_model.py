@@ -1,0 +1,77 @@
+"""
+A deterministic stand-in for a language model: it follows simple sentences of its system prompt.
+
+It knows four forms: ``queue (billing, technical, other)`` chooses one by the words of the question, ``urgency`` adds a
+number, ``When a ticket is about money, hand it over.`` adds the action where the words match, and ``Always …`` and
+``Greet …`` add theirs in any case. Everything else in a prompt has no effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_RELATED = {
+    "billing": "charge invoice refund pay money price bill card order",
+    "money": "charge invoice refund pay price bill card",
+    "technical": "error crash login password down slow broken fail",
+    "outage": "down unreachable offline",
+}
+_URGENT = (("down", "outage", "offline", "unreachable"), ("charge", "fail", "crash", "error"), ("slow", "login"))
+_IGNORED = frozenset(
+    ("a", "an", "the", "is", "are", "it", "its", "about", "of", "for", "to", "when", "if", "ticket", "or", "and")
+)
+_QUEUES = re.compile(r"queues?\s*\(([^)]*)\)", re.IGNORECASE)
+_RULE = re.compile(r"\b(?:When|If) ([^,.]+), ([^.]+)\.")
+_ALWAYS = re.compile(r"\bAlways ([^.]+)\.")
+_ORDER = re.compile(r"\b\d{4,}\b")
+
+
+def answer(prompt: str, question: str, facts: Iterable[str] = ()) -> str:
+    """Return the answer to a question, with the facts that tools returned."""
+    prompt = " ".join(prompt.split())
+    words = _words(question)
+    lines = ["Hello, and thank you for your message."] if re.search(r"\bGreet\b", prompt) else []
+    queues = _QUEUES.search(prompt)
+    if queues:
+        lines.append(f"Queue: {_queue([name.strip() for name in queues[1].split(',')], words)}")
+    if "urgency" in prompt.lower():
+        lines.append(f"Urgency: {_urgency(words)}")
+    lines += [f"Next: {action}" for condition, action in _RULE.findall(prompt) if _matches(condition, words)]
+    lines += [f"Next: {action}" for action in _ALWAYS.findall(prompt)]
+    lines += [f"Fact: {fact}" for fact in facts]
+    return "\n".join(lines or ["I have no instruction for this."])
+
+
+def order_of(question: str) -> str | None:
+    """Return the order number in a question."""
+    found = _ORDER.search(question)
+    return found[0] if found else None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_stem(word) for word in re.findall(r"[a-z]+", text.lower())) - _IGNORED
+
+
+def _stem(word: str) -> str:
+    for suffix in ("ing", "ed", "es", "s"):
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            stem = word.removesuffix(suffix)
+            return f"{stem}e" if f"{stem}e" in _VOCABULARY else stem
+    return word
+
+
+def _matches(condition: str, words: frozenset[str]) -> bool:
+    related = (one for word in re.findall(r"[a-z]+", condition.lower()) for one in _RELATED.get(word, "").split())
+    return bool((_words(condition) | {_stem(one) for one in related}) & words)
+
+
+def _queue(names: list[str], words: frozenset[str]) -> str:
+    return next((name for name in names if _matches(name, words)), names[-1])
+
+
+def _urgency(words: frozenset[str]) -> int:
+    return next((index for index, group in enumerate(_URGENT, start=1) if words & set(group)), 4)
+
+
+_VOCABULARY = frozenset(word for text in _RELATED.values() for word in text.split())

@@ -1,0 +1,63 @@
+"""What an Agent's Pod is configured with: ``agent.json``, the prompt, and the A2A card."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An MCP server whose tools the agent may call."""
+
+    name: str
+    url: str
+    allow: tuple[str, ...] | None
+    require_approval: frozenset[str]
+    headers: tuple[tuple[str, str], ...]
+
+    def is_offered(self, function: str) -> bool:
+        """Return whether the model may call a tool without a person's approval."""
+        return (self.allow is None or function in self.allow) and function not in self.require_approval
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """An agent: its model, its prompt and its tools."""
+
+    name: str
+    version: str
+    model: str
+    endpoint: str
+    api_key: str
+    prompt: str
+    tools: tuple[Tool, ...]
+    card: dict[str, Any]
+
+
+def load_settings() -> Settings:
+    """Return the settings of this Pod; the endpoint and key of the model are in its environment."""
+    path = Path(os.environ["AGENT_CONFIG"])
+    config = json.loads(path.read_text(encoding="utf-8"))
+    prompt = path.with_name("prompt.md")
+    card = Path(os.environ["AGENT_CARD"])
+    return Settings(
+        config["name"],
+        config.get("version", ""),
+        config["model"]["id"],
+        config["model"].get("endpoint", "").rstrip("/"),
+        os.environ.get("AGENT_MODEL_API_KEY", ""),
+        prompt.read_text(encoding="utf-8") if prompt.exists() else "",
+        tuple(_tool(each) for each in config.get("tools") or () if each["type"] == "MCP"),
+        json.loads(card.read_text(encoding="utf-8")),
+    )
+
+
+def _tool(given: dict[str, Any]) -> Tool:
+    headers = tuple((name, os.path.expandvars(value)) for name, value in given.get("headers", {}).items())
+    allow = given.get("allow")
+    needs_approval = frozenset(given.get("requireApproval") or ())
+    return Tool(given["name"], given["url"], None if allow is None else tuple(allow), needs_approval, headers)
