@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gitsync.cli.dashboard_client import Dashboard
@@ -11,15 +12,36 @@ from gitsync.cli.output import say
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
+from gitsync.objects.ref import ObjectRef
 
 
-def review_at_dashboard(dashboard: Dashboard, target: Target, review: dict[str, Any]) -> dict[str, Any]:
-    """Print the plan that the dashboard shows, and send a review of exactly that plan."""
+def review_at_dashboard(
+    dashboard: Dashboard, target: Target, review: dict[str, Any], steps: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Print the plan that the dashboard shows, and send a review of exactly that plan, or of some of its steps."""
     plan = dashboard.plan(target.namespace, target.name)
     for step in plan["steps"]:
         rule = f", rule {step['rule']}" if step["rule"] else ""
         say(f"{step['action']} {step['object']}  [{step['risk']}{rule}] {step['reason']}")
-    return dashboard.review(target.namespace, target.name, {**review, "digest": plan["digest"]})
+    chosen = selected([step["path"] for step in plan["steps"]], steps)
+    return dashboard.review(target.namespace, target.name, {**review, "digest": plan["digest"], "steps": chosen})
+
+
+def selected(paths: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Return the paths of the steps named by ``KIND/NAME`` or by path; raise InvalidInput for an unknown one."""
+    found = []
+    for name in names:
+        matching = [path for path in paths if path == name or _short(path) == name]
+        if not matching:
+            known = ", ".join(map(_short, paths[:10]))
+            raise InvalidInput(f"the plan has no step {name!r}", location="--step", hint=f"steps are {known}")
+        found += matching
+    return found
+
+
+def _short(path: str) -> str:
+    ref = ObjectRef.from_path(path)
+    return f"{ref.kind}/{ref.name}"
 
 
 def held_plan(evaluator: Evaluator) -> Evaluation:

@@ -99,7 +99,8 @@ def _verdict(
         )
     users = (review.by, *review.also) if approval_reasons and review is not None else ()
     counted = dict.fromkeys(user.name for user in users if may_approve(app, plan, user, policy))
-    return Verdict(Decision.ALLOWED, tuple(approval_reasons), ", ".join(counted))
+    steps = review.steps if counted and review is not None else ()
+    return Verdict(Decision.ALLOWED, tuple(approval_reasons), ", ".join(counted), steps=steps)
 
 
 def _approved_so_far(

@@ -165,7 +165,8 @@ class Review:
     """
     What a user decided about exactly one plan; an approval counts ``until`` then, a rejection as long as the plan.
 
-    ``also`` are the other users whose approvals of it count.
+    ``also`` are the other users whose approvals of it count. ``steps`` are the paths of the objects that an approval
+    is limited to, empty for the whole plan.
     """
 
     by: User
@@ -173,6 +174,7 @@ class Review:
     reason: str = ""
     until: datetime | None = None
     also: tuple[User, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 class Decision(Enum):
@@ -193,9 +195,14 @@ class HoldReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gate's decision and its reasons, one line each; ``holds`` are the kinds of those for which it is held."""
+    """
+    The gate's decision and its reasons, one line each; ``holds`` are the kinds of those for which it is held.
+
+    ``steps`` are the paths of the objects that an approval limits the plan to, empty for the whole plan.
+    """
 
     decision: Decision
     reasons: tuple[str, ...] = ()
     approver: str = ""
     holds: tuple[HoldReason, ...] = ()
+    steps: tuple[str, ...] = ()

@@ -19,11 +19,14 @@ def review_link(application: str, plan: Plan, review: Review, now: datetime, mes
     action = APPROVE if review.approves else REJECT
     link = AuditRecord.by_user(application, action, review.by, now, review.reason).of_plan(plan)
     until = review.until.astimezone(UTC).isoformat() if review.until else ""
-    return replace(link, message=message, details={**link.details, "until": until})
+    steps = {"steps": list(review.steps)} if review.steps else {}
+    return replace(link, message=message, details={**link.details, "until": until, **steps})
 
 
 def review_of(link: AuditRecord) -> Review:
     """Return the review that a link records."""
     until = str(link.details.get("until", ""))
     by = User(link.approver, tuple(link.details.get("groups", ())), bool(link.details.get("signedIn")))
-    return Review(by, link.action == APPROVE, link.reasoning, datetime.fromisoformat(until) if until else None)
+    steps = tuple(map(str, link.details.get("steps", ())))
+    expiry = datetime.fromisoformat(until) if until else None
+    return Review(by, link.action == APPROVE, link.reasoning, expiry, steps=steps)

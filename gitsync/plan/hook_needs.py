@@ -34,7 +34,8 @@ def needs_first(steps: Sequence[Change]) -> list[Change]:
         return list(steps)
     needed: set[ObjectRef] = set()
     while waiting:
-        found = {ref for ref in _needs(waiting.pop(), creates.values()) if ref in creates} - needed
+        step = waiting.pop()
+        found = {ref for ref in needs_of(step.desired or {}, step.ref, creates.values()) if ref in creates} - needed
         needed |= found
         waiting += [creates[ref] for ref in found]
     return [_moved(step) if step.ref in needed else step for step in steps]
@@ -50,18 +51,18 @@ def _moved(step: Change) -> Change:
     return replace(step, stage=hook_needs_stage(step.ref.of), wave=0, reason=step.reason or "a PreSync hook needs it")
 
 
-def _needs(step: Change, creates: Iterable[Change]) -> Iterator[ObjectRef]:
-    """Yield what one object refers to; the objects need not exist."""
-    manifest, namespace = step.desired or {}, step.ref.namespace
+def needs_of(manifest: Manifest, ref: ObjectRef, others: Iterable[Change]) -> Iterator[ObjectRef]:
+    """Yield what one object refers to, and of others what defines its kind or gives it rights; they need not exist."""
+    namespace = ref.namespace
     if namespace:
         yield ObjectRef(NAMESPACE.group, NAMESPACE.kind, "", namespace)
     yield from (ObjectRef("", kind, namespace, name) for kind, name in _of_pods(pod_spec(manifest)) if name)
-    for other in creates:
-        is_definition = other.ref.of == CRD and defined_kind(other.desired or {}) == step.ref.of
-        if is_definition or (step.ref.kind == "ServiceAccount" and step.ref in _subjects(other.desired or {})):
+    for other in others:
+        is_definition = other.ref.of == CRD and defined_kind(other.desired or {}) == ref.of
+        if is_definition or (ref.kind == "ServiceAccount" and ref in _subjects(other.desired or {})):
             yield other.ref
     role = manifest.get("roleRef")
-    if step.ref.group == _RBAC and isinstance(role, dict):
+    if ref.group == _RBAC and isinstance(role, dict):
         kind = str(role.get("kind"))
         yield ObjectRef(_RBAC, kind, namespace if kind == "Role" else "", str(role.get("name")))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select
@@ -62,7 +63,9 @@ def find(connection: Connection, application: str, digest: str, heads: Iterable[
 
 
 def last_review(connection: Connection, links: list[AuditRecord], now: datetime, sync: str) -> Review | None:
-    """Return the last of these reviews, with the users who approved before it; None where none is valid."""
+    """
+    Return the last of these reviews, with the users who approved the same or more before it; None where none is valid.
+    """
     if not links or links[-1].action == REJECT:
         return review_of(links[-1]) if links else None
     if _written_by(connection, links[0]) - {sync}:
@@ -71,8 +74,15 @@ def last_review(connection: Connection, links: list[AuditRecord], now: datetime,
     if not valid:
         return None
     last = valid[-1]
-    others = {review.by.name: review.by for review in valid if review.by.name != last.by.name}
-    return Review(last.by, True, last.reason, last.until, tuple(others.values()))
+    others = {
+        review.by.name: review.by for review in valid if review.by.name != last.by.name and _includes(review, last)
+    }
+    return replace(last, also=tuple(others.values()))
+
+
+def _includes(review: Review, last: Review) -> bool:
+    """Whether a review approved every step that the last one approved."""
+    return not review.steps or (bool(last.steps) and set(last.steps) <= set(review.steps))
 
 
 def _link(connection: Connection, id: int, application: str, digest: str) -> AuditRecord:

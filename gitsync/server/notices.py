@@ -16,6 +16,7 @@ NOTICES: Final = {
     "resume": "Resume requested.",
     "revert": "Revert commit pushed.",
     "approve": "Plan approved.",
+    "approve-selected": "The selected steps are approved. The others become a plan of their own.",
     "reject": "Plan rejected.",
 }
 

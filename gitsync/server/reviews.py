@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -72,10 +73,23 @@ class ReviewHandler:
         with self._lock:
             return self._shown_plans.get((key, digest))
 
-    def approve(self, view: ApplicationView, digest: str, by: User, reason: str, *, overrule: bool = False) -> datetime:
-        """Let the plan run once, and return until when; raise HTTPException when it is not the one that was shown."""
+    def approve(
+        self,
+        view: ApplicationView,
+        digest: str,
+        by: User,
+        reason: str,
+        *,
+        overrule: bool = False,
+        steps: Iterable[str] = (),
+    ) -> datetime:
+        """
+        Let the plan, or some steps of it, run once, and return until when.
+
+        Raise HTTPException when it is not the plan that was shown.
+        """
         app, plan = self._reviewable(view, digest)
-        until = self._reviews.approve(app, plan, by, reason, overrule=overrule)
+        until = self._reviews.approve(app, plan, by, reason, overrule=overrule, steps=steps)
         is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
         if is_closed or _syncs_by_itself(app, plan, view):
             self._engine.requests.poll_now([view.key])  # an approval opens no window, and is not what starts a sync

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from gitsync.errors import InvalidInput, Refused
@@ -11,9 +11,14 @@ from gitsync.gate.decide import rejection_message
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan, Review
+from gitsync.objects.ref import ObjectRef
 from gitsync.objects.review import review_link
 from gitsync.objects.user import User
+from gitsync.plan.parts import closure, needs_by_step
 from gitsync.ports import Clock, Records
+
+_NAMED = 20
+"""Steps that the message of an audit record names."""
 
 
 class ReviewService:
@@ -28,8 +33,22 @@ class ReviewService:
         self._clock = clock
         self._policy_of = policy_of
 
-    def approve(self, app: Application, plan: Plan, by: User, reason: str, *, overrule: bool = False) -> datetime:
-        """Approve one run of the plan; return when that expires. Raise Refused where user or plan is not allowed."""
+    def approve(
+        self,
+        app: Application,
+        plan: Plan,
+        by: User,
+        reason: str,
+        *,
+        overrule: bool = False,
+        steps: Iterable[str] = (),
+    ) -> datetime:
+        """
+        Approve one run of the plan, or of some steps; return when that expires.
+
+        ``steps`` are paths of objects, none for the whole plan. Raise Refused where user or plan is not allowed,
+        InvalidInput where steps depend on others.
+        """
         policy = self._policy_of(app)
         _check(app, by, policy)
         if not may_approve(app, plan, by, policy):
@@ -38,6 +57,7 @@ class ReviewService:
                 object=f"Application {app.key}",
                 hint=f"another user approves it: {approvers(app, policy)}",
             )
+        chosen = _chosen(app, plan, frozenset(steps))
         now = self._clock.now()
         before = self._records.review(app.key, plan.digest, now)
         is_overruled = before is not None and not before.approves
@@ -48,8 +68,9 @@ class ReviewService:
                 hint="approve it with --overrule, or change Git",
             )
         until = expires(app, now)
-        said = f"overrules: {rejection_message(before)}" if before is not None and is_overruled else ""
-        self._store(app, plan, Review(by, True, reason, until), said)
+        overruled = f"overrules: {rejection_message(before)}" if before is not None and is_overruled else ""
+        message = "; ".join(filter(None, (overruled, _part_message(plan, chosen))))
+        self._store(app, plan, Review(by, True, reason, until, steps=chosen), message)
         return until
 
     def reject(self, app: Application, plan: Plan, by: User, reason: str) -> None:
@@ -61,6 +82,29 @@ class ReviewService:
 
     def _store(self, app: Application, plan: Plan, review: Review, message: str) -> None:
         self._records.keep_review(review_link(app.key, plan, review, self._clock.now(), message))
+
+
+def _chosen(app: Application, plan: Plan, steps: frozenset[str]) -> tuple[str, ...]:
+    """Return the steps of an approval in order, none for the whole plan; raise InvalidInput where they need others."""
+    known, needs = {step.ref.path: step.ref for step in plan.writes}, needs_by_step(plan)
+    unknown = sorted(steps - known.keys())
+    if unknown:
+        raise InvalidInput(f"the plan has no step for {unknown[0]}", object=f"Application {app.key}")
+    wanted = closure((known[path] for path in steps), needs)
+    missing = sorted(ref for ref in wanted if ref.path not in steps)
+    if missing:
+        names = ", ".join(map(str, missing))
+        raise InvalidInput(
+            f"the selected steps depend on {names}", object=f"Application {app.key}", hint="select these steps too"
+        )
+    return () if wanted >= needs.keys() else tuple(sorted(steps))
+
+
+def _part_message(plan: Plan, chosen: Sequence[str]) -> str:
+    """Return which steps an approval is limited to, empty for the whole plan."""
+    names = ", ".join(str(ObjectRef.from_path(path)) for path in chosen[:_NAMED])
+    more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
+    return f"{len(chosen)} of {len(plan.writes)} steps: {names}{more}" if chosen else ""
 
 
 def _check(app: Application, by: User, policy: Policy) -> None:

@@ -37,6 +37,8 @@ class Operation:
     begun_with: Plan
     approver: str = ""
     approved: Plan | None = None
+    part: tuple[str, ...] = ()
+    """The paths of the objects that its approval is limited to, empty for the whole plan."""
     steps: dict[ObjectRef, Step] = field(default_factory=dict)
     hooks: HookRuns = field(default_factory=dict)
     waiting: str = ""

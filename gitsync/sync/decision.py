@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gitsync.apply.hooks import is_hook
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.objects.change import Action, Decision, Plan, Review, Verdict
 from gitsync.objects.options import HookPhase
+from gitsync.plan.parts import part_of
 from gitsync.ports import Ports
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
@@ -26,7 +28,8 @@ class SyncDecision:
     """
     Whether the plan runs now, and why not: the gate's verdict (None where it was not asked) or a message.
 
-    ``plan`` is the plan with the reasoner's advice; ``trigger`` is why it runs, empty where it does not run now.
+    ``plan`` is the plan with the reasoner's advice, limited to the approved steps; ``trigger`` is why it runs, empty
+    where it does not run now.
     """
 
     plan: Plan
@@ -34,11 +37,6 @@ class SyncDecision:
     verdict: Verdict | None = None
     message: str = ""
     requeue_after: float | None = None
-
-    @property
-    def approver(self) -> str:
-        """The user who approved the plan, empty when no approval was needed."""
-        return self.verdict.approver if self.verdict is not None else ""
 
 
 class SyncGate:
@@ -57,7 +55,9 @@ class SyncGate:
 
     def decide(self, planned: Planned, cache: ReconcileCache) -> SyncDecision:
         """Decide on a sync: retry backoff, dependencies, earlier self-heals, and then policy and reviews."""
-        plan, execution = self._with_authors(planned), cache.execution
+        execution = cache.execution
+        planned = _running_part(planned, execution)
+        plan = self._with_authors(planned)
         violations = self._violations(planned, cache.checks)
         verdict = Verdict(Decision.REFUSED, violations) if violations and execution.operation is None else None
         trigger = _trigger(planned, execution)
@@ -74,12 +74,15 @@ class SyncGate:
         if blocked is not None:
             return blocked
         verdict = self._verdict(replace(planned, plan=advised), execution, violations)
-        return replace(decision, trigger=trigger if verdict.decision is Decision.ALLOWED else "", verdict=verdict)
+        chosen = _part(replace(planned, plan=advised), verdict.steps).plan
+        return SyncDecision(chosen, trigger if verdict.decision is Decision.ALLOWED else "", verdict)
 
     def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
         """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
+        planned = _running_part(planned, execution)
         plan, policy = self._with_authors(planned), self._policies.of(planned.app)
         verdict = decide_deletion(plan, planned.app, self._review(planned, execution), policy)
+        plan = _part(replace(planned, plan=plan), verdict.steps).plan
         is_allowed = verdict.decision is Decision.ALLOWED
         is_due = is_allowed and not all(is_terminating(change) for change in plan.writes)
         return SyncDecision(plan, DELETE if is_due else "", verdict)
@@ -155,6 +158,16 @@ class SyncGate:
         """Return the seconds until the retry backoff has elapsed; not positive when it has."""
         due = execution.retry.retry_at if execution.retry.input == planned.retry_key else 0.0
         return due - self._clock.monotonic()
+
+
+def _running_part(planned: Planned, execution: ExecutionCache) -> Planned:
+    """Return what is planned, limited to what a running operation may do."""
+    return _part(planned, execution.operation.part if execution.operation is not None else ())
+
+
+def _part(planned: Planned, steps: Sequence[str]) -> Planned:
+    """Return what is planned, limited to these steps if there are any."""
+    return replace(planned, plan=part_of(planned.plan, steps, planned.app.risk.max_deletes)) if steps else planned
 
 
 def _trigger(planned: Planned, execution: ExecutionCache) -> str:

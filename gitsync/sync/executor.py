@@ -11,7 +11,7 @@ from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import HOOK_DELETION, Hooks, is_hook
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.errors import GitsyncError, TransientError
-from gitsync.objects.change import Action, Change
+from gitsync.objects.change import Action, Change, Verdict
 from gitsync.objects.health import Health
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of
@@ -92,14 +92,16 @@ class SyncExecutor:
         self._live = ports.live
         self._clock = ports.clock
 
-    def begin_or_resume(self, planned: Planned, cache: ExecutionCache, trigger: str, approver: str) -> Operation:
-        """Return the running operation, or a new one, with the current plan and its approver."""
+    def begin_or_resume(
+        self, planned: Planned, cache: ExecutionCache, trigger: str, verdict: Verdict | None
+    ) -> Operation:
+        """Return the running operation, or a new one, with the current plan, its approver and what that approved."""
         operation = cache.operation
         if operation is None:
             operation = cache.operation = self._begin(planned, trigger)
         operation.plan = planned.plan
-        if approver:
-            operation.approver, operation.approved = approver, planned.plan
+        if verdict is not None and verdict.approver:
+            operation.approver, operation.approved, operation.part = verdict.approver, planned.plan, verdict.steps
         return operation
 
     def run(self, planned: Planned, cache: ExecutionCache, operation: Operation, store: StoreInventory) -> Applied:

@@ -144,13 +144,16 @@ class Reconciler:
     def _execute(self, report: Report, cache: ReconcileCache, planned: Planned, decision: SyncDecision) -> str:
         """Run the operation as far as it can run now; return why it failed."""
         report.stage = FailureReason.APPLY
-        operation = self._executor.begin_or_resume(planned, cache.execution, decision.trigger, decision.approver)
+        operation = self._executor.begin_or_resume(planned, cache.execution, decision.trigger, decision.verdict)
         applied = self._executor.run(planned, cache.execution, operation, partial(self._store_inventory, report))
         report.healed += applied.healed
         report.peers = applied.peers
         report.requeue_in(applied.requeue_after)
         if applied.is_complete:
-            report.state = report.state.with_applied(operation.commit.id, report.app)
+            if operation.part:
+                report.requeue_in(0.0)  # what was not approved is another plan
+            else:
+                report.state = report.state.with_applied(operation.commit.id, report.app)
             _acknowledge(report, cache)
         if applied.is_over:
             finished = self._executor.finish(planned, cache.execution, operation, applied.message)

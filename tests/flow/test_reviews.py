@@ -10,8 +10,10 @@ from typing import Any
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
+from gitsync.runtime.clock import SystemClock
+from gitsync.services.reviews import ReviewService
 from tests.flow.environment import NAMESPACE, World
-from tests.flow.factories import deployment
+from tests.flow.factories import config_map, deployment
 from tests.review_factories import approval, keep, rejection
 from tests.waiting import until
 
@@ -120,3 +122,49 @@ def test_a_rejection_holds_what_no_person_had_to_approve(world: World) -> None:
     second = world.repo.commit("grow by another commit", {"shop/note.yaml": deployment("note")})
     world.synced(second)
     assert replicas(world) == 2
+
+
+def volume(name: str) -> str:
+    spec = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
+    return f"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: {name}}}\n{spec}\n"
+
+
+def test_one_deletion_is_approved_and_another_waits(world: World) -> None:
+    files = {"shop/a.yaml": volume("a"), "shop/b.yaml": volume("b"), "shop/note.yaml": config_map("note", text="old")}
+    first = world.repo.commit("open", dict(files))
+    world.application()
+    world.start()
+    world.synced(first)
+    new = {"shop/a.yaml": None, "shop/b.yaml": None, "shop/note.yaml": config_map("note", text="new")}
+    second = world.repo.commit("drop both", new)
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+
+    approve(world, "/PersistentVolumeClaim/shop/a")
+    until(lambda: world.get("PersistentVolumeClaim", "a") is None, 10, world.status)
+    until(lambda: len(pending_steps(world)) == 2, 10, lambda: pending_steps(world))
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    assert pending_steps(world) == ["note", "b"]
+    assert world.status()["revision"]["applied"] == first
+    assert (world.get("ConfigMap", "note") or {})["data"] == {"text": "old"}
+    (record, *_) = world.controller.records.history("gitsync/shop")
+    assert [(step.action, step.ref) for step in record.steps] == [("prune", "/PersistentVolumeClaim/shop/a")]
+    assert record.approver == "ada"
+
+    approve(world)
+    world.synced(second)
+    assert world.get("PersistentVolumeClaim", "b") is None
+
+
+def pending_steps(world: World) -> list[str]:
+    plan = world.view().plan
+    return [step.ref.name for step in plan.writes] if plan is not None else []
+
+
+def approve(world: World, *steps: str) -> None:
+    """Approve the plan that waits, or some steps of it."""
+    view = world.view()
+    assert view.plan is not None
+    assert view.application is not None
+    service = ReviewService(world.controller.records, SystemClock(), world.controller.policies.of)
+    service.approve(view.application, view.plan, User("ada"), "checked", steps=steps)
+    world.controller.requests.poll_now([KEY])

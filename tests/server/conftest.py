@@ -29,7 +29,7 @@ class Site:
     def get(self, path: str, **headers: str) -> Answer:
         return self.web.ask(path, headers={name.replace("_", "-"): text for name, text in headers.items()})
 
-    def post(self, path: str, fields: dict[str, str] | None = None, **headers: str) -> Answer:
+    def post(self, path: str, fields: dict[str, Any] | None = None, **headers: str) -> Answer:
         """Send a form as a page of ours would."""
         sent = {
             "Content-Type": "application/x-www-form-urlencoded",
@@ -38,7 +38,7 @@ class Site:
             **headers,
         }
         return self.web.ask(
-            path, method="POST", body=urlencode({"token": FORM, **(fields or {})}).encode(), headers=sent
+            path, method="POST", body=urlencode({"token": FORM, **(fields or {})}, doseq=True).encode(), headers=sent
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
+from gitsync.ports import ApplicationView, ResourceView
 from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, moved, resource
@@ -243,3 +244,81 @@ def test_the_audit_is_filtered_paged_and_exported(site: Open) -> None:
     assert [line["id"] for line in lines] == list(range(1, 103))
     assert lines[-1]["previous"] == lines[-2]["hash"]
     assert opened.get("/audit.jsonl?app=gitsync/other").text == ""
+
+
+def workload(name: str, settings: str) -> ResourceView:
+    """Return a Deployment that waits for a step and reads a ConfigMap."""
+    item = resource(name, "Deployment", sync="OutOfSync", risk=Risk.DANGEROUS)
+    container = {"name": "a", "envFrom": [{"configMapRef": {"name": settings}}]}
+    spec = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    return replace(item, change=replace(item.change, desired={**(item.change.live or {}), **spec}))
+
+
+def parts() -> ApplicationView:
+    """Return an application whose plan has a ConfigMap that a Deployment reads, and another one."""
+    found = [resource(name, sync="OutOfSync") for name in ("settings", "other")]
+    return application(resources=[*found, workload("web", "settings")], held=("1 dangerous step waits",))
+
+
+SETTINGS, OTHER, WEB = "/ConfigMap/shop/settings", "/ConfigMap/shop/other", "apps/Deployment/shop/web"
+
+
+def test_some_steps_are_approved_and_the_audit_names_them(site: Open) -> None:
+    opened = site([parts()])
+    page = opened.get(f"{SHOP}/plan").text
+    assert page.count('name="step"') == 3
+    assert "checked" not in page
+    assert "Needs ConfigMap settings, which is used by it" in " ".join(page.split())
+    fields = {"decision": "approve-selected", "digest": DIGEST, "by": "Grace", "step": [SETTINGS, WEB]}
+    answer = opened.post(f"{SHOP}/review", fields)
+    assert (answer.status, answer.headers["location"]) == (303, f"{SHOP}/plan")
+    taken = opened.engine.records.review(KEY, DIGEST, NOW)
+    assert taken is not None
+    assert taken.steps == (SETTINGS, WEB)
+    assert "2 of 3 steps: ConfigMap shop/settings, Deployment shop/web" in opened.get("/audit").text
+
+
+def test_a_selection_without_what_it_needs_is_completed_visibly_and_asked_again(site: Open) -> None:
+    opened = site([parts()])
+    fields = {"decision": "approve-selected", "digest": DIGEST, "by": "Grace", "reason": "only web", "step": [WEB]}
+    answer = opened.post(f"{SHOP}/review", fields)
+    assert answer.status == 422
+    assert "the selected steps need ConfigMap shop/settings" in answer.text
+    assert answer.text.count(" checked") == 2
+    assert "only web</textarea>" in answer.text
+    assert opened.engine.records.audit_records() == ()
+
+
+@pytest.mark.parametrize("steps", [[], ["/ConfigMap/shop/unknown"]])
+def test_an_approval_of_no_step_is_refused(site: Open, steps: list[str]) -> None:
+    opened = site([parts()])
+    fields = {"decision": "approve-selected", "digest": DIGEST, "by": "Grace", "step": steps}
+    answer = opened.post(f"{SHOP}/review", fields)
+    assert (answer.status, "no step is selected" in answer.text) == (422, True)
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_an_approval_of_every_step_is_one_of_the_plan(site: Open) -> None:
+    opened = site([parts()])
+    fields = {"decision": "approve-selected", "digest": DIGEST, "by": "Grace", "step": [SETTINGS, OTHER, WEB]}
+    assert opened.post(f"{SHOP}/review", fields).status == 303
+    taken = opened.engine.records.review(KEY, DIGEST, NOW)
+    assert taken is not None
+    assert taken.steps == ()
+
+
+def test_the_api_names_what_each_step_needs_and_refuses_a_part_without_it(site: Open) -> None:
+    opened = site([parts()])
+    steps = orjson.loads(opened.get("/api/v1/applications/gitsync/shop/plan").text)["steps"]
+    assert {step["path"]: step["needs"] for step in steps} == {SETTINGS: [], OTHER: [], WEB: [SETTINGS]}
+
+    def send(*chosen: str) -> Answer:
+        word = {"digest": DIGEST, "verdict": "approve", "by": "Grace", "steps": chosen}
+        kind = {"Content-Type": "application/json"}
+        path = "/api/v1/applications/gitsync/shop/review"
+        return opened.web.ask(path, method="POST", body=orjson.dumps(word), headers=kind)
+
+    refused = send(WEB)
+    assert (refused.status, "depend on ConfigMap shop/settings" in refused.text) == (422, True)
+    assert "has no step for" in send("/ConfigMap/shop/unknown").text
+    assert send(OTHER).status == 200

@@ -146,7 +146,25 @@
 
   // Enter must not submit a review, whatever is filled in; without this script the server refuses it.
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.target.closest("form.decide") && event.target.tagName === "INPUT") event.preventDefault();
+    if (event.key === "Enter" && event.target.tagName === "INPUT" && event.target.form && event.target.form.matches(".decide")) event.preventDefault();
+  });
+
+  // Selecting a step selects what it needs, and says so; removing one removes what needs it.
+  document.addEventListener("change", (event) => {
+    const box = event.target;
+    if (!(box.matches && box.matches("input[data-needs]"))) return;
+    const all = [...document.querySelectorAll("input[data-needs]")];
+    const needs = (item) => item.dataset.needs.split(" ").filter(Boolean).map(decodeURIComponent);
+    const changed = [box];
+    for (const item of changed) {
+      const others = all.filter((other) => (box.checked ? needs(item).includes(other.value) : needs(other).includes(item.value)));
+      others.filter((other) => other.checked !== box.checked).forEach((other) => { other.checked = box.checked; changed.push(other); });
+    }
+    const names = changed.slice(1).map((item) => item.parentElement.querySelector(".hidden").textContent.trim());
+    const count = all.filter((item) => item.checked).length;
+    const status = document.getElementById("selected");
+    const note = count + " of " + all.length + " selected" + (names.length ? "; with it " + (box.checked ? "selected: " : "removed: ") + names.join(", ") : "") + ".";
+    status.replaceChildren(...status.querySelectorAll("input"), note);
   });
 
   // Keys

@@ -25,7 +25,7 @@ SUMMARIES: Final = {
     "history": "List the syncs: commit, author, message, outcome.",
     "audit": "List every write and decision, or verify, export or accept the chain of hashes.",
     "sync": "Request a sync now and wait until it ends.",
-    "approve": "Approve the held plan for one sync, exactly as it is.",
+    "approve": "Approve the held plan for one sync, exactly as it is, or some steps of it with all that they need.",
     "reject": "Reject the held plan; it stays held until it changes.",
     "rollback": "Push a revert commit to Git; the controller then applies it.",
     "pin": "Follow one commit until unpinned, whatever the branch does.",

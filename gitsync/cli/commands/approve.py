@@ -11,7 +11,7 @@ from gitsync.cli.applications import request_sync
 from gitsync.cli.dashboard_client import DashboardAddress
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.evaluation import Evaluator
-from gitsync.cli.held_plan import held_plan, review_at_dashboard
+from gitsync.cli.held_plan import held_plan, review_at_dashboard, selected
 from gitsync.cli.identity import user_name
 from gitsync.cli.options import (
     DATA,
@@ -44,6 +44,10 @@ def approve(
     reason: Reason = "",
     by: By = "",
     overrule: Annotated[bool, typer.Option("--overrule", help="Approve it although it was rejected.")] = False,
+    step: Annotated[
+        list[str] | None,
+        typer.Option("--step", help="Approve only this step, as KIND/NAME or GROUP/KIND/NAMESPACE/NAME; repeatable."),
+    ] = None,
     server: ServerUrl = "",
     token_file: TokenFile = None,
     kubeconfig: Kubeconfig = "",
@@ -52,7 +56,7 @@ def approve(
     policies: Policies = None,
     age_key: AgeKey = None,
 ) -> Exit:
-    """Approve the held plan for one sync, exactly as it is."""
+    """Approve the held plan for one sync, exactly as it is, or some steps of it with all that they need."""
     target = Target(
         name=name,
         namespace=namespace,
@@ -65,16 +69,16 @@ def approve(
     approver, dashboard = user_name(by, "--by"), DashboardAddress(server, token_file).find(data)
     if dashboard is not None:
         review = {"verdict": "approve", "reason": reason, "by": approver, "overrule": overrule}
-        done = review_at_dashboard(dashboard, target, review)
+        done = review_at_dashboard(dashboard, target, review, step or ())
         _say_approved(done["digest"], done["application"], done["by"], datetime.fromisoformat(done["until"]))
         return Exit.OK
     with open_records(data) as records:
         evaluator = Evaluator(target)
         found = held_plan(evaluator)
         app, plan = found.application, found.plan
-        until = ReviewService(records, SystemClock(), evaluator.policies.of).approve(
-            app, plan, User(approver), reason, overrule=overrule
-        )
+        steps = selected([change.ref.path for change in plan.writes], step or ())
+        service = ReviewService(records, SystemClock(), evaluator.policies.of)
+        until = service.approve(app, plan, User(approver), reason, overrule=overrule, steps=steps)
         request_sync(evaluator.client, target)
     print_steps(plan.writes, found.traces)
     _say_approved(plan.digest, app.key, approver, until)

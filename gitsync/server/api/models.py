@@ -200,9 +200,15 @@ class DriftPage(Model):
 
 
 class StepModel(Model):
-    """A step of a plan or of a sync; ``created`` and ``deleted`` are whole objects."""
+    """
+    A step of a plan or of a sync; ``created`` and ``deleted`` are whole objects.
+
+    ``path`` names it in a review of some steps, ``needs`` are the paths of those that it directly depends on.
+    """
 
     object: str
+    path: str = ""
+    needs: list[str] = Field(default_factory=list)
     action: str
     risk: str
     rule: str = ""
@@ -263,13 +269,18 @@ class SyncModel(Model):
 
 
 class ReviewRequest(Model):
-    """A review of a plan; ``by`` counts only where no sign-in proves the name."""
+    """
+    A review of a plan; ``by`` counts only where no sign-in proves the name.
+
+    An approval with ``steps`` (the ``path`` of each) is limited to these; they have to include what they need.
+    """
 
     digest: str = Field(max_length=100)
     verdict: str = Field(pattern="^(approve|reject)$")
     reason: str = Field("", max_length=1000)
     by: str = Field("", max_length=100)
     overrule: bool = False
+    steps: list[str] = Field(default_factory=list, max_length=10_000)
 
 
 class ReviewResult(Model):

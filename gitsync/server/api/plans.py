@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fastapi import APIRouter, Depends, HTTPException
 
 from gitsync.errors import InvalidInput
@@ -9,6 +11,7 @@ from gitsync.objects.change import ABSENT, Change
 from gitsync.objects.record import AuditRecord
 from gitsync.plan.display.content import whole_object
 from gitsync.plan.mask import to_record
+from gitsync.plan.parts import Need, needs_by_step
 from gitsync.ports import ApplicationView
 from gitsync.server.api.models import (
     ActionRequest,
@@ -33,6 +36,7 @@ def plan(view: ViewOf) -> PlanModel:
     """Return the plan with what each step changes."""
     if view.plan is None:
         raise HTTPException(409, "The application has no plan yet.")
+    needs = needs_by_step(view.plan)
     return PlanModel(
         application=view.key,
         digest=view.plan.digest,
@@ -40,7 +44,7 @@ def plan(view: ViewOf) -> PlanModel:
         risk=view.plan.risk.value,
         explanation=view.plan.explanation,
         held=list(view.verdict.reasons) if view.verdict is not None else [],
-        steps=[_step(step) for step in view.plan.writes],
+        steps=[_step(step, needs.get(step.ref, ())) for step in view.plan.writes],
     )
 
 
@@ -65,7 +69,7 @@ def review(view: ViewOf, user: UserOf, reviews: ReviewsOf, word: ReviewRequest) 
     if word.verdict == "reject":
         reviews.reject(view, word.digest, by, reason)
         return done
-    until = reviews.approve(view, word.digest, by, reason, overrule=word.overrule)
+    until = reviews.approve(view, word.digest, by, reason, overrule=word.overrule, steps=word.steps)
     return done.model_copy(update={"until": until.isoformat()})
 
 
@@ -104,10 +108,12 @@ def set_suspended(
     return ActionResult(application=view.key, action=action, by=by.name)
 
 
-def _step(step: Change) -> StepModel:
+def _step(step: Change, needs: Iterable[Need]) -> StepModel:
     content = whole_object(step)
     return StepModel(
         object=str(step.ref),
+        path=step.ref.path,
+        needs=[need.ref.path for need in needs],
         action=step.action.value,
         risk=step.risk.value,
         rule=step.rule,

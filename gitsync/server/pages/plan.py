@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,8 +10,10 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused
-from gitsync.objects.change import DRIFT, Action, Change
+from gitsync.objects.change import DRIFT, Action, Change, Plan
+from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
+from gitsync.plan.parts import Need, closure, needs_by_step
 from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
@@ -31,15 +34,20 @@ from gitsync.server.rows.plan_changes import PlanChange, plan_changes
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
 _STEPS = 30
-_TYPED = 1000
+_TYPED, _MOST_STEPS = 1000, 10_000
 Typed = Annotated[str, Form(max_length=_TYPED)]
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step with what it changes; ``drift`` is the class of what others did to the object before."""
+    """
+    One step with what it changes; ``drift`` is the class of what others did to the object before.
+
+    ``needs`` are the steps that have to be approved with it.
+    """
 
     step: Change
+    needs: tuple[Need, ...]
     fields: list[FieldRow]
     more: int
     content: Content | None
@@ -48,12 +56,17 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class ReviewDraft:
-    """A review that was not taken: why, the text to keep, and what changed in the plan since it was shown."""
+    """
+    A review that was not taken: why, the text to keep, and what changed in the plan since it was shown.
+
+    ``steps`` are the paths of the selected objects, with all that they need.
+    """
 
     problem: str
     by: str = ""
     reason: str = ""
     changes: tuple[PlanChange, ...] = ()
+    steps: frozenset[str] = frozenset()
 
 
 @router.get("/plan", response_class=HTMLResponse)
@@ -89,33 +102,57 @@ def review(
     reason: Typed = "",
     overrule: Typed = "",
     implicit: Typed = "",
+    step: Annotated[tuple[str, ...], Form(max_length=_MOST_STEPS)] = (),
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
+    steps = _with_needs(view.plan, step)
     try:
         verb, author = _decision("" if implicit else decision), reviewer(user, by)
-        if verb == "approve":
-            reviews.approve(view, digest, author, line(reason), overrule=bool(overrule))
-        else:
+        if verb == "reject":
             reviews.reject(view, digest, author, line(reason))
+        else:
+            chosen = _chosen(view.plan, steps, step) if verb == "approve-selected" else ()
+            reviews.approve(view, digest, author, line(reason), overrule=bool(overrule), steps=chosen)
     except (HTTPException, GitsyncError) as error:
         status, problem = _status_of(error)
         shown = reviews.shown(view.key, digest)
         changed = (
             plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
         )
-        draft = ReviewDraft(problem, by, reason, changed)
+        draft = ReviewDraft(problem, by, reason, changed, frozenset(ref.path for ref in steps))
         return _show_plan(pages, reviews, request, user, view, status=status, draft=draft)
-    response = RedirectResponse(app_url(view.key) + ("/plan" if decision == "reject" else ""), 303)
+    response = RedirectResponse(app_url(view.key) + ("" if decision == "approve" else "/plan"), 303)
     leave_notice(response, decision)
     return response
 
 
-def _decision(text: str) -> Literal["approve", "reject"]:
+def _decision(text: str) -> Literal["approve", "approve-selected", "reject"]:
     if text == "approve":
         return "approve"
+    if text == "approve-selected":
+        return "approve-selected"
     if text == "reject":
         return "reject"
     raise InvalidInput("no decision was made", hint="choose Approve or Reject, then submit the review")
+
+
+def _with_needs(plan: Plan | None, paths: Sequence[str]) -> frozenset[ObjectRef]:
+    """Return the selected objects of a plan with all that their steps need."""
+    if plan is None:
+        return frozenset()
+    return closure((step.ref for step in plan.writes if step.ref.path in paths), needs_by_step(plan))
+
+
+def _chosen(plan: Plan | None, steps: Collection[ObjectRef], selected: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths of the steps to approve; raise InvalidInput where not all that they need was selected."""
+    if not steps:
+        raise InvalidInput("no step is selected", hint="select steps, or approve all")
+    shown_in_another = {step.follows for step in plan.writes if step.follows} if plan is not None else set()
+    added = sorted(ref for ref in steps if ref.path not in selected and ref not in shown_in_another)
+    if added:
+        names, hint = ", ".join(map(str, added)), "they are selected now; check them and decide again"
+        raise InvalidInput(f"the selected steps need {names}", hint=hint)
+    return tuple(ref.path for ref in steps)
 
 
 def _status_of(error: HTTPException | GitsyncError) -> tuple[int, str]:
@@ -124,6 +161,12 @@ def _status_of(error: HTTPException | GitsyncError) -> tuple[int, str]:
     if isinstance(error, InvalidInput | Refused):
         return 403 if isinstance(error, Refused) else 422, str(error)
     raise error
+
+
+def _elsewhere(draft: ReviewDraft | None, shown: Iterable[Change]) -> list[str]:
+    """Return the selected steps that are on another page of the plan."""
+    here = {ref.path for step in shown for ref in (step.ref, step.follows) if ref is not None}
+    return sorted(draft.steps - here) if draft is not None else []
 
 
 def _show_plan(
@@ -144,6 +187,7 @@ def _show_plan(
     followed = {step.follows for step in writes}
     steps = [step for step in writes if step.action is not Action.PRUNE or step.ref not in followed]
     shown, following = page_of(sorted(steps, key=lambda step: -step.risk.level), start, _STEPS)
+    needs = needs_by_step(view.plan) if view.plan is not None else {}
     rows = []
     for step in shown:
         item = resources.get(step.ref)
@@ -151,6 +195,7 @@ def _show_plan(
         rows.append(
             StepRow(
                 step,
+                tuple(need for need in needs.get(step.ref, ()) if need.ref != step.follows),
                 [field_row(found, live=step.live, objects=len(shown)) for found in fields[:FIELDS]],
                 max(len(fields) - FIELDS, 0),
                 content_of(step, len(shown)),
@@ -168,6 +213,7 @@ def _show_plan(
         total=len(writes),
         pending=pending,
         draft=draft,
+        elsewhere=_elsewhere(draft, shown),
         effects=effects(view, view.plan, pages.engine.view.owned_by) if view.plan is not None else [],
         mode="unified" if mode == "unified" else "split",
         start=start,
