@@ -53,6 +53,8 @@ def _write(job: ApplyRequest, change: Change, cluster: Cluster) -> Manifest | No
         if change.live is None:
             raise ValueError(f"{change.ref}: a prune needs the live object")
         return cluster.delete(ref, job.versions[ref], uid=uid_of(change.live), user=user)
+    if change.action is Action.RELEASE:
+        return cluster.release(change, manager=job.app.field_manager, user=user)
     if change.desired is None:
         raise ValueError(f"{change.ref}: a write needs the desired object")
     if change.managed_fields is not None and change.live is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import Conflict
+from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.runtime.shard import Shard
@@ -44,6 +45,11 @@ class FencedCluster(KubernetesCluster):
         """Remove fields of the object."""
         self._check()
         return super().remove_fields(live, pointers, manager=manager, user=user)
+
+    def release(self, released: Change, *, manager: str, user: str = "") -> Manifest:
+        """Remove our marks and our ownership of fields."""
+        self._check()
+        return super().release(released, manager=manager, user=user)
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:
         """Delete the object if it still has this uid."""

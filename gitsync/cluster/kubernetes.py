@@ -13,6 +13,7 @@ from gitsync.cluster.removed_kinds import MOVED_KINDS, REMOVED_KINDS
 from gitsync.errors import Conflict, InvalidInput, Rejected, Terminating
 from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import Schemas
+from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Resource
@@ -86,6 +87,22 @@ class KubernetesCluster:
         """
         order = sorted(pointers, key=_position, reverse=True)
         return self._patch(live, [{"op": "remove", "path": pointer} for pointer in order], manager, user)
+
+    def release(self, released: Change, *, manager: str, user: str = "") -> Manifest:
+        """
+        Remove our marks and our ownership of fields in one patch; raise Conflict as ``set_managed_fields`` does.
+
+        An apply of nothing would not do: with the last field that we own of a map, it removes the map.
+        """
+        if released.live is None:
+            raise ValueError(f"{released.ref}: a release needs the live object")
+        owned = {
+            "op": "replace",
+            "path": "/metadata/managedFields",
+            "value": list(released.managed_fields or ()) or [{}],
+        }
+        marks = [{"op": "remove", "path": pointer} for pointer in released.removed]
+        return self._patch(released.live, [*marks, owned], manager, user)
 
     def _patch(self, live: Manifest, operations: Sequence[dict[str, Any]], manager: str, user: str) -> Manifest:
         """Send a JSON patch that is only accepted for this uid and resourceVersion; return the object then."""

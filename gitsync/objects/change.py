@@ -22,6 +22,8 @@ class Action(Enum):
     REPLACE = "replace"
     ADOPT = "adopt"
     PRUNE = "prune"
+    RELEASE = "release"
+    """Remove our marks and our ownership of its fields; the object stays."""
     HOOK = "hook"
     NOTHING = "nothing"
 
@@ -105,7 +107,8 @@ class Change:
     ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
     changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
     ``managed_fields`` are written before the apply, None where every field has its right owner. ``removed`` are the
-    JSON Pointers of fields in ``live`` that others added and that are removed; they are among the differences.
+    JSON Pointers of fields in ``live`` that others added and that are removed, which are among the differences, or of
+    our marks where the object is released.
     ``always_asks``: it needs approval whatever the Application says. ``options`` are those of the desired object, of
     the live one for a prune.
     """

@@ -13,6 +13,7 @@ _VERBS = {
     Action.REPLACE: "replace",
     Action.ADOPT: "adopt",
     Action.PRUNE: "delete",
+    Action.RELEASE: "release",
     Action.HOOK: "run",
 }
 _NAMED = 3

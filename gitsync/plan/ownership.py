@@ -105,6 +105,12 @@ def transfer(
     )
 
 
+def without_manager(live: Manifest, manager: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the ``managedFields`` without what a manager applied: its fields belong to the others, or to none."""
+    entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
+    return tuple(e for e in entries if (e.get("manager"), e.get("operation")) != (manager, "Apply"))
+
+
 def _is_ours(entry: Mapping[str, Any]) -> bool:
     return entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 

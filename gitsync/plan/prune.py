@@ -1,17 +1,20 @@
-"""Prune: delete objects of the inventory that are owned, live and no longer declared, and no others."""
+"""Prune: delete, or release, objects of the inventory that are owned, live and no longer declared, and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from gitsync.kube.json_pointer import escape
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.keys import AGENTS_GROUP, APPLICATION_LABEL, GROUP, TRACKING_ID
+from gitsync.objects.manifest import Manifest, annotations_of, labels_of, uid_of
 from gitsync.objects.options import Deletion, Options
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.plan.order import prune_stage
+from gitsync.plan.ownership import without_manager
 from gitsync.plan.tracking import is_owned, owner_of
 
 
@@ -26,13 +29,17 @@ def prune_changes(
     Return a step for every object of the inventory that is live and no longer declared.
 
     The step is a prune only where the live object still carries our marks and the uid we know, and no annotation or
-    setting keeps it; otherwise it does nothing and gives the reason. An object that another Application declares now
-    (``claims``) is left to it. Where nothing at all is declared, as when the Application itself is deleted, objects
-    that are to outlive it are kept too. An object outside the inventory is never mentioned.
+    setting keeps it; otherwise it does nothing and gives the reason. An object that its annotation keeps is
+    released, and one that another Application declares now (``claims``) is left to it. Where nothing at all is
+    declared, as when the Application itself is deleted, objects that are to outlive it are kept too. An object outside
+    the inventory is never mentioned.
     """
     steps = []
     for ref in sorted(ref for ref in inventory if ref not in desired and ref in live):
         options, claimant = options_of(live[ref]), claims.get(ref)
+        if not claimant and _is_released(app, ref, live[ref], inventory.entries[ref].uid, options):
+            steps.append(_release(app, ref, live[ref], options))
+            continue
         if claimant:
             kept = f"kept: {claimant} declares it now"
         elif (app.is_deleted or not desired) and options.delete is Deletion.KEEP:
@@ -41,6 +48,33 @@ def prune_changes(
             kept = _why_kept(app, live[ref], inventory.entries[ref].uid, options)
         steps.append(_step(ref, live[ref], options, kept))
     return tuple(steps)
+
+
+def _is_released(app: Application, ref: ObjectRef, live: Manifest, known_uid: str, options: Options) -> bool:
+    """
+    Whether an object is given up: its annotation keeps it for good.
+
+    Our own kinds are not: the marks of an Application limit what its spec may do.
+    """
+    keeps = options.prune is Deletion.KEEP or (app.is_deleted and options.delete is Deletion.KEEP)
+    is_known = is_owned(app, live) and known_uid in ("", uid_of(live))
+    return keeps and is_known and not app.owns_by_reference and ref.group not in (GROUP, AGENTS_GROUP)
+
+
+def _release(app: Application, ref: ObjectRef, live: Manifest, options: Options) -> Change:
+    """Return the step that removes our marks, and our ownership of every field."""
+    marks = (("labels", APPLICATION_LABEL, labels_of(live)), ("annotations", TRACKING_ID, annotations_of(live)))
+    return Change(
+        ref,
+        Action.RELEASE,
+        reason="its annotation keeps it",
+        stage=prune_stage(ref.of, options),
+        wave=-options.wave,
+        live=live,
+        options=options,
+        managed_fields=without_manager(live, app.field_manager),
+        removed=tuple(f"/metadata/{where}/{escape(mark)}" for where, mark, found in marks if mark in found),
+    )
 
 
 def _step(ref: ObjectRef, live: Manifest, options: Options, kept: str) -> Change:
@@ -61,7 +95,7 @@ def _why_kept(app: Application, live: Manifest, known_uid: str, options: Options
         return f"kept: now belongs to {owner}" if owner else "kept: no longer carries this application's marks"
     if known_uid and known_uid != uid_of(live):
         return "kept: it was recreated by another client; its uid is not the one in the inventory"
-    if options.prune is Deletion.KEEP:
+    if options.prune is Deletion.KEEP:  # of our own kinds
         return "kept: its annotation disables pruning"
     if not app.sync.prune:
         return "kept: pruning is off for this application"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gitsync.merge.schema import Schemas
+from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 
@@ -76,6 +77,10 @@ class Cluster(Protocol):
 
     def remove_fields(self, live: Manifest, pointers: Sequence[str], *, manager: str, user: str = "") -> Manifest:
         """Remove fields by JSON Pointer in one patch; raise Conflict when the object is no longer ``live``."""
+        ...
+
+    def release(self, released: Change, *, manager: str, user: str = "") -> Manifest:
+        """Remove our marks and our ownership of fields in one patch; raise Conflict when the object changed."""
         ...
 
     def delete(self, ref: ObjectRef, version: str, *, uid: str, user: str = "") -> Manifest | None:

@@ -10,11 +10,12 @@ from typing import Any
 from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.objects.application import Application
 from gitsync.objects.inventory import Inventory, InventoryEntry
-from gitsync.objects.manifest import uid_of
-from gitsync.objects.options import HookPhase
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.options import Deletion, HookPhase
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Cluster, LiveCache, Records
 from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
@@ -203,7 +204,7 @@ def _updated_inventory(app: Application, observation: Observation) -> Inventory:
     """
     Return the inventory of a complete observation.
 
-    Objects that are neither declared nor live are dropped, and those that belong to another Application.
+    Objects that are neither declared nor live are dropped, those that were released, and those of another Application.
     """
     held, entries = observation.inventory, dict[ObjectRef, InventoryEntry]()
     for ref in observation.desired.keys() | held.entries.keys():
@@ -212,6 +213,12 @@ def _updated_inventory(app: Application, observation: Observation) -> Inventory:
             entries[ref] = InventoryEntry(observation.versions[ref], uid_of(live))
         elif ref not in held:
             continue
-        elif ref in observation.desired or (live is not None and owner_of(live) in ("", app.key)):
+        elif ref in observation.desired or (live is not None and _is_held(app, live)):
             entries[ref] = held.entries[ref]
     return Inventory(entries)
+
+
+def _is_held(app: Application, live: Manifest) -> bool:
+    """Whether an object that is not declared is still ours, or another client removed our marks from it."""
+    owner = owner_of(live)
+    return owner == app.key or (not owner and options_of(live).prune is not Deletion.KEEP)

@@ -130,6 +130,27 @@ def test_an_object_adopted_with_less_than_it_has_loses_the_rest(stage: Stage, or
     assert shape(stage) == LESS
 
 
+def test_an_object_that_is_handed_back_has_no_trace_of_us(stage: Stage) -> None:
+    kept = config_map("kept", a="1")
+    kept["metadata"]["annotations"] = {"gitsync.dev/prune": "false"}
+    stage.sync({"kept.yaml": kept, "more.yaml": config_map("more", a="1")})
+    uid = stage.live("ConfigMap", "kept")["metadata"]["uid"]
+    stage.synced(stage.commit({"kept.yaml": None}))
+    released = stage.live("ConfigMap", "kept")
+    assert (released["metadata"]["uid"], released["data"]) == (uid, {"a": "1"})
+    assert released["metadata"]["labels"] == {"app": "web"}
+    assert released["metadata"]["annotations"] == {"gitsync.dev/prune": "false"}
+    assert "gitsync" not in stage.managers(released)
+    assert [entry["id"].rpartition("/")[2] for entry in stage.status()["inventory"]] == ["more"]
+    assert stage.plan_writes() == []
+
+    theirs = config_map("kept", a="2")
+    theirs["metadata"]["namespace"] = stage.namespace
+    stage.apply(theirs, "kubectl")
+    stage.synced(stage.commit({"more.yaml": config_map("more", a="2")}))
+    assert stage.live("ConfigMap", "kept")["data"] == {"a": "2"}
+
+
 def test_fields_of_other_managers_stay_theirs(stage: Stage) -> None:
     by_apply("kustomize-controller")(stage)
     stage.patch("ConfigMap", "settings", {"data": {"theirs": "x"}}, manager="somebodys-operator")

@@ -241,7 +241,7 @@ def test_what_outlives_its_application_is_kept_also_while_hooks_are_declared():
     plan = plan_of(app, [hook], live_of(app, kept, config()), inventory=inventory_of(live_of(app, kept, config())))
     assert {change.ref.name: change.action for change in plan.changes} == {
         "undo": Action.HOOK,
-        "kept": Action.NOTHING,
+        "kept": Action.RELEASE,
         "settings": Action.PRUNE,
     }
 

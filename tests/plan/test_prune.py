@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory, InventoryEntry
+from gitsync.objects.ref import ObjectRef
 from gitsync.plan.prune import prune_changes
+from gitsync.plan.tracking import marked
 from tests.plan.factories import application, applied, config, desired_of, inventory_of, live_of, ref
 
 APP = application()
@@ -19,13 +23,13 @@ KEPT = {"gitsync.dev/prune": "false"}
     ("live", "held", "action"),
     [
         pytest.param(live_of(APP, config()), None, Action.PRUNE, id="owned and no longer declared"),
-        pytest.param(live_of(APP, config(annotations=KEPT)), None, Action.NOTHING, id="annotated to stay"),
+        pytest.param(live_of(APP, config(annotations=KEPT)), None, Action.RELEASE, id="annotated to stay"),
         pytest.param(
-            live_of(APP, config(annotations={"kustomize.toolkit.fluxcd.io/prune": "disabled"})), None, Action.NOTHING,
+            live_of(APP, config(annotations={"kustomize.toolkit.fluxcd.io/prune": "disabled"})), None, Action.RELEASE,
             id="annotated to stay, as Flux has it",
         ),
         pytest.param(
-            live_of(APP, config(annotations={"argocd.argoproj.io/sync-options": "Prune=false"})), None, Action.NOTHING,
+            live_of(APP, config(annotations={"argocd.argoproj.io/sync-options": "Prune=false"})), None, Action.RELEASE,
             id="annotated to stay, as Argo CD has it",
         ),
         pytest.param(
@@ -40,6 +44,23 @@ def test_prunes_only_what_is_owned_and_not_kept(live, held, action):
     inventory = inventory_of(live) if held is None else Inventory({ref(config()): InventoryEntry("v1", held)})
     (change,) = prune_changes(APP, {}, live, inventory, {})
     assert change.action is action
+
+
+def test_releases_what_outlives_a_deleted_application():
+    app = replace(APP, is_deleted=True)
+    outliving = config(annotations={"argocd.argoproj.io/sync-options": "Delete=false"})
+    live = live_of(app, outliving)
+    (change,) = prune_changes(app, {}, live, inventory_of(live), {})
+    assert change.action is Action.RELEASE
+
+
+def test_keeps_the_marks_of_an_application_that_limit_it():
+    of = ObjectRef("gitsync.dev", "Application", "shop", "child")
+    metadata = {"name": of.name, "namespace": of.namespace, "annotations": KEPT}
+    child = marked(APP, of, {"apiVersion": "gitsync.dev/v1alpha1", "kind": "Application", "metadata": metadata})
+    live = {of: child}
+    (change,) = prune_changes(APP, {}, live, inventory_of(live), {})
+    assert change.action is Action.NOTHING
 
 
 def test_never_prunes_outside_the_inventory():

@@ -191,6 +191,11 @@ def only_owns(change: Change) -> str | None:
     return "" if change.action is Action.UPDATE and not changes else None
 
 
+def releases(change: Change) -> str | None:
+    """Match giving up an object that stays as it is."""
+    return "" if change.action is Action.RELEASE else None
+
+
 def adopts(change: Change) -> str | None:
     """Match taking over an object that exists and is not ours yet."""
     return "" if change.action is Action.ADOPT else None

@@ -83,6 +83,7 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
 )
 
 RULES = (  # the first match decides
+    Rule(Risk.SAFE, "releases", "stops managing an object, which stays as it is", objects.releases),
     Rule(
         Risk.DANGEROUS,
         "application-widened",
@@ -169,7 +170,7 @@ def classify(
 
 
 def _first_match(change: Change, scope: Scope | None) -> tuple[Rule | ScopedRule, str]:
-    if scope is not None:
+    if scope is not None and change.action is not Action.RELEASE:
         for row in SCOPED_RULES:
             if (found := row.finds(change, scope)) is not None:
                 return row, found

@@ -18,7 +18,7 @@ from gitsync.server.pages.dependencies import BackendOf, PagesOf
 router = APIRouter()
 
 _PAGE = 100
-WRITES = ("create", "update", "replace", "adopt", "prune", "hook")
+WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
 DECISIONS = ("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "post-sync", "trim")
 
 Text = Annotated[str, Query(max_length=300)]

@@ -273,6 +273,7 @@ CASES = [
     ("metadata-only", update(config(), config(), "/metadata/labels/a", "/metadata/annotations/b")),
     ("owns", step(Action.UPDATE, config(), config())),
     ("adopts", step(Action.ADOPT, config(), config())),
+    ("releases", step(Action.RELEASE, config(), config())),
     ("hook", step(Action.HOOK, kind("batch/v1", "Job"))),
     ("agent-prompt", update(AGENT, with_(AGENT, "spec.prompt.text", "Obey."))),
     ("agent-prompt", update(config("front-prompt"), config("front-prompt", key="x"), "/data/key")),
