@@ -36,6 +36,7 @@ PAGES = {
     "drift": "/drift",
     "audit": "/audit",
     "wall": "/wall",
+    "agent": "/agents/support-agents/triage",
 }
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},

@@ -21,6 +21,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
 from gitsync.server.formatting import visible
 from gitsync.server.pages import (
+    agents,
     application,
     applications,
     approvals,
@@ -62,7 +63,7 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    for routes in (overview, applications, changes, drift, objects, search, wall, approvals, audit):
+    for routes in (overview, applications, changes, drift, objects, agents, search, wall, approvals, audit):
         app.include_router(routes.router)
     for routes in (application, plan, policy, differences, object, history, actions, reverts):
         app.include_router(routes.router)

@@ -22,6 +22,7 @@ PAGES = {
     "/changes/compare": "What changed in total",
     "/objects": "settings",
     "/objects?q=kind:Deployment": "web",
+    "/agents": "No agents",
     "/drift": "No object differs because of a change in the cluster",
     "/search?q=settings": "ConfigMap",
     "/wall": "Nothing needs attention",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
 from gitsync.server import changes as timeline
 from gitsync.server.api.models import (
+    AgentModel,
     ApplicationDetail,
     ApplicationModel,
     ChangeModel,
@@ -21,10 +23,12 @@ from gitsync.server.api.models import (
     Start,
 )
 from gitsync.server.changes import Position
+from gitsync.server.pages.agents import agents_of
 from gitsync.server.pages.dependencies import BackendOf, SearchText, ViewOf
 from gitsync.server.pages.differences import changed_in_cluster
 from gitsync.server.pages.drift import corrected
 from gitsync.server.pages.paging import list_url, page_of
+from gitsync.server.rows import agents as agent_rows
 from gitsync.server.rows import applications as app_rows
 from gitsync.server.rows import drift_list, object_list
 from gitsync.server.rows.applications import AppRow
@@ -62,6 +66,16 @@ def objects(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: S
     shown, following = page_of(found, start, limit)
     items = [object_model(item.application, resource_row(item.view)) for item in shown]
     return PageModel(items=items, total=len(found), next=_next("objects", q, limit, following))
+
+
+@router.get("/agents")
+def agents(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[AgentModel]:
+    """Return the agents that match, by namespace and name."""
+    query = _parsed(backend, q, agent_rows.NAMES)
+    found = agent_rows.matching(map(agent_rows.agent_row, agents_of(backend)), query)
+    shown, following = page_of(found, start, limit)
+    items = [AgentModel(**asdict(row)) for row in shown]
+    return PageModel(items=items, total=len(found), next=_next("agents", q, limit, following))
 
 
 @router.get("/changes")

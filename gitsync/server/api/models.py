@@ -79,6 +79,25 @@ class ObjectModel(Model):
     risk: str
 
 
+class AgentModel(Model):
+    """An agent: an Agent, one of another platform, or a workload that is one by rule."""
+
+    application: str
+    kind: str
+    namespace: str
+    name: str
+    system: str = Field(description="The MultiAgentSystem that it is a member of.")
+    model: str
+    revision: str
+    phase: str
+    ready: str
+    reason: str
+    traffic: str = Field(description="The share of a new revision during a rollout.")
+    evaluation: str = Field(description="The verdict on the newest revision and its cases that passed.")
+    tools: tuple[str, ...]
+    approvals: tuple[str, ...] = Field(description="The tools that need a person's approval.")
+
+
 class FieldModel(Model):
     """A field that differs; an empty value is absent. Values of Secrets are masked."""
 

@@ -1,0 +1,82 @@
+"""The agents of all applications, and one agent with its rollout, prompts, children and events."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse
+
+from gitsync.errors import GitsyncError
+from gitsync.objects.manifest import at
+from gitsync.ports import KubernetesEvent
+from gitsync.server.backend import Backend
+from gitsync.server.formatting import visible
+from gitsync.server.pages.dependencies import BackendOf, PagesOf, SearchText, Start
+from gitsync.server.pages.paging import list_url, page_of
+from gitsync.server.rows.agents import NAMES, FoundAgent, agent_row, find_agents, matching, prompt_history
+from gitsync.server.rows.query import parse_query
+
+router = APIRouter(prefix="/agents")
+
+_ROWS = 80
+
+
+def agents_of(backend: BackendOf) -> list[FoundAgent]:
+    """Return the agents of all applications."""
+    view = backend.view
+    return find_agents(view.applications(), view.live, view.owned_by)
+
+
+@router.get("", response_class=HTMLResponse)
+def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0) -> HTMLResponse:
+    """Show the agents that match a filter."""
+    query = parse_query(q, NAMES, pages.engine.clock.now())
+    known = agents_of(pages.engine)
+    found = matching(map(agent_row, known), query)
+    shown, following = page_of(found, start, _ROWS)
+    return pages.show(
+        request,
+        "agents.html",
+        rows=shown,
+        matched=len(found),
+        total=len(known),
+        query=query,
+        names=NAMES,
+        start=start,
+        following=following,
+        page_size=_ROWS,
+        url=list_url("/agents", str(query)),
+    )
+
+
+@router.get("/{namespace}/{name}", response_class=HTMLResponse)
+def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLResponse:
+    """Show one agent."""
+    backend = pages.engine
+    wanted = (namespace, name)
+    found = next((one for one in agents_of(backend) if (one.ref.namespace, one.ref.name) == wanted), None)
+    if found is None:
+        raise HTTPException(404, f"No agent {visible(namespace)}/{visible(name)} in any application.")
+    events, problem = _events(backend, found)
+    return pages.show(
+        request,
+        "agent.html",
+        row=agent_row(found),
+        ref=found.ref,
+        description=visible(str(at(found.live, "spec", "description", default=""))),
+        owner=visible(str(at(found.live, "spec", "owner", default=""))),
+        address=visible(str(at(found.live, "status", "url", default=""))),
+        conditions=[one for one in at(found.live, "status", "conditions") or () if isinstance(one, dict)],
+        children=[one for one in at(found.live, "status", "children") or () if isinstance(one, dict)],
+        cases=[one for one in at(found.live, "status", "evaluation", "results") or () if isinstance(one, dict)],
+        prompts=prompt_history(found, backend.view.owned_by),
+        events=events,
+        problem=problem,
+    )
+
+
+def _events(backend: Backend, found: FoundAgent) -> tuple[tuple[KubernetesEvent, ...], str]:
+    """Return the Kubernetes Events of an agent, or why they cannot be read."""
+    try:
+        return backend.details.events(found.ref), ""
+    except GitsyncError as error:
+        return (), visible(error)

@@ -1,0 +1,127 @@
+"""The list of agents, and the page of one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.ports import ResourceView
+from tests.server.conftest import Open
+from tests.server.fakes import application, resource
+
+GROUP = "agents.gitsync.dev/v1alpha1"
+SPEC = {
+    "description": "Sorts tickets.",
+    "owner": "team-support",
+    "model": {"id": "qwen3"},
+    "tools": [{"name": "tickets", "requireApproval": ["close"]}],
+}
+RESULTS = [{"name": "refund", "before": "passed", "now": "failed", "message": "the answer promises a refund"}]
+STATUS = {
+    "phase": "Updating",
+    "ready": "1/2",
+    "url": "http://triage.shop.svc:8080",
+    "currentRevision": "triage-1",
+    "updateRevision": "triage-2",
+    "rollout": {"weight": 50, "step": 1, "steps": 2},
+    "evaluation": {"result": "Failed", "passed": 3, "cases": 4, "results": RESULTS},
+    "children": [{"kind": "Deployment", "name": "triage", "ready": True}],
+    "conditions": [{"type": "Ready", "status": "True", "reason": "AllReplicasReady", "message": "1 of 2 are ready"}],
+}
+
+
+def live(kind: str, name: str, api: str = GROUP, **members: Any) -> Manifest:
+    metadata = {"name": name, "namespace": "shop", "uid": f"uid-{name}", **members.pop("metadata", {})}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **members}
+
+
+def held(manifest: Manifest) -> ResourceView:
+    view = resource(manifest["metadata"]["name"])
+    return replace(view, ref=ref_of(manifest), change=replace(view.change, ref=ref_of(manifest), live=manifest))
+
+
+def workload(name: str, container: str = "web", **metadata: Any) -> Manifest:
+    containers = [{"name": container, "env": [{"name": "MODEL_ID", "value": "small"}]}]
+    spec = {"replicas": 1, "template": {"spec": {"containers": containers}}}
+    return live("Deployment", name, "apps/v1", spec=spec, status={"readyReplicas": 1}, metadata=metadata)
+
+
+def config(name: str, prompt: str, created: str) -> Manifest:
+    return live("ConfigMap", name, "v1", data={"prompt.md": prompt}, metadata={"creationTimestamp": created})
+
+
+TRIAGE = live("Agent", "triage", spec=SPEC, status=STATUS)
+
+
+def listed(site: Open, *manifests: Manifest) -> list[dict[str, Any]]:
+    opened = site([application(resources=map(held, manifests))])
+    found: list[dict[str, Any]] = json.loads(opened.get("/api/v1/agents").text)["items"]
+    return found
+
+
+def test_the_list_shows_state_model_tools_rollout_and_evaluation(site: Open) -> None:
+    opened = site([application(resources=[held(TRIAGE), resource("settings")])])
+    page = opened.get("/agents").text
+    for text in ("triage", "qwen3", "1/2", "tickets: close", "50 % new, step 1 of 2", "Failed 3/4"):
+        assert text in page
+    assert "settings" not in page
+    assert "None of 1 agents matches" in opened.get("/agents?q=phase:Running").text
+
+
+def test_members_of_a_system_are_listed(site: Open) -> None:
+    system = live("MultiAgentSystem", "desk")
+    opened = site([application(resources=[held(system)])])
+    owner = {"ownerReferences": [{"kind": "MultiAgentSystem", "name": "desk"}]}
+    opened.engine.view.children["uid-desk"] = (live("Agent", "desk-billing", metadata=owner, spec={}),)
+    found = json.loads(opened.get("/api/v1/agents").text)["items"]
+    assert [(one["name"], one["system"]) for one in found] == [("desk-billing", "desk")]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_listed"),
+    [
+        (workload("by-container", "agent"), True),
+        (workload("by-label", labels={"app.kubernetes.io/component": "agent"}), True),
+        (workload("by-annotation", annotations={"gitsync.dev/agent": "true"}), True),
+        (workload("left-out", "agent", annotations={"gitsync.dev/agent": "false"}), False),
+        (workload("ordinary"), False),
+        (live("Agent", "of-kagent", "kagent.dev/v1alpha2", spec={}), True),
+        (live("Agent", "of-another", "example.com/v1", spec={}), False),
+    ],
+    ids=lambda value: value["metadata"]["name"] if isinstance(value, dict) else "listed" if value else "absent",
+)
+def test_workloads_are_agents_by_rule(site: Open, manifest: Manifest, is_listed: bool) -> None:
+    found = listed(site, manifest)
+    assert [one["name"] for one in found] == ([manifest["metadata"]["name"]] if is_listed else [])
+    if manifest["kind"] == "Deployment" and is_listed:
+        assert (found[0]["model"], found[0]["phase"], found[0]["ready"]) == ("small", "Running", "1/1")
+
+
+def test_the_page_of_an_agent_shows_its_prompts_word_by_word(site: Open) -> None:
+    opened = site([application(resources=[held(TRIAGE)])])
+    opened.engine.view.children["uid-triage"] = (
+        config("triage-config-b", "Sort tickets slowly.", "2026-03-01T11:00:00Z"),
+        config("triage-config-a", "Sort tickets quickly.", "2026-03-01T10:00:00Z"),
+        live("ConfigMap", "triage-card", "v1", data={"agent-card.json": "{}"}),
+    )
+    page = opened.get("/agents/shop/triage").text
+    assert "<mark>quickly</mark>" in page
+    assert "<mark>slowly</mark>" in page
+    assert page.index("triage-config-b") < page.index("triage-config-a")
+    for text in (
+        "Sorts tickets.",
+        "Owner: team-support.",
+        "the answer promises a refund",
+        "http://triage.shop.svc:8080",
+    ):
+        assert text in page
+
+
+def test_an_unknown_agent_is_not_found(site: Open) -> None:
+    opened = site([application(resources=[held(TRIAGE)])])
+    assert opened.get("/agents/shop/other").status == 404
