@@ -72,6 +72,15 @@ class Settings(BaseSettings):
     web_token: SecretStr = Field(
         SecretStr(""), description="shared token for the dashboard; required off loopback without users"
     )
+    web_session_hours: float = Field(12.0, gt=0, le=8760, description="hours after which users sign in again")
+    web_session_key: SecretStr = Field(
+        SecretStr(""), description="key of sessions, the same for all replicas; empty: one in the data folder"
+    )
+    oidc_issuer: str = Field("", description="URL of a provider of OpenID Connect where users sign in")
+    oidc_client_id: str = Field("", description="identifier of the dashboard at the provider")
+    oidc_client_secret: SecretStr = Field(SecretStr(""), description="its secret at the provider")
+    oidc_name_claim: str = Field("email", description="claim of the ID token with the name of a user")
+    oidc_groups_claim: str = Field("groups", description="claim of the ID token with the groups of a user")
     web_proxy: str = Field("", description="addresses or networks, comma-separated, of the proxy in front")
     web_proxy_users: bool = Field(False, description="trust that proxy's X-Forwarded-User and X-Forwarded-Groups")
     web_url: str = Field("", description="public URL of the dashboard; with it, requests for other hosts are rejected")

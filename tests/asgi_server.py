@@ -23,6 +23,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     text: str
+    cookies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Served:
                     break
                 connection.send(body[start : start + _CHUNK])
             response = connection.getresponse()
-            return Answer(response.status, dict(response.headers), response.read().decode())
+            cookies = tuple(response.headers.get_all("set-cookie") or ())
+            return Answer(response.status, dict(response.headers), response.read().decode(), cookies)
         finally:
             connection.close()
 

@@ -20,6 +20,8 @@ from gitsync.errors import InvalidInput
 from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, Proxy
+from gitsync.server.auth.oidc import Provider
+from gitsync.server.auth.sessions import Sessions, session_key
 from gitsync.server.auth.users import Users
 from gitsync.server.connections import HEADER_BYTES, limited_protocol, most_connections
 from gitsync.settings import Settings
@@ -43,12 +45,11 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         raise InvalidInput(
             f"the dashboard would be open to everyone who can connect to {settings.web_host}",
             location="--host",
-            hint="name a file of users with --users, or set GITSYNC_WEB_TOKEN to a shared token",
+            hint="name a file of users with --users, a provider with GITSYNC_OIDC_ISSUER, or set GITSYNC_WEB_TOKEN",
         )
     with listener, lock_data(settings.data):
         controller = build_controller(settings)
-        if not access.is_needed:
-            access = access_of(settings, local_token(settings.data))
+        access = access_of(settings, "" if access.is_needed else local_token(settings.data))
         try:
             controller.start()
             host, port = listener.getsockname()[:2]
@@ -90,6 +91,34 @@ def access_of(settings: Settings, local: str = "") -> Access:
         proxy=Proxy.parse(settings.web_proxy, settings.web_proxy_users),
         public_url=settings.web_url,
         is_local=bool(local),
+        sessions=Sessions(_session_key(settings, local), settings.web_session_hours * 3600),
+        provider=_provider(settings),
+    )
+
+
+def _session_key(settings: Settings, local: str) -> str:
+    """Return the key of sessions; the folder of a controller that does not start yet is not written to."""
+    given = settings.web_session_key.get_secret_value()
+    if 0 < len(given) < _SHORTEST_TOKEN:
+        raise InvalidInput(
+            f"the key of sessions has fewer than {_SHORTEST_TOKEN} characters, so it can be guessed",
+            location="GITSYNC_WEB_SESSION_KEY",
+            hint="make one: openssl rand -base64 32",
+        )
+    return given or (session_key(settings.data) if settings.data.is_dir() else local)
+
+
+def _provider(settings: Settings) -> Provider | None:
+    if not settings.oidc_issuer:
+        return None
+    if not settings.oidc_client_id:
+        raise InvalidInput("is required with GITSYNC_OIDC_ISSUER", location="GITSYNC_OIDC_CLIENT_ID")
+    return Provider(
+        settings.oidc_issuer,
+        settings.oidc_client_id,
+        settings.oidc_client_secret.get_secret_value(),
+        settings.oidc_name_claim,
+        settings.oidc_groups_claim,
     )
 
 

@@ -56,9 +56,19 @@ def may_review(app: Application, person: User, policy: Policy = _OPEN) -> bool:
     """Whether a user may approve and reject; without named approvers every user with access may."""
     needs_proof = any(require.approvers.needs_proof for require in policy.require)
     return (person.is_authenticated or not needs_proof) and all(
-        person.is_authenticated and (person.name in named.users or not set(named.groups).isdisjoint(person.groups))
-        for named in _approvers(app, policy)
+        _is_one_of(person, named) for named in _approvers(app, policy)
     )
+
+
+def may_operate(person: User, policy: Policy) -> bool:
+    """Whether a user may request syncs, suspend, resume and revert; without named operators every user may."""
+    named = (require.operators for require in policy.require)
+    return all(_is_one_of(person, one) for one in named if one.groups or one.users)
+
+
+def _is_one_of(person: User, named: Approvers) -> bool:
+    is_named = person.name in named.users or not set(named.groups).isdisjoint(person.groups)
+    return person.is_authenticated and is_named
 
 
 def is_author(person: User, plan: Plan) -> bool:

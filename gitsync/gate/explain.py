@@ -86,6 +86,8 @@ def _limits(policy: Policy) -> Iterator[tuple[str, str]]:
         if values is not None:
             yield name, ", ".join(values) or "none"
     for require in policy.require:
+        if named := (*require.operators.groups, *require.operators.users):
+            yield "operators", ", ".join(named)
         if require.signed_commits:
             yield "commits", "signed"
         if require.service_accounts:

@@ -40,6 +40,11 @@ class Require(Spec):
         default_factory=RequiredApprovers,
         description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
     )
+    operators: Approvers = Field(
+        default_factory=Approvers,
+        description="Who requests syncs, suspends, resumes and reverts at the dashboard; absent: everyone who is signed"
+        " in.",
+    )
     signed_commits: bool = Field(False, description="Whether `source.verify.mode` must be `SignedCommits`.")
     service_accounts: Strings = Field(
         (), description="ServiceAccounts, one of which must be impersonated; absent: all, or none."

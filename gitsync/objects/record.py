@@ -111,7 +111,8 @@ class AuditRecord:
     @classmethod
     def by_user(cls, application: str, action: str, user: User, timestamp: datetime, reason: str) -> AuditRecord:
         """Return the record of what a user did, with the groups of the sign-in and whether it proved them."""
-        details = {"groups": list(user.groups), "signedIn": user.is_authenticated}
+        details: dict[str, Any] = {"groups": list(user.groups), "signedIn": user.is_authenticated}
+        details |= {"token": user.token} if user.token else {}
         return cls(
             application, action, "", Outcome.SUCCEEDED, timestamp, "", reason, approver=user.name, details=details
         )

@@ -15,7 +15,7 @@ from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import app_url
 from gitsync.server.notices import leave_notice
-from gitsync.server.pages.dependencies import BackendOf, PagesOf, UserOf, ViewOf
+from gitsync.server.pages.dependencies import BackendOf, OperatorOf, PagesOf, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.reviews import line, reviewer
 
@@ -26,7 +26,7 @@ Text = Annotated[str, Form(max_length=1000)]
 
 
 @router.post("/sync", dependencies=checked)
-def sync(backend: BackendOf, view: ViewOf, user: UserOf) -> RedirectResponse:
+def sync(backend: BackendOf, view: ViewOf, user: OperatorOf) -> RedirectResponse:
     """Request a sync now."""
     by = User(user.name or "dashboard")
     audit_request(backend, view, "sync", by, "Sync now")
@@ -41,13 +41,13 @@ def ask_suspend(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
 
 
 @router.post("/suspend", dependencies=checked)
-def suspend(backend: BackendOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+def suspend(backend: BackendOf, view: ViewOf, user: OperatorOf, by: Text = "", reason: Text = "") -> RedirectResponse:
     """Suspend an application; a name and a reason are required."""
     return _set_suspended(backend, view, True, reviewer(user, by), line(reason))
 
 
 @router.post("/resume", dependencies=checked)
-def resume(backend: BackendOf, view: ViewOf, user: UserOf, by: Text = "", reason: Text = "") -> RedirectResponse:
+def resume(backend: BackendOf, view: ViewOf, user: OperatorOf, by: Text = "", reason: Text = "") -> RedirectResponse:
     """Resume an application; a name and a reason are required."""
     return _set_suspended(backend, view, False, reviewer(user, by), line(reason))
 

@@ -16,7 +16,7 @@ from gitsync.objects.record import AuditRecord, Commit
 from gitsync.ports import ApplicationView
 from gitsync.server.actions import Text, back_to, checked
 from gitsync.server.backend import Backend
-from gitsync.server.pages.dependencies import BackendOf, PagesOf, UserOf, ViewOf
+from gitsync.server.pages.dependencies import BackendOf, OperatorOf, PagesOf, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.reviews import line, reviewer
 from gitsync.server.rows.contents import Content, content_of
@@ -74,7 +74,7 @@ def ask_revert(
 def revert(
     backend: BackendOf,
     view: ViewOf,
-    user: UserOf,
+    user: OperatorOf,
     newest: Text,
     commit: Text = "",
     after: Text = "",

@@ -121,9 +121,10 @@ def test_a_form_of_another_site_is_refused(site: Site) -> None:
     body = b"token=" + b"x" * 43
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     assert site.web.ask(f"{APP}/sync", method="POST", body=body, headers=kind).status == 403
-    foreign = {**kind, "Origin": "http://evil.example", "Cookie": "gitsync-form=" + "x" * 43}
+    cookie = f"gitsync-form-{site.web.url.rpartition(':')[2]}=" + "x" * 43
+    foreign = {**kind, "Origin": "http://evil.example", "Cookie": cookie}
     assert site.web.ask(f"{APP}/sync", method="POST", body=body, headers=foreign).status == 403
-    own = {**kind, "Origin": site.web.url, "Cookie": "gitsync-form=" + "x" * 43}
+    own = {**kind, "Origin": site.web.url, "Cookie": cookie}
     assert site.web.ask(f"{APP}/sync", method="POST", body=body, headers=own).status == 303
 
 

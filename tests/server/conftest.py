@@ -26,6 +26,15 @@ class Site:
     engine: StillEngine
     access: Access
 
+    @property
+    def form_cookie(self) -> str:
+        """The cookie of a browser that has loaded a page with a form."""
+        return f"gitsync-form-{self.port}={FORM}"
+
+    @property
+    def port(self) -> str:
+        return self.web.url.rpartition(":")[2]
+
     def get(self, path: str, **headers: str) -> Answer:
         return self.web.ask(path, headers={name.replace("_", "-"): text for name, text in headers.items()})
 
@@ -34,7 +43,7 @@ class Site:
         sent = {
             "Content-Type": "application/x-www-form-urlencoded",
             "Origin": self.web.url,
-            "Cookie": f"gitsync-form={FORM}",
+            "Cookie": self.form_cookie,
             **headers,
         }
         return self.web.ask(

@@ -14,7 +14,7 @@ from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent
 from tests.server.conftest import Open, Site
-from tests.server.fakes import FORM, NOW, application, changed, resource
+from tests.server.fakes import NOW, application, changed, resource
 
 V1 = "/api/v1"
 SHOP = f"{V1}/applications/gitsync/shop"
@@ -137,7 +137,7 @@ def test_requests_have_a_person_and_a_reason(site: Open) -> None:
 
 def test_a_form_of_another_site_cannot_use_it(site: Open) -> None:
     opened = filled(site)
-    answer = opened.post(f"{SHOP}/sync", {}, Cookie=f"gitsync-form={FORM}", Origin="http://evil.example")
+    answer = opened.post(f"{SHOP}/sync", {}, Cookie=opened.form_cookie, Origin="http://evil.example")
     assert answer.status in (403, 415, 422)
     assert opened.engine.requests.done == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -25,12 +26,17 @@ UserName = Annotated[str, typer.Argument(help="The user.")]
 def add(
     name: UserName,
     group: Annotated[list[str] | None, typer.Option(help="A group of the user; repeatable.")] = None,
+    token_name: Annotated[
+        str, typer.Option("--token-name", help="A name for the token, shown in the audit; a user may have several.")
+    ] = "",
+    days: Annotated[int, typer.Option(min=1, max=3650, help="Days until the token expires.")] = 365,
     file: UsersFile = None,
 ) -> Exit:
     """Add a user, or replace the token of an existing one; the token is printed once."""
-    token = users_file.add(_named(file), name, group or [])
+    expires = datetime.now(UTC) + timedelta(days=days)
+    token = users_file.add(_named(file), name, group or [], token_name, expires)
     groups = f" of {', '.join(group)}" if group else ""
-    say(f"token for {name}{groups} (shown once):")
+    say(f"token for {name}{groups}, valid until {expires:%Y-%m-%d} (shown once):")
     print(token)
     return Exit.OK
 

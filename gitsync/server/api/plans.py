@@ -24,7 +24,7 @@ from gitsync.server.api.models import (
     StepModel,
 )
 from gitsync.server.auth.security import check_call
-from gitsync.server.pages.dependencies import BackendOf, ReviewsOf, UserOf, ViewOf
+from gitsync.server.pages.dependencies import BackendOf, OperatorOf, ReviewsOf, UserOf, ViewOf
 from gitsync.server.reviews import line, reviewer
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["plans and requests"])
@@ -74,7 +74,7 @@ def review(view: ViewOf, user: UserOf, reviews: ReviewsOf, word: ReviewRequest) 
 
 
 @router.post("/sync", dependencies=checked)
-def sync(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
+def sync(backend: BackendOf, view: ViewOf, user: OperatorOf, word: ActionRequest) -> ActionResult:
     """Request a sync now."""
     by = reviewer(user, word.by or "api")
     backend.records.audit(
@@ -85,19 +85,19 @@ def sync(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) ->
 
 
 @router.post("/suspend", dependencies=checked)
-def suspend(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
+def suspend(backend: BackendOf, view: ViewOf, user: OperatorOf, word: ActionRequest) -> ActionResult:
     """Suspend an application; a name and a reason are required."""
     return set_suspended(backend, view, "suspend", user, word)
 
 
 @router.post("/resume", dependencies=checked)
-def resume(backend: BackendOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
+def resume(backend: BackendOf, view: ViewOf, user: OperatorOf, word: ActionRequest) -> ActionResult:
     """Resume an application; a name and a reason are required."""
     return set_suspended(backend, view, "resume", user, word)
 
 
 def set_suspended(
-    backend: BackendOf, view: ApplicationView, action: str, user: UserOf, word: ActionRequest
+    backend: BackendOf, view: ApplicationView, action: str, user: OperatorOf, word: ActionRequest
 ) -> ActionResult:
     """Suspend or resume an application in the name of a user, with an audit record before."""
     by, reason = reviewer(user, word.by), line(word.reason)

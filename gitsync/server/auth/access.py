@@ -16,8 +16,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gitsync.errors import InvalidInput
 from gitsync.objects.user import User
 from gitsync.server.auth.attempts import Attempts
+from gitsync.server.auth.cookies import cookie_name
 from gitsync.server.auth.hosts import KnownHosts
-from gitsync.server.auth.users import Users, hash_of, person_of, session_of
+from gitsync.server.auth.oidc import Provider
+from gitsync.server.auth.sessions import Session, Sessions
+from gitsync.server.auth.users import Users, account_of, hash_of, person_of, session_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -77,10 +80,10 @@ class Access:
     """
     Sign-in, and read-only operation.
 
-    People sign in with a token of their own (``users``), with the one that they share (``token``), or at the
-    ``proxy`` in front. On loopback (``is_local``) the shared token is generated, and a link with a token of its own
-    signs one browser in. A browser holds a cookie made from the token by HMAC, so that the token itself is not stored;
-    machines send the token as a bearer. Without any of these every client may view: for tests.
+    People sign in with a token of their own (``users``), with the one that they share (``token``), at the ``proxy`` in
+    front, or at a ``provider`` of OpenID Connect. On loopback (``is_local``) the shared token is generated, and a link
+    with a token of its own signs one browser in. A browser holds a session that expires; machines send the token as a
+    bearer. Without any of these every client may view: for tests.
     """
 
     COOKIE = "gitsync-session"
@@ -95,14 +98,19 @@ class Access:
         proxy: Proxy | None = None,
         public_url: str = "",
         is_local: bool = False,
+        sessions: Sessions | None = None,
+        provider: Provider | None = None,
     ) -> None:
         self.is_local = is_local
         self._link = secrets.token_urlsafe(32) if is_local else ""
         self._hosts = KnownHosts(public_url)
-        self._shared = session_of(token) if token else ""
+        self.public_url = public_url.rstrip("/")
+        self._shared = hash_of(session_of(token)) if token else ""
         self._attempts = Attempts()
         self._used: set[str] = set()
-        """Hashes of sessions that were valid: wrong tokens of others on the same address do not delay them."""
+        """Hashes of tokens that were valid: wrong tokens of others on the same address do not delay them."""
+        self.sessions = sessions or Sessions()
+        self.provider = provider
         self._users = users
         self._proxy = proxy or Proxy()
         self.is_read_only = read_only
@@ -110,7 +118,12 @@ class Access:
     @property
     def is_needed(self) -> bool:
         """Whether people have to sign in."""
-        return bool(self._shared) or self._users is not None or self._proxy.names_users
+        return bool(self._shared or self.provider) or self._users is not None or self._proxy.names_users
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether people can sign in with a token."""
+        return bool(self._shared) or self._users is not None
 
     @property
     def link(self) -> str:
@@ -124,36 +137,67 @@ class Access:
             return None
         self._link = ""
         response = RedirectResponse(request.url.path, 303)
-        self.keep(request, response, self._shared)
+        self.keep(request, response, Session(self._shared))
         return response
 
-    def keep(self, request: Request, response: Response, session: str) -> None:
+    def keep(self, request: Request, response: Response, session: Session) -> None:
         """Store a session in a cookie that scripts and other sites cannot use."""
-        secure = request.url.scheme == "https"
-        response.set_cookie(self.COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
+        response.set_cookie(
+            cookie_name(self.COOKIE, request),
+            self.sessions.issue(session),
+            max_age=int(self.sessions.seconds),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+            path="/",
+        )
 
-    def find(self, session: str) -> User | None:
-        """Return the user of a session, compared in constant time; None for an unknown session."""
-        if self._shared and hmac.compare_digest(session.encode(), self._shared.encode()):
+    def sign_out(self, request: Request, response: Response) -> None:
+        """End the session of a request."""
+        name = cookie_name(self.COOKIE, request)
+        self.sessions.end(request.cookies.get(name, ""))
+        response.delete_cookie(name, path="/")
+
+    def _of_token(self, key: str) -> User | None:
+        """Return who has the token with this hash, compared in constant time; None for an unknown one."""
+        if self._shared and hmac.compare_digest(key.encode(), self._shared.encode()):
             return ANONYMOUS
-        return self._users.find(session) if self._users is not None else None
+        return self._users.find(key) if self._users is not None else None
 
-    def attempt(self, request: Request, session: str) -> User | None:
-        """Return the user of a token that was sent, None for a wrong one and while its address has to wait."""
-        address, key = self._address(request), hash_of(session)
-        if self._attempts.wait(address) and key not in self._used:
+    def _of_session(self, request: Request) -> User | None:
+        """Return who holds the session of a request; one by a token ends with that token."""
+        session = self.sessions.read(request.cookies.get(cookie_name(self.COOKIE, request), ""))
+        if session is None:
             return None
-        user = self.find(session)
+        if session.token:
+            return self._of_token(session.token)
+        return session.user if self.provider is not None else None
+
+    def attempt(self, request: Request, token: str) -> User | None:
+        """Return the user of a token that was sent, None for a wrong one and while address or account has to wait."""
+        key, delayed = hash_of(session_of(token)), self._delayed(request, token)
+        if key not in self._used and any(map(self._attempts.wait, delayed)):
+            return None
+        user = self._of_token(key)
         if user is None:
             self._used.discard(key)
-            self._attempts.fail(address)
+            for name in delayed:
+                self._attempts.fail(name)
         else:
             self._used.add(key)
         return user
 
-    def wait(self, request: Request) -> int:
-        """Return the seconds until another token of the address of a request is checked."""
-        return math.ceil(self._attempts.wait(self._address(request)))
+    def _delayed(self, request: Request, token: str) -> list[str]:
+        """Return what a wrong token delays: its address, and the account that it names."""
+        account = account_of(token)
+        return [self._address(request), *([f"account {account}"] if account else [])]
+
+    def wait(self, request: Request, token: str = "") -> int:
+        """Return the seconds until another token of the address of a request, or for the account, is checked."""
+        return math.ceil(max(map(self._attempts.wait, self._delayed(request, token))))
+
+    def _bearer_wait(self, request: Request) -> int:
+        return self.wait(request, request.headers["authorization"].partition(" ")[2])
 
     def _address(self, request: Request) -> str:
         """Return the address of the client; behind the proxy, the one that the proxy names."""
@@ -168,8 +212,8 @@ class Access:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         return (
             self._proxy.person(request)
-            or (self.attempt(request, session_of(bearer)) if scheme.lower() == "bearer" else None)
-            or self.find(request.cookies.get(self.COOKIE, ""))
+            or (self.attempt(request, bearer) if scheme.lower() == "bearer" else None)
+            or self._of_session(request)
         )
 
     def refusal(self, request: Request) -> Response | None:
@@ -197,13 +241,17 @@ class Access:
             if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
                 wanted = f"{path}?{request.url.query}" if request.url.query else path
                 return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
-            if "authorization" in request.headers and (wait := self.wait(request)):
-                text = f"Too many wrong tokens from this address: try again in {wait} s."
-                return PlainTextResponse(text, 429, headers={"Retry-After": str(wait)})
+            if "authorization" in request.headers and (wait := self._bearer_wait(request)):
+                return PlainTextResponse(too_many(wait), 429, headers={"Retry-After": str(wait)})
             return PlainTextResponse("Sign in first.", 401, headers={"WWW-Authenticate": "Bearer"})
         if self.is_read_only and request.method not in ("GET", "HEAD"):
             return PlainTextResponse("This dashboard is read-only.", 403)
         return None
+
+
+def too_many(wait: int) -> str:
+    """Return the answer to a token that is not checked before these seconds have passed."""
+    return f"Too many wrong tokens from this address or for this user: try again in {wait} s."
 
 
 class Guard:

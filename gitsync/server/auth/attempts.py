@@ -1,4 +1,4 @@
-"""Wrong tokens: each address that sends them has to wait longer and longer, and no other one has to."""
+"""Wrong tokens: each address that sends them, and each account they are for, has to wait longer and longer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADDRESSES: Final = 10_000
 
 
 class Attempts:
-    """Count wrong tokens by address; the delay in seconds is 1, 2, 4 and so on, at most a minute."""
+    """Count wrong tokens by address or account; the delay in seconds is 1, 2, 4 and so on, at most a minute."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

@@ -10,6 +10,8 @@ from fastapi import HTTPException, Request, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gitsync.server.auth.cookies import cookie_name
+
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -49,9 +51,13 @@ class Headers:
         await self._app(scope, receive, with_headers)
 
 
+def _name(request: Request) -> str:
+    return cookie_name(COOKIE, request)
+
+
 def form_token(request: Request) -> str:
     """Return the browser's form token, a new one when it has none; ``keep_token`` stores it."""
-    token: str | None = getattr(request.state, "form_token", None) or request.cookies.get(COOKIE)
+    token: str | None = getattr(request.state, "form_token", None) or request.cookies.get(_name(request))
     if not token or len(token) != 43:
         token = secrets.token_urlsafe(32)
     request.state.form_token = token
@@ -61,9 +67,9 @@ def form_token(request: Request) -> str:
 def keep_token(request: Request, response: Response) -> None:
     """Store the form token in a cookie that scripts cannot read."""
     token = getattr(request.state, "form_token", None)
-    if token and request.cookies.get(COOKIE) != token:
+    if token and request.cookies.get(_name(request)) != token:
         response.set_cookie(
-            COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+            _name(request), token, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
         )
 
 
@@ -73,7 +79,7 @@ async def check_form(request: Request) -> None:
     if origin and urlsplit(origin).netloc != request.headers.get("host", ""):
         raise HTTPException(403, "The form came from another site.")
     form = await request.form()
-    given, kept = str(form.get("token", "")), request.cookies.get(COOKIE, "")
+    given, kept = str(form.get("token", "")), request.cookies.get(_name(request), "")
     if not kept or not hmac.compare_digest(given.encode(), kept.encode()):
         raise HTTPException(403, "The form is out of date: load the page again.")
 

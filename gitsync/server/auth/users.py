@@ -10,6 +10,8 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from gitsync.objects.user import User
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.writer import write
 
-_MEMBERS = {"name", "groups", "tokenHash"}
+_MEMBERS = {"name", "groups", "tokenHash", "tokenName", "expires"}
 _LONGEST = 100
 _log = logging.getLogger(__name__)
 
@@ -28,9 +30,27 @@ def session_of(token: str) -> str:
     return hmac.new(token.encode(), b"gitsync session", hashlib.sha256).hexdigest()
 
 
+def account_of(token: str) -> str:
+    """Return the name of the account in a generated token, which wrong secrets of that account have too."""
+    name, dot, _ = token.rpartition(".")
+    return name if dot and len(name) <= _LONGEST else ""
+
+
 def hash_of(session: str) -> str:
     """Return the hash stored in the users file; neither token nor session can be derived from it."""
     return hashlib.sha256(session.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has a token, and until when it is valid."""
+
+    user: User
+    expires: datetime | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether the token is no longer valid."""
+        return self.expires is not None and self.expires <= now
 
 
 class Users:
@@ -44,15 +64,16 @@ class Users:
         self._file = file
         self._lock = threading.Lock()
         self._stamp = self._file_version()
-        self._people: Mapping[str, User] = people(read(file), str(file))
+        self._people: Mapping[str, Holder] = people(read(file), str(file))
 
-    def find(self, session: str) -> User | None:
-        """Return whose session this is."""
+    def find(self, key: str, now: datetime | None = None) -> User | None:
+        """Return who has the token with this hash, None for an unknown or expired one."""
         with self._lock:
             stamp = self._file_version()
             if stamp != self._stamp:
                 self._stamp, self._people = stamp, self._again()
-            return self._people.get(hash_of(session))
+            holder = self._people.get(key)
+        return holder.user if holder is not None and not holder.is_expired(now or datetime.now(UTC)) else None
 
     def _file_version(self) -> tuple[int, int, int]:
         try:
@@ -61,7 +82,7 @@ class Users:
             return (0, 0, 0)
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
-    def _again(self) -> Mapping[str, User]:
+    def _again(self) -> Mapping[str, Holder]:
         try:
             return people(read(self._file), str(self._file))
         except InvalidInput as error:
@@ -81,31 +102,44 @@ def read(file: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def people(entries: Iterable[Mapping[str, Any]], location: str) -> dict[str, User]:
-    """Return the user of each token hash; raise InvalidInput with the place of an invalid entry."""
-    found: dict[str, User] = {}
-    names: set[str] = set()
+def people(entries: Iterable[Mapping[str, Any]], location: str) -> dict[str, Holder]:
+    """Return the holder of each token hash; raise InvalidInput with the place of an invalid entry."""
+    found: dict[str, Holder] = {}
+    names: set[tuple[str, str]] = set()
     for index, entry in enumerate(entries):
         place = f"{location}: users[{index}]"
         if unknown := sorted(map(str, entry.keys() - _MEMBERS)):
             raise InvalidInput(f"{unknown[0]} is unknown", location=place, hint=f"write {', '.join(sorted(_MEMBERS))}")
-        person = person_of(entry.get("name"), entry.get("groups", []), place)
+        person = person_of(entry.get("name"), entry.get("groups", []), place, entry.get("tokenName", ""))
         key = entry.get("tokenHash")
         if not isinstance(key, str) or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
             raise InvalidInput(
                 "tokenHash is not a valid hash", location=place, hint="make it with: gitsync users add NAME"
             )
-        if person.name in names or key in found:
-            raise InvalidInput(f"duplicate user {person.name}", location=place)
-        names.add(person.name)
-        found[key] = person
+        if (person.name, person.token) in names or key in found:
+            token = f" with the token {person.token}" if person.token else ""
+            raise InvalidInput(f"duplicate user {person.name}{token}", location=place)
+        names.add((person.name, person.token))
+        found[key] = Holder(person, _expiry(entry.get("expires"), place))
     return found
 
 
-def person_of(name: Any, groups: Any, location: str) -> User:
+def _expiry(text: Any, location: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"expires: {text!r} is not a time", location=location, hint='write "2026-12-31T00:00:00+00:00"'
+        ) from None
+
+
+def person_of(name: Any, groups: Any, location: str, token: Any = "") -> User:
     """Return a signed-in user; raise InvalidInput when a name or a group is not valid."""
     given: list[Any] = groups if isinstance(groups, list) else [None]
-    for text in (name, *given):
+    for text in (name, *given, *([token] if token != "" else [])):
         is_name = isinstance(text, str) and text == text.strip() and text.isprintable() and "," not in text
         if not is_name or not 0 < len(text) <= _LONGEST:
             raise InvalidInput(
@@ -113,15 +147,24 @@ def person_of(name: Any, groups: Any, location: str) -> User:
                 location=location,
                 hint=f"write 1 to {_LONGEST} printable characters without comma",
             )
-    return User(name, tuple(given), is_authenticated=True)
+    return User(name, tuple(given), is_authenticated=True, token=token)
 
 
-def add(file: Path, name: str, groups: Iterable[str]) -> str:
-    """Add a user to the file, or replace the one of that name, and return the token; only its hash is kept."""
-    person = person_of(name, list(groups), str(file))
-    kept = [entry for entry in (read(file) if file.exists() else []) if entry.get("name") != name]
-    token = secrets.token_urlsafe(32)
-    entry = {"name": person.name, "groups": list(person.groups), "tokenHash": hash_of(session_of(token))}
+def add(file: Path, name: str, groups: Iterable[str], token_name: str = "", expires: datetime | None = None) -> str:
+    """
+    Add a token of a user to the file, or replace the one of that name, and return it; only its hash is kept.
+
+    All tokens of the user get these groups.
+    """
+    person = person_of(name, list(groups), str(file), token_name)
+    others = read(file) if file.exists() else []
+    kept = [entry for entry in others if (entry.get("name"), entry.get("tokenName", "")) != (name, token_name)]
+    kept = [{**entry, "groups": list(person.groups)} if entry.get("name") == name else entry for entry in kept]
+    token = f"{name}.{secrets.token_urlsafe(32)}"
+    entry: dict[str, Any] = {"name": person.name, "groups": list(person.groups)}
+    entry |= {"tokenHash": hash_of(session_of(token))}
+    entry |= {"tokenName": token_name} if token_name else {}
+    entry |= {"expires": expires.isoformat(timespec="seconds")} if expires is not None else {}
     people([*kept, entry], str(file))
     _replace(file, write({"users": [*kept, entry]}))
     return token

@@ -6,6 +6,9 @@ from typing import Annotated
 
 from fastapi import Depends, HTTPException, Query, Request
 
+from gitsync.errors import Refused
+from gitsync.gate.approvals import may_operate
+from gitsync.gate.policy import Policy
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.access import current_user
@@ -48,3 +51,18 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
 
 
 ViewOf = Annotated[ApplicationView, Depends(_application_or_404)]
+
+
+def _operator(backend: BackendOf, view: ViewOf, user: UserOf) -> User:
+    """Return the user of a request to an application; raise Refused where its policies name other operators."""
+    policy = backend.policies.of(view.application) if view.application is not None else Policy()
+    if not may_operate(user, policy):
+        who = user.name if user.is_authenticated else "a user without a proven name"
+        raise Refused(
+            f"{who} is not one of the operators that policy {policy.name} names", object=f"Application {view.key}"
+        )
+    return user
+
+
+OperatorOf = Annotated[User, Depends(_operator)]
+"""The user of a request, who is an operator of the application."""

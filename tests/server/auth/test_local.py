@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gitsync.server.auth.users import session_of
 from tests.server.conftest import Open
 from tests.server.fakes import application
 
@@ -40,10 +39,10 @@ def test_pages_and_the_api_require_the_session_or_the_token(site: Open) -> None:
 
 def test_the_name_of_another_site_is_refused_also_with_a_session(site: Open) -> None:
     opened = site([application()], token=TOKEN, is_local=True)
-    session = f"gitsync-session={session_of(TOKEN)}"
+    session = opened.post("/sign-in", {"secret": TOKEN}).headers["set-cookie"].partition(";")[0]
     assert opened.get("/", Cookie=session, Host="evil.example").status == 421
     assert opened.get(opened.access.link, Host="evil.example").status == 421
-    assert opened.get("/", Cookie=session, Host="localhost").status == 200
+    assert opened.get("/", Cookie=session, Host=f"localhost:{opened.port}").status == 200
 
 
 def test_where_users_sign_in_there_is_no_link(site: Open) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.server.auth.access import Proxy
-from tests.server.conftest import Open
-from tests.server.fakes import FORM, application, resource
+from gitsync.server.auth.sessions import Sessions
+from tests.server.conftest import Open, Site
+from tests.server.fakes import application, resource
 
 TOKEN = "a token that people share"
 
@@ -80,9 +81,27 @@ def test_with_a_token_people_sign_in_once(site: Open) -> None:
     assert "SameSite=strict" in cookie
     assert TOKEN not in cookie
     assert opened.get("/apps", Cookie=cookie.partition(";")[0]).status == 200
-    assert opened.get("/apps", Cookie="gitsync-session=forged").status == 401
-    signed_out = opened.post("/sign-out", Cookie=f"gitsync-form={FORM}; {cookie.partition(';')[0]}")
-    assert "gitsync-session=" in signed_out.headers["set-cookie"]
+    assert opened.get("/apps", Cookie=f"gitsync-session-{opened.port}=forged").status == 401
+    signed_out = opened.post("/sign-out", Cookie=f"{opened.form_cookie}; {cookie.partition(';')[0]}")
+    assert f"gitsync-session-{opened.port}=" in signed_out.headers["set-cookie"]
+    assert opened.get("/apps", Cookie=cookie.partition(";")[0]).status == 401  # a copy of the cookie is of no use
+
+
+def test_a_session_expires_and_outlasts_a_restart_with_the_same_key(site: Open) -> None:
+    now = [1000.0]
+
+    def opens(key: str) -> Site:
+        return site([application()], token=TOKEN, sessions=Sessions(key, 60.0, lambda: now[0]))
+
+    first, again, other = opens("k" * 32), opens("k" * 32), opens("o" * 32)
+    cookie = first.post("/sign-in", {"secret": TOKEN}).headers["set-cookie"].partition(";")[0]
+    value = cookie.partition("=")[2]
+    assert first.get("/apps", Cookie=cookie).status == 200
+    assert again.get("/apps", Cookie=f"gitsync-session-{again.port}={value}").status == 200
+    assert again.get("/apps", Cookie=cookie).status == 401  # the cookie of another port
+    assert other.get("/apps", Cookie=f"gitsync-session-{other.port}={value}").status == 401
+    now[0] += 61
+    assert first.get("/apps", Cookie=cookie).status == 401
 
 
 def test_machines_send_the_token_as_a_bearer(site: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import orjson
 import pytest
 
 from gitsync.errors import InvalidInput
+from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
 from gitsync.objects.change import Risk
 from gitsync.objects.user import User
 from gitsync.server.auth.access import Proxy
 from gitsync.server.auth.users import Users, add, hash_of, read, remove, session_of
 from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
-from tests.server.fakes import FORM, NOW, application, resource
+from tests.server.fakes import NOW, application, resource
 
 SHOP, KEY, DIGEST = "/apps/gitsync/shop", "gitsync/shop", "d" * 64
 API = "/api/v1/applications/gitsync/shop"
@@ -27,6 +30,10 @@ HELD = application(
 )
 
 
+def key_of(token: str) -> str:
+    return hash_of(session_of(token))
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "users.yaml"
@@ -35,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 def signed_in(opened: Site, token: str) -> dict[str, str]:
     """Sign in as a browser does, and return its cookies."""
     cookie = opened.post("/sign-in", {"secret": token}).headers["set-cookie"].partition(";")[0]
-    return {"Cookie": f"gitsync-form={FORM}; {cookie}"}
+    return {"Cookie": f"{opened.form_cookie}; {cookie}"}
 
 
 def approve(opened: Site, headers: dict[str, str], **fields: str) -> Answer:
@@ -53,17 +60,84 @@ def test_the_file_holds_neither_token_nor_session(file: Path) -> None:
     assert token not in text
     assert session_of(token) not in text
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert Users(file).find(session_of(token)) == User("ada", ("platform",), is_authenticated=True)
-    assert Users(file).find(session_of("another")) is None
+    assert Users(file).find(key_of(token)) == User("ada", ("platform",), is_authenticated=True)
+    assert Users(file).find(key_of("another")) is None
+
+
+def test_a_user_has_several_named_tokens_that_expire(file: Path) -> None:
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    laptop, robot = add(file, "ada", ["platform"], "laptop", soon), add(file, "ada", ["platform"], "robot")
+    users = Users(file)
+    assert [users.find(key_of(token)).token for token in (laptop, robot)] == ["laptop", "robot"]  # type: ignore[union-attr]
+    assert users.find(key_of(laptop), soon) is None
+    assert users.find(key_of(robot), soon) is not None
+    replaced = add(file, "ada", ["sre"], "robot")
+    assert users.find(key_of(robot)) is None
+    assert users.find(key_of(replaced)) == users.find(key_of(laptop)) == User("ada", ("sre",), is_authenticated=True)
+    assert remove(file, "ada")
+    assert read(file) == []
+
+
+def test_the_audit_names_the_token_and_the_sign_in(site: Open, file: Path) -> None:
+    token = add(file, "ada", ["platform"], "laptop")
+    opened = site([HELD], users=Users(file))
+    assert approve(opened, signed_in(opened, token)).status == 303
+    review, sign_in = opened.engine.records.audit_records()
+    assert (sign_in.action, sign_in.approver, sign_in.details["token"]) == ("sign-in", "ada", "laptop")
+    assert (review.action, review.approver, review.details["token"]) == ("approve", "ada", "laptop")
+
+
+@pytest.mark.parametrize("path", ["/sync", "/suspend", "/resume", "/revert"])
+def test_only_the_operators_that_a_policy_names_request(site: Open, file: Path, path: str) -> None:
+    ada, eve = add(file, "ada", ["operators"]), add(file, "eve", ["platform"])
+    opened = site([HELD], users=Users(file))
+    require = Require.model_validate({"operators": {"groups": ["operators"]}})
+    opened.engine.policies.policy = Policy(name="team", require=(require,))
+    fields = {"reason": "why", "newest": "x"}
+    refused = opened.post(f"{SHOP}{path}", fields, **signed_in(opened, eve))
+    assert (refused.status, "eve is not one of the operators that policy team names" in refused.text) == (403, True)
+    assert approve(opened, signed_in(opened, eve)).status == 303  # an approver need not be an operator
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {eve}"}
+    if path != "/revert":
+        assert opened.web.ask(f"{API}{path}", method="POST", body=b'{"reason": "x"}', headers=headers).status == 403
+        assert opened.post(f"{SHOP}{path}", fields, **signed_in(opened, ada)).status == 303
+    requested = [done for done in opened.engine.requests.done if done[0] != "look"]
+    assert len(requested) == (path != "/revert")
+
+
+def test_a_session_ends_with_its_token(site: Open, file: Path) -> None:
+    token = add(file, "ada", [])
+    opened = site([HELD], users=Users(file))
+    headers = signed_in(opened, token)
+    assert opened.get("/apps", **headers).status == 200
+    assert remove(file, "ada")
+    assert opened.get("/apps", **headers).status == 401
+
+
+def test_wrong_tokens_for_an_account_delay_that_account_at_any_address(site: Open, file: Path) -> None:
+    ada, eve, known = add(file, "ada", []), add(file, "eve", []), add(file, "ada", [], "robot")
+    opened = site([HELD], users=Users(file), proxy=Proxy.parse("127.0.0.1", False))
+    bearer = {"Authorization": f"Bearer {known}"}
+    assert opened.get("/apps", **bearer).status == 200
+
+    def attempt(secret: str, address: int) -> int:
+        return opened.post("/sign-in", {"secret": secret}, **{"X-Forwarded-For": f"192.0.2.{address}"}).status
+
+    tries = [attempt(f"ada.{number}", number) for number in range(1, 8)]
+    assert tries[:5] == [401] * 5
+    assert tries[-1] == 429
+    assert attempt(ada, 50) == 429
+    assert attempt(eve, 51) == 303
+    assert opened.get("/apps", **bearer).status == 200  # a token that was used before is not delayed
 
 
 def test_adding_somebody_again_gives_a_new_token_and_leaves_the_others(file: Path) -> None:
     first, other = add(file, "ada", []), add(file, "grace", ["on-call"])
     second = add(file, "ada", ["platform"])
     users = Users(file)
-    assert users.find(session_of(first)) is None
-    assert users.find(session_of(second)) == User("ada", ("platform",), is_authenticated=True)
-    assert users.find(session_of(other)) == User("grace", ("on-call",), is_authenticated=True)
+    assert users.find(key_of(first)) is None
+    assert users.find(key_of(second)) == User("ada", ("platform",), is_authenticated=True)
+    assert users.find(key_of(other)) == User("grace", ("on-call",), is_authenticated=True)
     assert remove(file, "ada")
     assert not remove(file, "ada")
     assert [entry["name"] for entry in read(file)] == ["grace"]
@@ -77,6 +151,8 @@ def test_adding_somebody_again_gives_a_new_token_and_leaves_the_others(file: Pat
         (f"users: [{{name: a, tokenHash: {'0' * 63}}}]\n", "tokenHash is not a valid hash"),
         (f"users: [{{name: '', tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
         (f"users: [{{name: a, groups: platform, tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
+        (f"users: [{{name: a, expires: soon, tokenHash: {'0' * 64!r}}}]\n", "expires: 'soon' is not a time"),
+        (f"users: [{{name: a, tokenName: 3, tokenHash: {'0' * 64!r}}}]\n", "is not a valid name"),
         (f"users: [{{name: a, group: [b], tokenHash: {'0' * 64!r}}}]\n", "group is unknown"),
         (f"users: [{{name: a, tokenHash: {'0' * 64!r}}}, {{name: a, tokenHash: {'1' * 64!r}}}]\n", "duplicate user"),
     ],
@@ -91,11 +167,11 @@ def test_a_file_that_breaks_later_lets_nobody_in_until_it_is_mended(file: Path) 
     token = add(file, "ada", [])
     users, good = Users(file), file.read_bytes()
     file.write_text("users: [\n")
-    assert users.find(session_of(token)) is None
+    assert users.find(key_of(token)) is None
     file.write_bytes(good)
-    assert users.find(session_of(token)) is not None
+    assert users.find(key_of(token)) is not None
     file.unlink()
-    assert users.find(session_of(token)) is None
+    assert users.find(key_of(token)) is None
 
 
 def test_somebody_of_the_group_approves_in_their_own_name(site: Open, file: Path) -> None:
@@ -127,7 +203,7 @@ def test_who_may_not_approve_sees_who_may_and_is_refused(site: Open, file: Path)
         fields = {"decision": decision, "digest": DIGEST, "by": "eve", "reason": "x"}
         answer = opened.post(f"{SHOP}/review", fields, **headers)
         assert (answer.status, "mallory is not one of platform, eve" in answer.text) == (403, True)
-    assert opened.engine.records.audit_records() == ()
+    assert [link.action for link in opened.engine.records.audit_records()] == ["sign-in"]
 
 
 @pytest.mark.parametrize("options", [{}, {"token": "shared"}])
@@ -250,5 +326,5 @@ def test_a_hash_is_of_the_session_so_that_who_reads_the_file_cannot_sign_in(site
     token = add(file, "ada", ["platform"])
     opened = site([HELD], users=Users(file))
     stolen = hash_of(session_of(token))
-    assert opened.get("/apps", Cookie=f"gitsync-session={stolen}").status == 401
+    assert opened.get("/apps", Cookie=f"gitsync-session-{opened.port}={stolen}").status == 401
     assert opened.get("/apps", Authorization=f"Bearer {stolen}").status == 401

@@ -1,0 +1,99 @@
+"""Sessions of browsers: encrypted cookies that expire, so that every replica with the same key knows them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+from cryptography.fernet import Fernet, InvalidToken
+
+from gitsync.errors import InvalidInput
+from gitsync.objects.user import User
+
+_KEY_FILE: Final = "session.key"
+_ENDED: Final = 10_000
+"""Sessions whose sign-out is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Who signed in: by a token, whose hash is ``token``, or at a provider that named a user."""
+
+    token: str = ""
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    id: str = ""
+
+    @property
+    def user(self) -> User:
+        """The user that the provider named."""
+        return User(self.name, self.groups, is_authenticated=True)
+
+
+class Sessions:
+    """Issue and read sessions; ``seconds`` is how long one is valid."""
+
+    def __init__(self, key: str = "", seconds: float = 12 * 3600.0, clock: Callable[[], float] = time.time) -> None:
+        secret = hashlib.sha256(key.encode()).digest() if key else secrets.token_bytes(32)
+        self._fernet = Fernet(base64.urlsafe_b64encode(secret))
+        self.seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def issue(self, session: Session) -> str:
+        """Return the value of a cookie."""
+        return self.seal({**asdict(session), "id": secrets.token_hex(16)})
+
+    def read(self, cookie: str) -> Session | None:
+        """Return the session of a cookie; None where it is invalid, expired or was ended."""
+        found = self.open(cookie, self.seconds)
+        if found is None or found.get("id") in self._ended:
+            return None
+        return Session(found["token"], found["name"], tuple(found["groups"]), found["id"])
+
+    def end(self, cookie: str) -> None:
+        """Make the session of a cookie invalid here; without this it would be valid until it expires."""
+        session = self.read(cookie)
+        if session is None:
+            return
+        with self._lock:
+            self._ended[session.id] = None
+            while len(self._ended) > _ENDED:
+                self._ended.popitem(last=False)
+
+    def seal(self, content: dict[str, object]) -> str:
+        """Return content as text that only a holder of the key can make or read."""
+        return self._fernet.encrypt_at_time(orjson.dumps(content), int(self._clock())).decode()
+
+    def open(self, text: str, seconds: float) -> dict[str, str] | None:
+        """Return the content of a sealed text that is at most so old; None where it is not valid."""
+        try:
+            found: dict[str, str] = orjson.loads(
+                self._fernet.decrypt_at_time(text.encode(), int(seconds), int(self._clock()))
+            )
+        except (InvalidToken, ValueError):
+            return None
+        return found
+
+
+def session_key(data: Path) -> str:
+    """Return the key of sessions in the data folder, made at the first start: sessions outlast a restart."""
+    file = data / _KEY_FILE
+    try:
+        if not file.exists():
+            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as made:
+                made.write(secrets.token_urlsafe(32))
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot be read or written: {error.strerror}", location=str(file)) from error
