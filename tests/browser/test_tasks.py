@@ -21,7 +21,7 @@ SLOW = 10_000
 
 @dataclass(slots=True)
 class Visitor:
-    """A person in front of the home page, whose clicks are counted; typing a name or a reason is no click."""
+    """A person in front of the home page, whose clicks are counted; typing is not counted."""
 
     page: Page
     clicks: int = 0
@@ -33,7 +33,7 @@ class Visitor:
 
 @contextmanager
 def visitor(open_page: Opens, most: int) -> Iterator[Visitor]:
-    """Open the home page; at the end at most so many clicks were made."""
+    """Open the home page; fail when more clicks were made than ``most``."""
     made = Visitor(open_page("/").page)
     yield made
     assert made.clicks <= most

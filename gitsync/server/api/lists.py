@@ -45,8 +45,8 @@ def applications(
     backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
 ) -> PageModel[ApplicationModel]:
     """Return the applications that match, those that need a person first."""
-    query, now = _parsed(backend, q, app_rows.NAMES), backend.clock.now()
-    found = app_rows.matching((app_rows.app_row(view, now) for view in backend.view.applications()), query)
+    query = _parsed(backend, q, app_rows.NAMES)
+    found = app_rows.matching(app_rows.app_rows(backend.view.applications()), query)
     shown, following = page_of(found, start, limit)
     items = [ApplicationModel(**_members(row)) for row in shown]
     return PageModel(items=items, total=len(found), next=_next("applications", q, limit, following))
@@ -55,7 +55,7 @@ def applications(
 @router.get("/applications/{namespace}/{name}")
 def application(backend: BackendOf, view: ViewOf) -> ApplicationDetail:
     """Return one application with the status of its custom resource."""
-    return ApplicationDetail(**_members(app_rows.app_row(view, backend.clock.now())), status=dict(view.status))
+    return ApplicationDetail(**_members(app_rows.app_row(view)), status=dict(view.status))
 
 
 @router.get("/objects")

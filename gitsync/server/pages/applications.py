@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from gitsync.server.pages.dependencies import PagesOf, SearchText, Start
 from gitsync.server.pages.paging import list_url, page_of
-from gitsync.server.rows.applications import HEALTH_STATES, NAMES, PAGE, SYNC_STATES, app_row, counts, matching
+from gitsync.server.rows.applications import HEALTH_STATES, NAMES, PAGE, SYNC_STATES, app_rows, counts, matching
 from gitsync.server.rows.query import parse_query
 
 router = APIRouter()
@@ -32,7 +32,7 @@ def applications(
     named = " ".join(f"{name}:{text}" for name, text in (("sync", sync), ("health", health), ("ns", ns)) if text)
     now = pages.engine.clock.now()
     query = parse_query(f"{q} {named}", NAMES, now)
-    rows = [app_row(view, now) for view in pages.engine.view.applications()]
+    rows = app_rows(pages.engine.view.applications())
     ordered = matching(rows, query, sort)
     shown, following = page_of(ordered, start, PAGE)
     is_by_name = sort == "name"

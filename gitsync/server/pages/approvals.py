@@ -18,7 +18,6 @@ _LISTED = 30
 def approvals(request: Request, pages: PagesOf, reviews: ReviewsOf, user: UserOf) -> HTMLResponse:
     """Show the plans that wait; each is reviewed on its own page, where its changes are."""
     views = waiting(pages.engine.view.applications())
-    now = pages.engine.clock.now()
-    shown = [(app_row(view, now), reviews.pending(view, user)) for view in views[:_LISTED]]
+    shown = [(app_row(view), reviews.pending(view, user)) for view in views[:_LISTED]]
     shown.sort(key=lambda item: (item[1].rejected is not None, item[0].key))
     return pages.show(request, "approvals.html", pending=shown, total=len(views))

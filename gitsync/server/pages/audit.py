@@ -17,7 +17,7 @@ from gitsync.server.pages.dependencies import BackendOf, PagesOf
 
 router = APIRouter()
 
-_PAGE = 100
+_PAGE = 60
 WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
 DECISIONS = ("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "post-sync", "trim")
 

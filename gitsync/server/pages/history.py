@@ -24,7 +24,7 @@ def history(request: Request, pages: PagesOf, view: ViewOf, before: Start = 0) -
     """Show the syncs of an application, newest first."""
     records = pages.engine.records.history(view.key, limit=_HISTORY, before=before)
     older = records[-1].id if len(records) == _HISTORY else 0
-    newest = newest_syncs(records, [app_row(view, pages.engine.clock.now())]) if not before else {}
+    newest = newest_syncs(records, [app_row(view)]) if not before else {}
     return show_application(pages, request, view, "history", records=records, newest=newest, older=older)
 
 

@@ -30,7 +30,7 @@ def show_application(
         tab=tab,
         view=view,
         state=view.status,
-        row=app_row(view, pages.engine.clock.now()),
+        row=app_row(view),
         condition=find_condition,
         phases=phases(view),
         deletions=stuck_deletions(view, pages.engine.view.owned_by),

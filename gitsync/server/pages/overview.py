@@ -14,7 +14,7 @@ from gitsync.server.pages.dependencies import PagesOf
 from gitsync.server.rows.applications import (
     HEALTH_STATES,
     SYNC_STATES,
-    app_row,
+    app_rows,
     counts,
     is_busy,
     needs_attention,
@@ -50,7 +50,7 @@ def overview(request: Request, pages: PagesOf) -> HTMLResponse:
     """Show what needs attention, what happened since the last visit, and what runs now."""
     now, backend = pages.engine.clock.now(), pages.engine
     views = backend.view.applications()
-    found = sorted((app_row(view, now) for view in views), key=lambda row: (row.rank, row.key))
+    found = sorted(app_rows(views), key=lambda row: (row.rank, row.key))
     attention = problems(row for row in found if needs_attention(row))
     boundary = _boundary(request.cookies.get(_VISIT, ""), now)
     recent, outcomes = _since(backend, boundary), backend.records.history(limit=_OUTCOMES)

@@ -20,7 +20,7 @@ _APPLICATIONS, _OBJECTS, _CHANGES = 20, 40, 10
 def search(request: Request, pages: PagesOf, q: SearchText = "") -> HTMLResponse:
     """Show what matches, of each list the first."""
     now, views = pages.engine.clock.now(), pages.engine.view.applications()
-    rows = [applications.app_row(view, now) for view in views]
+    rows = applications.app_rows(views)
     wanted = parse_query(q, applications.NAMES, now)
     apps = applications.matching(rows, wanted) if not wanted.problem else []
     of_objects = parse_query(q, object_list.NAMES, now)

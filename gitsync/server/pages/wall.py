@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.server.pages.dependencies import PagesOf
-from gitsync.server.rows.applications import app_row, needs_attention, problems
+from gitsync.server.rows.applications import app_rows, needs_attention, problems
 
 router = APIRouter()
 
@@ -24,7 +24,7 @@ _COOKIE_SECONDS = 365 * 86400
 def wall(request: Request, pages: PagesOf) -> HTMLResponse:
     """Show large counts and what needs attention; grey when the data is old."""
     now, views = pages.engine.clock.now(), pages.engine.view.applications()
-    rows = [app_row(view, now) for view in views]
+    rows = app_rows(views)
     found = problems(row for row in rows if needs_attention(row))
     seen = max((view.seen for view in views), default=None)
     return pages.show(

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from gitsync.objects.health import Health
@@ -14,7 +13,8 @@ from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import SyncRecord
 from gitsync.ports import ApplicationView
-from gitsync.server.formatting import age, visible
+from gitsync.server.formatting import visible
+from gitsync.server.rows.per_view import PerView
 from gitsync.server.rows.query import Query
 from gitsync.server.rows.verdict import verdict_of
 
@@ -31,8 +31,8 @@ class AppRow:
     """
     One application as lists show it; ``rank`` is lower the more it needs a person.
 
-    ``state``, ``reason`` and ``since`` are its verdict. ``commit`` is the newest in Git, with its message and author;
-    ``applied`` is what the cluster was brought to last.
+    ``state``, ``reason`` and ``since_time`` (RFC 3339) are its verdict. ``commit`` is the newest in Git, with its
+    message and author; ``applied`` is what the cluster was brought to last.
     """
 
     key: str
@@ -48,7 +48,6 @@ class AppRow:
     message: str
     author: str
     applied: str
-    since: str
     since_time: str
     resources: str
     rank: int
@@ -60,7 +59,7 @@ class AppRow:
         return self.commit != self.applied
 
 
-def app_row(view: ApplicationView, now: datetime) -> AppRow:
+def app_row(view: ApplicationView) -> AppRow:
     """Return the row of an application."""
     status = view.status
     namespace, _, name = view.key.partition("/")
@@ -81,12 +80,19 @@ def app_row(view: ApplicationView, now: datetime) -> AppRow:
         message=visible(at(status, "revision", "message", default="")).partition("\n")[0],
         author=visible(at(status, "revision", "author", default="")),
         applied=str(at(status, "revision", "applied", default=""))[:7],
-        since=age(verdict.since, now),
         since_time=verdict.since,
         resources=f"{synced}/{total}" if total else "",
         rank=verdict.rank,
         sequence=view.sequence,
     )
+
+
+_ROWS: Final = PerView(app_row)
+
+
+def app_rows(views: Iterable[ApplicationView]) -> list[AppRow]:
+    """Return the rows of all applications."""
+    return _ROWS.all_of(views)
 
 
 def needs_attention(row: AppRow) -> bool:

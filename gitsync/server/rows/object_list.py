@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.rows.objects import by_severity, drifted, foreign_fields, severity
+from gitsync.server.rows.per_view import PerView
 from gitsync.server.rows.query import Query
 
 NAMES: Final = ("app", "ns", "kind", "name", "sync", "health", "risk", "by", "is")
@@ -19,11 +20,19 @@ _VALUES = 12
 """Values of one facet that are offered."""
 
 
-class AppObject(NamedTuple):
-    """An object, and the ``namespace/name`` of the application that holds it."""
+@dataclass(frozen=True, slots=True)
+class AppObject:
+    """
+    An object, and the ``namespace/name`` of the application that holds it.
+
+    ``values`` are those of each member of a filter, ``text`` is searched, ``order`` puts those with problems first.
+    """
 
     application: str
     view: ResourceView
+    values: Mapping[str, tuple[str, ...]]
+    text: str
+    order: tuple[int, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +48,34 @@ class Facet:
 
 def all_objects(views: Iterable[ApplicationView]) -> list[AppObject]:
     """Return the objects of all applications."""
-    return [AppObject(view.key, item) for view in views for item in view.resources]
+    return [item for items in _OBJECTS.all_of(views) for item in items]
+
+
+def _objects_of(view: ApplicationView) -> tuple[AppObject, ...]:
+    return tuple(
+        AppObject(view.key, item, _values(view.key, item), _text(view.key, item), (*by_severity(item), view.key))
+        for item in view.resources
+    )
+
+
+_OBJECTS: Final = PerView(_objects_of)
 
 
 def matching(objects: Iterable[AppObject], query: Query) -> list[AppObject]:
     """Return the objects that match, those with problems first."""
-    matches = query.matcher(READ, _text)
-    return sorted(filter(matches, objects), key=lambda item: (*by_severity(item.view), item.application))
+    matches = query.matcher(READ, _text_of)
+    found = filter(matches, objects) if query.members or query.words else objects
+    return sorted(found, key=lambda item: item.order)
 
 
 def facets(objects: Iterable[AppObject], query: Query, names: Iterable[str] = FACETS) -> list[Facet]:
     """Return the values of these members among the objects that match without that member; chosen ones always."""
     known = list(objects)
-    everything = list(filter(query.matcher(READ, _text), known))
+    everything = list(filter(query.matcher(READ, _text_of), known))
     found = []
     for name in names:
         is_used = any(member.name == name for member in query.members)
-        rows = filter(query.without(name).matcher(READ, _text), known) if is_used else everything
+        rows = filter(query.without(name).matcher(READ, _text_of), known) if is_used else everything
         counts = Counter(value for row in rows for value in READ[name](row))
         chosen = [member.value for member in query.members if member.name == name and not member.is_excluded]
         values = dict.fromkeys([*chosen, *(value for value, _ in counts.most_common(_VALUES) if value)])
@@ -67,37 +87,50 @@ def facets(objects: Iterable[AppObject], query: Query, names: Iterable[str] = FA
     return found
 
 
-def _managers(item: AppObject) -> set[str]:
-    fields = (*drifted(item.view), *foreign_fields(item.view))
+def _values(application: str, item: ResourceView) -> dict[str, tuple[str, ...]]:
+    """Return the values of an object by the name of a member."""
+    return {
+        "app": (application, application.rpartition("/")[2]),
+        "ns": (item.ref.namespace,),
+        "kind": (item.ref.kind,),
+        "name": (item.ref.name,),
+        "sync": (item.sync,),
+        "health": (item.health.health.value,),
+        "risk": (item.change.risk.value,) if item.change.is_write else (),
+        "by": tuple(_managers(item)),
+        "is": tuple(_marks(item)),
+    }
+
+
+def _managers(item: ResourceView) -> set[str]:
+    fields = (*drifted(item), *foreign_fields(item))
     return {owner.manager for difference in fields for owner in difference.owners} - {FIELD_MANAGER}
 
 
-def _marks(item: AppObject) -> list[str]:
+def _marks(item: ResourceView) -> list[str]:
     """Return what ``is:`` finds an object by."""
     marks = []
-    if item.view.sync != "Synced":
+    if item.sync != "Synced":
         marks.append("different")
-    if severity(item.view):
+    if severity(item):
         marks.append("trouble")
-    if item.view.foreign and foreign_fields(item.view):
+    if item.foreign and foreign_fields(item):
         marks.append("foreign")
     return marks
 
 
-def _text(item: AppObject) -> str:
-    ref, view = item.view.ref, item.view
-    return f"{ref.kind} {ref.namespace}/{ref.name} {item.application} {view.problem} {view.health.message}"
+def _text(application: str, item: ResourceView) -> str:
+    ref = item.ref
+    return f"{ref.kind} {ref.namespace}/{ref.name} {application} {item.problem} {item.health.message}"
 
 
-READ: Final[Mapping[str, Callable[[AppObject], Iterable[str]]]] = {
-    "app": lambda item: (item.application, item.application.rpartition("/")[2]),
-    "ns": lambda item: (item.view.ref.namespace,),
-    "kind": lambda item: (item.view.ref.kind,),
-    "name": lambda item: (item.view.ref.name,),
-    "sync": lambda item: (item.view.sync,),
-    "health": lambda item: (item.view.health.health.value,),
-    "risk": lambda item: (item.view.change.risk.value,) if item.view.change.is_write else (),
-    "by": _managers,
-    "is": _marks,
-}
+def _text_of(item: AppObject) -> str:
+    return item.text
+
+
+def _reader(name: str) -> Callable[[AppObject], Iterable[str]]:
+    return lambda item: item.values[name]
+
+
+READ: Final[Mapping[str, Callable[[AppObject], Iterable[str]]]] = {name: _reader(name) for name in NAMES}
 """The values of an object by the name of a member."""

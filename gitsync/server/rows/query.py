@@ -89,11 +89,13 @@ class Query:
         words = [word.lower() for word in self.words]
 
         def matches(row: T) -> bool:
-            return (
-                all(any(test(value) for value in read[name](row) for test in tests) for name, tests in included.items())
-                and not any(test(value) for name, test in excluded for value in read[name](row))
-                and (not words or all(word in found for found in (text(row).lower(),) for word in words))
-            )
+            for name, tests in included.items():
+                if not any(test(value) for value in read[name](row) for test in tests):
+                    return False
+            if excluded and any(test(value) for name, test in excluded for value in read[name](row)):
+                return False
+            found = text(row).lower() if words else ""
+            return all(word in found for word in words)
 
         return matches
 
