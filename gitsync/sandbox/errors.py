@@ -76,6 +76,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> ApiError:
     """Return the 422 with its causes; several are listed in brackets."""
+    group = "" if (kind, group) == ("Event", "events.k8s.io") else group  # both kinds share one strategy
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return ApiError(

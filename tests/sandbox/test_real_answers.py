@@ -219,3 +219,117 @@ def test_the_role_column_quotes_the_field_as_a_real_server_does(api: Client) -> 
     answer = api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?limit=1", Accept=table)
     role = next(column for column in answer.json["columnDefinitions"] if column["name"] == "Role")
     assert role["description"].endswith("the Authorizer must return an error.")
+
+
+MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+TERM = {"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}
+HOOK = {
+    "name": "a.example.com",
+    "clientConfig": {"url": "https://a.example.com"},
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "found"),
+    [
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {"provisioner": "a.b", "allowedTopologies": [TERM, TERM]},
+            [("allowedTopologies[1].matchLabelExpressions", "Duplicate")],
+        ),
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {
+                "provisioner": "a.b",
+                "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["x", "x"]}, {"key": "a"}]}],
+            },
+            [
+                ("allowedTopologies[0].matchLabelExpressions[0].values[1]", "Duplicate"),
+                ("allowedTopologies[0].matchLabelExpressions[1].values", "Required"),
+                ("allowedTopologies[0].matchLabelExpressions[1].key", "Duplicate"),
+            ],
+        ),
+        (
+            "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities",
+            {"storageClassName": "a", "capacity": "-1"},
+            [("capacity", "Invalid")],
+        ),
+        (
+            "/apis/node.k8s.io/v1/runtimeclasses",
+            {"handler": "h", "scheduling": {"tolerations": [{"effect": "x"}]}},
+            [("scheduling.tolerations[0].operator", "Invalid"), ("scheduling.tolerations[0].effect", "NotSupported")],
+        ),
+        (
+            MUTATING,
+            {"webhooks": [{**HOOK, "reinvocationPolicy": "x"}]},
+            [("webhooks[0].reinvocationPolicy", "NotSupported")],
+        ),
+        (
+            VALIDATING,
+            {"webhooks": [{**HOOK, "objectSelector": {"matchExpressions": [{"key": "a", "operator": "x"}]}}]},
+            [("webhooks[0].objectSelector.matchExpressions[0].operator", "Invalid")],
+        ),
+        (
+            VALIDATING,
+            {
+                "webhooks": [
+                    {
+                        **HOOK,
+                        "rules": [{"apiGroups": [""], "apiVersions": [""], "operations": ["*"], "resources": [""]}],
+                    }
+                ]
+            },
+            [("webhooks[0].rules[0].apiVersions[0]", "Required"), ("webhooks[0].rules[0].resources[0]", "Required")],
+        ),
+        (
+            "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+            {"spec": {"maxReplicas": 1, "scaleTargetRef": {**TARGET, "apiVersion": "v1"}}},
+            [("spec.scaleTargetRef.apiVersion", "Invalid")],
+        ),
+    ],
+)
+def test_fields_of_rarer_kinds_are_checked(api: Client, path: str, body: dict[str, Any], found: Any) -> None:
+    answer = api.ask("POST", f"{path}?dryRun=All", {"metadata": {"name": "x"}, **body})
+    assert (answer.status, causes(answer)) == (422, found)
+
+
+def test_an_event_cannot_be_changed(api: Client) -> None:
+    path = "/apis/events.k8s.io/v1/namespaces/default/events"
+    body = {
+        "metadata": {"name": "e"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "a.b/c",
+        "reportingInstance": "i",
+        "action": "Do",
+        "reason": "R",
+        "type": "Normal",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    }
+    assert api.ask("POST", path, body).status == 201
+    answer = api.ask("PATCH", f"{path}/e", {"action": "Redo", "note": "n"}, Content_Type=MERGE)
+    assert sorted(causes(answer)) == [("action", "Invalid"), ("message", "Invalid")]
+    assert "group" not in answer.json["details"]
+
+
+def test_only_changes_of_a_csi_driver_are_counted(api: Client) -> None:
+    path = "/apis/storage.k8s.io/v1/csidrivers"
+    made = api.ask("POST", path, {"metadata": {"name": "d.example.com"}, "spec": {}})
+    assert "generation" not in made.json["metadata"]
+    spec = {"spec": {"requiresRepublish": True}}
+    changed = api.ask("PATCH", f"{path}/d.example.com", spec, Content_Type=MERGE)
+    assert changed.json["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(("replicas", "found"), [("x", "string"), (2**31, f"number {2**31}")])
+def test_a_patched_scale_that_cannot_be_decoded_is_invalid(api: Client, replicas: Any, found: str) -> None:
+    path = deployments(api)
+    assert api.ask("POST", path, workload("Deployment", "d")).status == 201
+    answer = api.ask("PATCH", f"{path}/d/scale", {"spec": {"replicas": replicas}}, Content_Type=MERGE)
+    assert (answer.status, causes(answer)) == (422, [("patch", "Invalid")])
+    assert answer.json["message"].endswith(
+        f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
+    )

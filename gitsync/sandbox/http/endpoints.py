@@ -20,7 +20,7 @@ from gitsync.sandbox.http.payloads import applied_body, delete_options, object_b
 from gitsync.sandbox.http.responses import View
 from gitsync.sandbox.http.reviews import UNMANAGED, Review, Reviews
 from gitsync.sandbox.http.route import Route
-from gitsync.sandbox.http.subresources import Subresources
+from gitsync.sandbox.http.subresources import Subresources, patched_scale
 from gitsync.sandbox.http.transport.messages import Answer, Reply, Request, Response, Stream, error_response
 from gitsync.sandbox.http.watching import Watch
 from gitsync.sandbox.printers.table import Printer
@@ -306,7 +306,7 @@ class Endpoints:
             else:
                 media = media_type(request)
                 change, _ = patch_function(MERGE if media == STRATEGIC else media, request.body, DEDUCED, ctx)
-                scale = sub.write_scale(resource, route, change, ctx)
+                scale = sub.write_scale(resource, route, lambda live: patched_scale(change(live)), ctx)
         return responses.object_response(scale, self._accept(request), 200, request.flag("pretty"))
 
     # helpers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 from gitsync.kube.times import timestamp
 from gitsync.objects.manifest import Manifest, at, uid_of
@@ -17,12 +18,14 @@ from gitsync.sandbox.http.transport.messages import Reply, Request
 from gitsync.sandbox.registry.delete import read_options
 from gitsync.sandbox.registry.managed_fields import scale_part
 from gitsync.sandbox.registry.metadata import object_member, wrong_type
+from gitsync.sandbox.registry.preconditions import quoted
 from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.scale import scale_of, with_replicas
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.users import ServiceAccount, Tokens
 
+_JSON_TYPES: Final = {str: "string", bool: "bool", dict: "object", list: "array"}
 _AUDIENCE = "https://kubernetes.default.svc"
 
 
@@ -184,13 +187,26 @@ def _selects(budget: Manifest, pod: Manifest) -> bool:
 def _replicas_of(scale: Manifest, name: str) -> int:
     """Return the wanted replicas of a Scale; 400 for another type, 422 for a negative number."""
     replicas = at(scale, "spec", "replicas") or 0
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        raise errors.bad_request(
-            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
-            "string into Go struct field ScaleSpec.spec.replicas of type int32"
-        )
+    if why := _not_decodable(replicas):
+        raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {why}')
     if replicas < 0:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         cause = Cause("FieldValueInvalid", text, "spec.replicas")
         raise errors.invalid("Scale", "autoscaling", name, [cause])
     return replicas
+
+
+def patched_scale(scale: Manifest) -> Manifest:
+    """Return the Scale that a patch made; raise the 422 for one that cannot be decoded."""
+    if why := _not_decodable(at(scale, "spec", "replicas") or 0):
+        raise errors.invalid_patch(quoted(scale), why)
+    return scale
+
+
+def _not_decodable(replicas: Any) -> str:
+    """Return why a value is not an int32, empty when it is one."""
+    if isinstance(replicas, int) and not isinstance(replicas, bool):
+        found = "" if -(1 << 31) <= replicas < 1 << 31 else f"number {replicas}"
+    else:
+        found = _JSON_TYPES.get(type(replicas), "number")
+    return f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32" if found else ""

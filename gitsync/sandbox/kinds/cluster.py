@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.sandbox.kinds.pods.pod import validate_toleration
 from gitsync.sandbox.kinds.pods.resources import amount, non_negative
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
@@ -18,7 +19,24 @@ from gitsync.sandbox.validation.causes import (
     required,
 )
 from gitsync.sandbox.validation.names import dns_label, qualified_name
+from gitsync.sandbox.validation.selectors import validate_labels
 
+_EVENT_FIELDS = {
+    "regarding": "involvedObject",
+    "reason": "reason",
+    "note": "message",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "type": "type",
+    "eventTime": "eventTime",
+    "action": "action",
+    "related": "related",
+    "reportingController": "reportingController",
+    "reportingInstance": "reportingInstance",
+}
+"""What an update of an event may not change, with the names of the internal type that messages have."""
 _SCOPES = (
     "BestEffort",
     "CrossNamespacePodAffinity",
@@ -136,12 +154,16 @@ def validate_priority_class(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 def validate_runtime_class(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a RuntimeClass."""
-    handler = new.get("handler", "")
-    if old is not None and handler != old.get("handler"):
-        return immutable("handler", handler, old.get("handler"))
+    handler, scheduling = new.get("handler", ""), new.get("scheduling") or {}
+    causes = immutable("handler", handler, old.get("handler")) if old is not None else []
     if not handler:
-        return [required("handler")]
-    return [invalid("handler", handler, text) for text in dns_label(handler)]
+        causes.append(required("handler"))
+    else:
+        causes += [invalid("handler", handler, text) for text in dns_label(handler)]
+    causes += validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    for index, toleration in enumerate(scheduling.get("tolerations") or ()):
+        causes += validate_toleration(toleration, f"scheduling.tolerations[{index}]")
+    return causes
 
 
 def validate_lease(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -172,8 +194,11 @@ def _event_namespace(event: Manifest, about: Mapping[str, Any], field: str) -> l
 
 def validate_new_event(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check an event of events.k8s.io."""
-    causes = _event_namespace(new, new.get("regarding") or {}, "regarding.namespace")
-    if old is not None or new.get("eventTime") is None:
+    causes = _event_namespace(new, new.get("regarding") or {}, "involvedObject.namespace")
+    if old is not None:
+        for member, field in _EVENT_FIELDS.items():
+            causes += immutable(field, new.get(member), old.get(member))
+    if new.get("eventTime") is None:
         return causes
     controller = new.get("reportingController", "")
     if not controller:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitsync.objects.manifest import Manifest, labels_of
+from gitsync.objects.manifest import Manifest, labels_of, metadata_of
 from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.kinds.defaults.workloads import TEMPLATE_GENERATION
 from gitsync.sandbox.kinds.pods.resources import quality_of_service
@@ -82,6 +82,14 @@ def prepare_claim(new: Manifest, old: Manifest | None, env: WriteContext) -> Man
 def prepare_attributes_class(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Protect a VolumeAttributesClass that claims may use."""
     return _protected("kubernetes.io/vac-protection", new, old)
+
+
+def prepare_csi_driver(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Count the changes of a CSIDriver; a new one has no generation."""
+    if old is None or new.get("spec") == old.get("spec"):
+        return new
+    generation = metadata_of(old).get("generation", 0) + 1
+    return {**new, "metadata": {**metadata_of(new), "generation": generation}}
 
 
 def prepare_volume(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:

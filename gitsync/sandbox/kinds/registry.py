@@ -68,7 +68,9 @@ _RULES: RuleTable = {
     ("storage.k8s.io", "VolumeAttributesClass"): KindRules(
         prepare=prepare.prepare_attributes_class, validate=storage.validate_attributes_class
     ),
-    ("storage.k8s.io", "CSIStorageCapacity"): KindRules(needs_resource_version=True),
+    ("storage.k8s.io", "CSIStorageCapacity"): KindRules(
+        validate=storage.validate_capacity, needs_resource_version=True
+    ),
     ("storage.k8s.io", "CSINode"): KindRules(needs_resource_version=True),
     ("storage.k8s.io", "VolumeAttachment"): KindRules(needs_resource_version=True),
     ("events.k8s.io", "Event"): KindRules(validate=cluster.validate_new_event, metadata=_UPDATE),
@@ -155,7 +157,11 @@ _RULES: RuleTable = {
     ),
     ("storage.k8s.io", "StorageClass"): KindRules(small.default_storage_class, validate=storage.validate_storage_class),
     ("storage.k8s.io", "CSIDriver"): KindRules(
-        small.default_csi_driver, validate=storage.validate_csi_driver, metadata=_UPDATE, needs_resource_version=True
+        small.default_csi_driver,
+        prepare.prepare_csi_driver,
+        storage.validate_csi_driver,
+        metadata=_UPDATE,
+        needs_resource_version=True,
     ),
     (_RBAC, "Role"): KindRules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=rbac.path_segment),
     (_RBAC, "ClusterRole"): KindRules(

@@ -46,12 +46,23 @@ def validate_autoscaler(new: Manifest, old: Manifest | None) -> list[Cause]:
             causes.append(required(f"spec.scaleTargetRef.{member}"))
         else:
             causes += [invalid(f"spec.scaleTargetRef.{member}", value, text) for text in path_segment(value)]
+    causes += _group(target)
     percentage = spec.get("targetCPUUtilizationPercentage")
     if percentage is not None and percentage < 1:
         path = "spec.targetCPUUtilizationPercentage"
         causes.append(invalid(path, percentage, "must be greater than 0"))
     causes += _metrics(spec.get("metrics", ()), least)
     return causes + _behavior(spec.get("behavior", {}))
+
+
+def _group(target: Mapping[str, Any]) -> list[Cause]:
+    """Check the apiVersion of a target: only a ReplicationController is of no group."""
+    version, field = target.get("apiVersion", ""), "spec.scaleTargetRef.apiVersion"
+    if version.count("/") > 1:
+        return [invalid(field, version, f"unexpected GroupVersion string: {version}")]
+    if "/" in version or (version, target.get("kind")) == ("v1", "ReplicationController"):
+        return []
+    return [invalid(field, version, "apiVersion must specify API group")]
 
 
 def _metrics(metrics: Any, least: int | None) -> list[Cause]:
@@ -90,9 +101,7 @@ def _metric(metric: Mapping[str, Any], field: str) -> list[Cause]:
 
 def _target(target: Mapping[str, Any], field: str, source: str) -> list[Cause]:
     kind = target.get("type", "")
-    if not kind:
-        return [required(f"{field}.type", "must specify a metric target type")]
-    causes = []
+    causes = [required(f"{field}.type", "must specify a metric target type")] if not kind else []
     if kind not in _TARGETS:
         text = "must be either Utilization, Value, or AverageValue"
         causes.append(invalid(f"{field}.type", kind, text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
@@ -12,6 +12,7 @@ from gitsync.sandbox.kinds.pods.volumes import validate_source
 from gitsync.sandbox.kinds.pvc_diff import diff_of
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
+    duplicate,
     forbidden,
     immutable,
     invalid,
@@ -195,7 +196,11 @@ def validate_storage_class(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes = []
         for member in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             causes += immutable(member, new.get(member), old.get(member))
-        return causes
+        return causes + _storage_class(new)
+    return _storage_class(new)
+
+
+def _storage_class(new: Manifest) -> list[Cause]:
     provisioner = new.get("provisioner", "")
     if not provisioner:
         causes = [required("provisioner")]
@@ -205,7 +210,43 @@ def validate_storage_class(new: Manifest, old: Manifest | None) -> list[Cause]:
         if not name:
             causes.append(invalid("parameters", name, "field can not be empty."))
     causes += one_of("reclaimPolicy", new.get("reclaimPolicy"), ("Delete", "Retain"))
-    return causes + one_of("volumeBindingMode", new.get("volumeBindingMode"), _BINDING)
+    causes += one_of("volumeBindingMode", new.get("volumeBindingMode"), _BINDING)
+    return causes + _topologies(new.get("allowedTopologies") or ())
+
+
+def _topologies(terms: Sequence[Mapping[str, Any]]) -> list[Cause]:
+    """Check the terms of a StorageClass: each with other expressions, each expression with another key."""
+    causes, seen = list[Cause](), list[dict[str, set[str]]]()
+    for index, term in enumerate(terms):
+        field, values_of = f"allowedTopologies[{index}].matchLabelExpressions", dict[str, set[str]]()
+        for number, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            key, values = expression.get("key", ""), expression.get("values") or ()
+            causes += _topology(key, values, f"{field}[{number}]")
+            causes += [duplicate(f"{field}[{number}].key", key)] if key in values_of else []
+            values_of[key] = set(values)
+        causes += [duplicate(field, "")] if values_of in seen else []
+        seen.append(values_of)
+    return causes
+
+
+def _topology(key: str, values: Sequence[str], field: str) -> list[Cause]:
+    causes = [required(f"{field}.values")] if not values else []
+    again = (number for number, value in enumerate(values) if value in values[:number])
+    causes += [duplicate(f"{field}.values[{number}]", values[number]) for number in again]
+    return causes + [invalid(f"{field}.key", key, text) for text in qualified_name(key)]
+
+
+def validate_capacity(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a CSIStorageCapacity (pkg/apis/storage/validation: ValidateCSIStorageCapacity and its update)."""
+    causes = validate_selector(new.get("nodeTopology"), "nodeTopology") if new.get("nodeTopology") else []
+    name = new.get("storageClassName", "")
+    causes += [invalid("storageClassName", name, text) for text in dns_subdomain(name)]
+    for member in ("capacity", "maximumVolumeSize"):
+        if member in new and amount(new[member]).nanos < 0:
+            causes.append(invalid(member, new[member], "must be greater than or equal to 0"))
+    for member in ("nodeTopology", "storageClassName"):
+        causes += immutable(member, new.get(member), old.get(member)) if old is not None else []
+    return causes
 
 
 def validate_csi_driver(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -223,11 +264,16 @@ def validate_csi_driver(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 def validate_attributes_class(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a VolumeAttributesClass (pkg/apis/storage/validation: ValidateVolumeAttributesClass and its update)."""
+    causes = list[Cause]()
     if old is not None:
-        causes = immutable("driverName", new.get("driverName", ""), old.get("driverName", ""))
-        if new.get("parameters") != old.get("parameters"):
-            causes.append(forbidden("parameters", "updates to parameters are forbidden."))
-        return causes
+        for member in ("driverName", "parameters"):
+            if new.get(member) != old.get(member):
+                causes.append(forbidden(member, f"updates to {member} are forbidden."))
+        return causes + _attributes_class(new)
+    return _attributes_class(new)
+
+
+def _attributes_class(new: Manifest) -> list[Cause]:
     driver = new.get("driverName", "")
     causes = [required("driverName")] if not driver else []
     if len(driver) > _DRIVER_LIMIT:

@@ -8,6 +8,8 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import duplicate, invalid, not_supported, one_of, required
+from gitsync.sandbox.validation.names import qualified_name
+from gitsync.sandbox.validation.selectors import validate_selector
 
 
 def validate_webhooks(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -39,6 +41,12 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
         path = f"{field}.admissionReviewVersions"
         text = "must include at least one of v1, v1beta1"
         causes.append(invalid(path, hook["admissionReviewVersions"], text))
+    for member in ("namespaceSelector", "objectSelector"):
+        causes += validate_selector(hook.get(member), f"{field}.{member}") if hook.get(member) else []
+    causes += one_of(f"{field}.reinvocationPolicy", hook.get("reinvocationPolicy"), ("IfNeeded", "Never"))
+    for index, condition in enumerate(hook.get("matchConditions") or ()):
+        name, path = condition.get("name", ""), f"{field}.matchConditions[{index}].name"
+        causes += [invalid(path, name, text) for text in qualified_name(name)] if name else [required(path)]
     for index, rule in enumerate(hook.get("rules", ())):
         causes += validate_hook_rule(rule, f"{field}.rules[{index}]")
     causes += one_of(f"{field}.failurePolicy", hook.get("failurePolicy"), ("Fail", "Ignore"))
@@ -72,6 +80,9 @@ def validate_hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
                 }[member]
             )
             causes.append(invalid(f"{field}.{member}", values, text))
+    for member in ("apiVersions", "resources"):
+        empty = (index for index, value in enumerate(rule.get(member) or ()) if not value)
+        causes += [required(f"{field}.{member}[{index}]") for index in empty]
     for index, operation in enumerate(rule.get("operations") or ()):
         choices = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
         if operation not in choices:

@@ -61,7 +61,7 @@ def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: fro
         causes += validate_spread(constraint, f"{field}.topologySpreadConstraints[{index}]")
     causes += _names(spec, field)
     for index, toleration in enumerate(spec.get("tolerations", ())):
-        causes += _toleration(toleration, f"{field}.tolerations[{index}]")
+        causes += validate_toleration(toleration, f"{field}.tolerations[{index}]")
     for index, alias in enumerate(spec.get("hostAliases", ())):
         causes += _alias(alias, f"{field}.hostAliases[{index}]")
     causes += _deadline(spec, field)
@@ -133,7 +133,8 @@ def _dns_config(spec: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _toleration(toleration: Mapping[str, Any], field: str) -> list[Cause]:
+def validate_toleration(toleration: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check a toleration of a Pod or of a RuntimeClass."""
     causes = []
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
