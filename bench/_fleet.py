@@ -241,7 +241,10 @@ def _children(pid: int) -> list[int]:
 
 
 def _cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):  # a child has just ended
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitsync.objects.manifest import Manifest, group_of, metadata_of
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GroupKind:
+class GroupKind(NamedTuple):
     """A kind of object: API group (empty for the core group) and kind."""
 
     group: str
@@ -18,12 +17,12 @@ class GroupKind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObjectRef:
+class ObjectRef(NamedTuple):
     """
     Name one object of a cluster; ``namespace`` is empty for cluster-scoped kinds.
 
-    The version is left out on purpose: ``apps/v1`` and ``apps/v1beta1`` are the same object.
+    The version is left out on purpose: ``apps/v1`` and ``apps/v1beta1`` are the same object. A tuple, because refs are
+    the keys of most mappings, and a tuple is hashed and compared without running Python code.
     """
 
     group: str

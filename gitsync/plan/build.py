@@ -152,7 +152,7 @@ def _reviewed_content(change: Change) -> object:
 
 def family(ref: ObjectRef) -> ObjectRef:
     """Return the ref without the hash suffix that a generator appends to a name."""
-    return replace(ref, name=_HASH.sub("", ref.name))
+    return ref._replace(name=_HASH.sub("", ref.name))
 
 
 def predecessors(steps: Iterable[Change]) -> dict[ObjectRef, Manifest]:
