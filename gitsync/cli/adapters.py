@@ -36,6 +36,11 @@ class DirectLiveCache:
         """Return the live object, read by a request."""
         return self._cluster.read(ObjectRef(resource.group, resource.kind, namespace, name), resource.version)
 
+    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+        """Return the live objects, each read by a request."""
+        found = {ref: self.get(resource, ref.namespace, ref.name) for ref in refs}
+        return {ref: manifest for ref, manifest in found.items() if manifest is not None}
+
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         """Return nothing: a comparison needs no list."""
         return ()

@@ -13,7 +13,7 @@ from gitsync.cluster.forbidden import forbidden_hint
 from gitsync.cluster.watch import KindCollection
 from gitsync.errors import ClusterUnavailable, GitsyncError, Refused, Rejected
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
-from gitsync.objects.ref import GroupKind
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.ports import Resource, Scope
 from gitsync.runtime.reflector import Reflector
 
@@ -83,10 +83,26 @@ class InformerCache:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Manifest | None:
         """Return the object as last seen, None when it is absent; raise Refused for a namespace that is not watched."""
-        place = self._scope_of(resource, namespace)
         with self._lock:
-            copy = self._kinds.get(place)
-            return copy.items.get(f"{namespace}/{name}") if copy is not None else None
+            return self._items(resource, namespace).get(f"{namespace}/{name}")
+
+    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+        """Return those of these objects of a kind that are present; raise Refused as ``get`` does."""
+        found: dict[ObjectRef, Manifest] = {}
+        with self._lock:
+            stores: dict[str, Mapping[str, Manifest]] = {}
+            for ref in refs:
+                items = stores.get(ref.namespace)
+                if items is None:
+                    items = stores[ref.namespace] = self._items(resource, ref.namespace)
+                manifest = items.get(f"{ref.namespace}/{ref.name}")
+                if manifest is not None:
+                    found[ref] = manifest
+        return found
+
+    def _items(self, resource: Resource, namespace: str) -> Mapping[str, Manifest]:
+        copy = self._kinds.get(self._scope_of(resource, namespace))
+        return copy.items if copy is not None else {}
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:
         """Return every object of a kind that is followed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
 
 
 class Health(Enum):
@@ -36,4 +37,5 @@ class HealthStatus:
 
 def worst(healths: Iterable[Health]) -> Health:
     """Return the worst of the healths; Healthy when there are none."""
-    return max(healths, key=lambda health: health.badness, default=Health.HEALTHY)
+    distinct = (health for health, _ in groupby(healths))  # of many objects, most have the same
+    return max(distinct, key=lambda health: health.badness, default=Health.HEALTHY)

@@ -7,17 +7,19 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from gitsync.objects.ref import ObjectRef
 
 _LISTED = 2000
 """Largest number of inventory entries that the status lists; a longer inventory is packed."""
 _LONGEST = 64 << 20
+_UNPACKED = 8
+"""Number of long inventories that are kept unpacked."""
 
 
-@dataclass(frozen=True, slots=True)
-class InventoryEntry:
+class InventoryEntry(NamedTuple):
     """What is known of an object in the inventory: the API version it was applied at, and its uid once it has one."""
 
     version: str
@@ -29,6 +31,8 @@ class Inventory:
     """An immutable mapping of refs to what is held; it is written wider before an apply and narrower after a prune."""
 
     entries: Mapping[ObjectRef, InventoryEntry] = field(default_factory=dict)
+    _status: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The members of the status that keep it, once they are known."""
 
     def __contains__(self, ref: ObjectRef) -> bool:
         return ref in self.entries
@@ -58,28 +62,38 @@ class Inventory:
 
         An object may have 1.5 MiB; 10,000 entries have 1.3 MB as a list, and less than 0.5 MB packed.
         """
-        entries = [
-            {"id": ref.path, "version": held.version, **({"uid": held.uid} if held.uid else {})}
-            for ref, held in sorted(self.entries.items())
-        ]
-        if len(entries) <= _LISTED:
-            return {"inventory": entries} if entries else {}
-        return {"packedInventory": base64.b64encode(zlib.compress(json.dumps(entries).encode())).decode()}
+        if not self._status:
+            self._status.update(_packed(self.entries))
+        return self._status
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any]) -> Inventory:
         """Read what ``to_status`` wrote into a status."""
         packed = status.get("packedInventory")
-        entries = json.loads(_unpacked(str(packed))) if packed else status.get("inventory") or ()
-        return cls(
-            {
-                ObjectRef.from_path(str(entry["id"])): InventoryEntry(
-                    str(entry.get("version", "")), str(entry.get("uid", ""))
-                )
-                for entry in entries
-            }
-        )
+        return _unpacked(str(packed)) if packed else cls(_parsed(status.get("inventory") or ()))
 
 
-def _unpacked(text: str) -> bytes:
-    return zlib.decompressobj().decompress(base64.b64decode(text), _LONGEST)
+def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
+    entries = [
+        {"id": ref.path, "version": entry.version, **({"uid": entry.uid} if entry.uid else {})}
+        for ref, entry in sorted(held.items())
+    ]
+    if len(entries) <= _LISTED:
+        return {"inventory": entries} if entries else {}
+    return {"packedInventory": base64.b64encode(zlib.compress(json.dumps(entries).encode())).decode()}
+
+
+def _parsed(entries: Iterable[Mapping[str, Any]]) -> dict[ObjectRef, InventoryEntry]:
+    return {
+        ObjectRef.from_path(str(entry["id"])): InventoryEntry(str(entry.get("version", "")), str(entry.get("uid", "")))
+        for entry in entries
+    }
+
+
+@lru_cache(maxsize=_UNPACKED)
+def _unpacked(text: str) -> Inventory:
+    """Return a long inventory; the last ones are kept, since each reconcile reads the same text."""
+    content = zlib.decompressobj().decompress(base64.b64decode(text), _LONGEST)
+    inventory = Inventory(_parsed(json.loads(content)))
+    inventory._status["packedInventory"] = text
+    return inventory

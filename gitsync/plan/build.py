@@ -94,7 +94,7 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     fresh: list[Change] = []
     for ref, manifest in desired.items():
         again = known.get(ref)
-        if again is not None and again.options == given.options[ref] and _is_unchanged(again, manifest, seen, ref):
+        if again is not None and _has_options(again, given.options[ref]) and _is_unchanged(again, manifest, seen, ref):
             steps.append(again)
         else:
             fresh += _steps(given, ref)
@@ -106,12 +106,13 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]
     ordered = in_order(needs_first(steps))
+    writes = [step for step in ordered if step.is_write]
     return Plan(
         app.key,
         revision,
         ordered,
-        digest(app.key, revision, ordered),
-        plan_risk(ordered, app.risk.max_deletes),
+        digest(app.key, revision, writes),
+        plan_risk(writes, app.risk.max_deletes),
         explain(ordered),
         _ownership_conflicts(app, ordered, seen.claims),
     )
@@ -177,11 +178,15 @@ def _ownership_conflicts(
 ) -> tuple[str, ...]:
     """Return a line for each object that another Application declares and already owns."""
     lines = []
-    for change in changes:
+    for change in changes if claims else ():
         rival = claims.get(change.ref, "")
         if change.desired is not None and change.live is not None and rival and owner_of(change.live) == rival:
             lines.append(f"{change.ref}: belongs to Application {rival}, which declares it too; remove it from one")
     return tuple(lines)
+
+
+def _has_options(again: Change, options: Options) -> bool:
+    return again.options is options or again.options == options
 
 
 def _is_unchanged(again: Change, manifest: Manifest, seen: ClusterState, ref: ObjectRef) -> bool:
@@ -198,7 +203,7 @@ def _is_unchanged(again: Change, manifest: Manifest, seen: ClusterState, ref: Ob
         and live is not None
         and ref not in seen.dry_runs
         and (live is again.live or _version(live) == _version(again.live) != ("", ""))
-        and again.desired == manifest
+        and (again.desired is manifest or again.desired == manifest)
         and not again.options.hooks  # whether one runs depends on the others
     )
 

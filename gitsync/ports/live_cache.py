@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import GroupKind
+from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.ports.cluster import Resource, Scope
 
 
@@ -38,6 +38,10 @@ class LiveCache(Protocol):
 
         Raise Refused for one of a namespace that is not watched: whether it exists is unknown.
         """
+        ...
+
+    def find(self, resource: Resource, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Manifest]:
+        """Return those of these objects of a kind that exist, as ``get`` does for each."""
         ...
 
     def all(self, resource: Resource) -> tuple[Manifest, ...]:

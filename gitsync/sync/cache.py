@@ -21,6 +21,7 @@ from gitsync.plan.normalize import PreparedObject
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
+from gitsync.sync.observed_objects import ObservedObjects
 
 
 @dataclass(slots=True)
@@ -166,6 +167,7 @@ class ReconcileCache:
     requested_by: str = ""
     git: GitCache = field(default_factory=GitCache)
     render: RenderCache = field(default_factory=RenderCache)
+    objects: ObservedObjects = field(default_factory=ObservedObjects)
     plans: PlanCache = field(default_factory=PlanCache)
     checks: CheckCache = field(default_factory=CheckCache)
     execution: ExecutionCache = field(default_factory=ExecutionCache)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
@@ -18,13 +20,13 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.ports import Cluster, LiveCache, Resource, Scope
 
-_WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
+WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
 _PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
 _CACHE_SYNC_TIMEOUT = 5.0
 """Seconds that a worker waits for the first list of a kind; later the list enqueues the Application."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observation:
     """
     What was observed of one Application at one moment.
@@ -40,21 +42,21 @@ class Observation:
     inventory: Inventory = field(default_factory=Inventory)
     health: Mapping[ObjectRef, HealthStatus] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def overall_health(self) -> Health:
         """The worst health of the declared objects; an unknown one does not count."""
         return worst(status.health for status in self._known_health.values())
 
-    @property
+    @cached_property
     def least_healthy(self) -> str:
         """The least healthy object with its message, empty when no health is known."""
         known = self._known_health
         if not known:
             return ""
-        ref = max(known, key=lambda ref: known[ref].health.badness)
+        ref = next(ref for ref, status in known.items() if status.health is self.overall_health)
         return f"{ref}: {known[ref].message}"
 
-    @property
+    @cached_property
     def _known_health(self) -> dict[ObjectRef, HealthStatus]:
         return {ref: status for ref, status in self.health.items() if status.health is not Health.UNKNOWN}
 
@@ -101,21 +103,17 @@ def observe(
     """
     versions = {ref: held.version for ref, held in inventory.entries.items()}
     versions |= {ref: _version(str(manifest["apiVersion"])) for ref, manifest in desired.items()}
-    found = {ref: cluster.resource(ref.group, version, ref.kind) for ref, version in versions.items()}
-    scopes = {(resource, ref.namespace) for ref, resource in found.items() if resource is not None}
-    live.follow(scopes | _pod_scopes(versions, cluster), _CACHE_SYNC_TIMEOUT)
-    seen = {
-        ref: manifest
-        for ref, resource in found.items()
-        if resource is not None and (manifest := live.get(resource, ref.namespace, ref.name)) is not None
-    }
-    return Observation(
-        desired,
-        seen,
-        versions,
-        cluster.schemas({(resource.group, resource.version) for resource, _ in scopes}),
-        inventory,
-    )
+    by_kind = defaultdict[tuple[str, str, str], list[ObjectRef]](list)
+    for ref, version in versions.items():
+        by_kind[ref.group, version, ref.kind].append(ref)
+    served = {kind: resource for kind in by_kind if (resource := cluster.resource(*kind)) is not None}
+    scopes = {(resource, space) for kind, resource in served.items() for space in {ref[2] for ref in by_kind[kind]}}
+    live.follow(scopes | _pod_scopes(versions, by_kind, cluster), _CACHE_SYNC_TIMEOUT)
+    seen: dict[ObjectRef, Manifest] = {}
+    for kind, resource in served.items():
+        seen |= live.find(resource, by_kind[kind])
+    schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
+    return Observation(desired, seen, versions, schemas, inventory)
 
 
 def confirm_missing(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
@@ -153,7 +151,7 @@ def health_of(
     check = next((check for check in checks if (check.group, check.kind) == (ref.group, ref.kind)), None)
     if check is not None:
         return assess_by(check, manifest)
-    if (ref.group, ref.kind) not in _WORKLOADS:
+    if (ref.group, ref.kind) not in WORKLOADS:
         return assess(manifest)
     children = live.dependents(uid_of(manifest))
     grandchildren = [part for child in children for part in live.dependents(uid_of(child))]
@@ -182,9 +180,11 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
     return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
 
 
-def _pod_scopes(refs: Iterable[ObjectRef], cluster: Cluster) -> set[Scope]:
+def _pod_scopes(refs: Iterable[ObjectRef], kinds: Iterable[tuple[str, str, str]], cluster: Cluster) -> set[Scope]:
     """Return the kinds that workloads create, in the namespaces of the workloads."""
-    namespaces = {ref.namespace for ref in refs if (ref.group, ref.kind) in _WORKLOADS}
+    if WORKLOADS.isdisjoint((group, kind) for group, _, kind in kinds):
+        return set()
+    namespaces = {ref.namespace for ref in refs if (ref.group, ref.kind) in WORKLOADS}
     found = [cluster.resource(*kind) for kind in _PARTS] if namespaces else []
     return {(resource, namespace) for resource in found if resource is not None for namespace in namespaces}
 

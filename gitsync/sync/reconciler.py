@@ -8,21 +8,18 @@ from functools import partial
 from typing import Any
 
 from gitsync.apply.open_writes import resolve_open_writes
-from gitsync.objects.application import Application
-from gitsync.objects.inventory import Inventory, InventoryEntry
-from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.options import Deletion, HookPhase
+from gitsync.objects.inventory import InventoryEntry
+from gitsync.objects.options import HookPhase
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.options import options_of
-from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import Cluster, LiveCache, Records
 from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
 from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import Target
-from gitsync.sync.observe import Observation, confirm_missing, created_namespace, health_of, observe
+from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
+from gitsync.sync.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.state_store import StateStore
@@ -98,7 +95,7 @@ class Reconciler:
         if decision.trigger:
             message = self._execute(report, cache, planned, decision)
             is_complete = cache.execution.operation is None and not message
-        report.observation = self._observe(report, target)
+        report.observation = self._observe(report, cache, target)
         self._conclude(report, cache, planned, message)
         return is_complete
 
@@ -112,7 +109,7 @@ class Reconciler:
         return planned
 
     def _plan(self, report: Report, cache: ReconcileCache, target: Target) -> Planned:
-        observation = self._observe(report, target)
+        observation = self._observe(report, cache, target)
         if target.locate is not None:
             report.stage, report.observation = FailureReason.RENDER, None
             validate_once(observation, target.locate, cache.checks)
@@ -120,18 +117,18 @@ class Reconciler:
         report.planned = planned = self._planner.plan(report.given, target, observation, cache.plans)
         return planned
 
-    def _observe(self, report: Report, target: Target) -> Observation:
+    def _observe(self, report: Report, cache: ReconcileCache, target: Target) -> Observation:
         """Observe the objects of the target and of the inventory, which is updated to what exists."""
         report.stage = FailureReason.OBSERVE
         app, desired, inventory = report.app, target.desired, report.state.inventory
         found = confirm_missing(observe(desired, inventory, self._cluster, self._live), inventory, self._cluster)
-        created = created_namespace(app)
-        self._state.set_declared(app.key, frozenset(ref for ref in desired if created.get(ref) != desired[ref]))
-        health = {
-            ref: health_of(ref, found.live.get(ref), self._live, app.health_checks)
-            for ref in desired.keys() - target.hooks
-        }
-        observation = replace(found, inventory=_updated_inventory(app, found), health=health)
+        created = [ref for ref, manifest in created_namespace(app).items() if desired.get(ref) == manifest]
+        self._state.set_declared(app.key, frozenset(desired).difference(created))
+        objects = cache.objects.update(app, found.live, self._live)
+        health = health_by_ref(app, found, objects, self._live)
+        for ref in target.hooks:
+            del health[ref]
+        observation = replace(found, inventory=updated_inventory(app, found, objects), health=health)
         report.state = replace(report.state, inventory=observation.inventory)
         return observation
 
@@ -198,27 +195,3 @@ def _acknowledge(report: Report, cache: ReconcileCache) -> None:
     if cache.requested_by == report.given.requested_by:
         cache.requested_by = ""
     report.given = report.given.acknowledge_request()
-
-
-def _updated_inventory(app: Application, observation: Observation) -> Inventory:
-    """
-    Return the inventory of a complete observation.
-
-    Objects that are neither declared nor live are dropped, those that were released, and those of another Application.
-    """
-    held, entries = observation.inventory, dict[ObjectRef, InventoryEntry]()
-    for ref in observation.desired.keys() | held.entries.keys():
-        live = observation.live.get(ref)
-        if ref in observation.desired and live is not None and is_owned(app, live):
-            entries[ref] = InventoryEntry(observation.versions[ref], uid_of(live))
-        elif ref not in held:
-            continue
-        elif ref in observation.desired or (live is not None and _is_held(app, live)):
-            entries[ref] = held.entries[ref]
-    return Inventory(entries)
-
-
-def _is_held(app: Application, live: Manifest) -> bool:
-    """Whether an object that is not declared is still ours, or another client removed our marks from it."""
-    owner = owner_of(live)
-    return owner == app.key or (not owner and options_of(live).prune is not Deletion.KEEP)

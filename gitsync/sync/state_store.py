@@ -115,8 +115,8 @@ class StateStore:
     def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
         """Return which of these objects another Application declares in Git, and which Application."""
         with self._changed:
-            others = {ref: min(self._declared.get(ref, frozenset()) - {key}, default="") for ref in refs}
-        return {ref: other for ref, other in others.items() if other}
+            declared = {ref: keys for ref in refs if (keys := self._declared.get(ref))}
+        return {ref: min(keys - {key}) for ref, keys in declared.items() if len(keys) > 1 or key not in keys}
 
     def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """
@@ -126,6 +126,8 @@ class StateStore:
         """
         with self._changed:
             before = self._declares.get(key, frozenset())
+            if key in self._declares and before == refs:
+                return
             _index(self._declared, key, before, refs)
             self._declares[key] = refs
             rivals = frozenset[str]().union(*(self._declared.get(ref, frozenset()) for ref in before - refs))
@@ -275,9 +277,15 @@ def _index(
 
 
 def _is_equal_view(before: ApplicationView, view: ApplicationView) -> bool:
-    return before.status == view.status and [_view_key(r) for r in before.resources] == [
-        _view_key(r) for r in view.resources
-    ]
+    return (
+        before.status == view.status
+        and len(before.resources) == len(view.resources)
+        and all(map(_is_equal_resource, before.resources, view.resources))
+    )
+
+
+def _is_equal_resource(before: ResourceView, resource: ResourceView) -> bool:
+    return before is resource or _view_key(before) == _view_key(resource)
 
 
 def _view_key(resource: ResourceView) -> tuple[object, ...]:
@@ -298,7 +306,7 @@ def _differences(before: ApplicationView | None, view: ApplicationView) -> Itera
         yield "application", f"{status.get('phase')}, {status.get('sync')}, {status.get('health')}", ""
     known = {resource.ref: resource for resource in before.resources} if before else {}
     for resource in view.resources:
-        if resource.ref not in known or _view_key(known[resource.ref]) != _view_key(resource):
+        if resource.ref not in known or not _is_equal_resource(known[resource.ref], resource):
             message = f"{resource.sync}, {resource.health.health.value}"
             detail = resource.problem or resource.health.message
             yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path

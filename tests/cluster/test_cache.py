@@ -60,6 +60,14 @@ def test_many_objects_arrive_in_pages(cluster: KubernetesCluster, live: Informer
     assert all(item["kind"] == "ConfigMap" for item in live.all(CONFIG_MAP))
 
 
+def test_many_objects_are_found_at_once(cluster: KubernetesCluster, live: InformerCache) -> None:
+    for name in ("a", "b", "c"):
+        cluster.apply(config_map(name), manager="m")
+    live.follow([(CONFIG_MAP, "")], 10)
+    refs = [ObjectRef("", "ConfigMap", "default", name) for name in ("a", "b", "absent")]
+    assert live.find(CONFIG_MAP, refs) == {ref: live.get(CONFIG_MAP, "default", ref.name) for ref in refs[:2]}
+
+
 def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: InformerCache) -> None:
     live.follow([(CONFIG_MAP, "")], 10)
     newer = {**config_map("a", x="2")}

@@ -33,3 +33,10 @@ def test_people_can_read_an_inventory_of_usual_length() -> None:
 
 def test_ten_thousand_entries_fit_into_an_object() -> None:
     assert len(orjson.dumps(inventory(10_000).to_status())) < 512 << 10
+
+
+def test_a_long_inventory_is_unpacked_once() -> None:
+    status = inventory(3000).to_status()
+    again = {"packedInventory": "".join(list(status["packedInventory"]))}  # as another answer of the API server has it
+    assert Inventory.from_status(status) is Inventory.from_status(again)
+    assert Inventory.from_status(status).to_status() == status

@@ -88,7 +88,7 @@ def test_a_canary_returns_when_a_user_aborts_it(world: World) -> None:
         until(lambda: world.get("Deployment", "helper-canary", api="apps/v1") is None)
         until(lambda: replicas(world) == (2, 2))
     assert status_of(world)["currentRevision"] == first
-    assert condition(world, "Stalled")["reason"] == "RolledBack"
+    until(lambda: condition(world, "Stalled")["reason"] == "RolledBack")
     assert "a user aborted it" in condition(world, "Stalled")["message"]
 
 

@@ -99,14 +99,14 @@ def _revision(report: Report) -> dict[str, str]:
 def _counts(report: Report) -> dict[str, int]:
     if report.plan is None or report.observation is None:
         return {}
-    changes = report.plan.changes
+    changes, writes = report.plan.changes, report.plan.writes
     bad = (Health.DEGRADED, Health.MISSING)
     return {
         "total": len(report.observation.desired),
         "synced": sum(1 for c in changes if not c.is_write and c.ref in report.observation.desired),
-        "outOfSync": sum(1 for c in changes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
-        "missing": sum(1 for c in changes if c.action is Action.CREATE),
-        "toPrune": sum(1 for c in changes if c.action is Action.PRUNE),
+        "outOfSync": sum(1 for c in writes if c.action in (Action.UPDATE, Action.REPLACE, Action.ADOPT)),
+        "missing": sum(1 for c in writes if c.action is Action.CREATE),
+        "toPrune": sum(1 for c in writes if c.action is Action.PRUNE),
         "unhealthy": sum(1 for status in report.observation.health.values() if status.health in bad),
     }
 

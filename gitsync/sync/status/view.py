@@ -15,6 +15,7 @@ from gitsync.ports import ApplicationView, ResourceView
 from gitsync.sync.observe import Observation
 from gitsync.sync.status.report import Report
 
+_NO_HEALTH = HealthStatus(Health.UNKNOWN)
 _SYNC = {Action.CREATE: "Missing", Action.PRUNE: "ToPrune", Action.NOTHING: "Synced"}
 
 
@@ -45,13 +46,16 @@ def _resource(
 ) -> ResourceView:
     """Return the view of an object, from its change and the masked one that is ``shown``."""
     ref = change.ref
+    health, problem = observation.health.get(ref, _NO_HEALTH), report.outcome.problems.get(ref, "")
+    if previous is not None and previous.change is shown and previous.health is health and previous.problem == problem:
+        return previous
     return ResourceView(
         ref=ref,
         version=observation.versions[ref],
         sync=_SYNC.get(change.action, "OutOfSync"),
-        health=observation.health.get(ref, HealthStatus(Health.UNKNOWN)),
+        health=health,
         change=shown,
-        problem=report.outcome.problems.get(ref, ""),
+        problem=problem,
         foreign=tuple(map(_undeclared(report).judged, _foreign(change, previous, observation))),
     )
 

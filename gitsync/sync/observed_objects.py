@@ -1,0 +1,93 @@
+"""ObservedObjects: what live objects say, computed again only for those that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from gitsync.objects.application import Application
+from gitsync.objects.health import HealthStatus
+from gitsync.objects.inventory import Inventory, InventoryEntry
+from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.options import Deletion
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.options import options_of
+from gitsync.plan.tracking import is_owned, owner_of
+from gitsync.ports import LiveCache
+from gitsync.sync.observe import WORKLOADS, Observation, health_of
+
+
+class ObservedObject(NamedTuple):
+    """What one live object says, valid as long as it is the identical manifest."""
+
+    live: Manifest
+    is_owned: bool
+    uid: str
+    health: HealthStatus | None
+    """None for a workload, whose health depends on its Pods too."""
+
+
+ObjectsByRef: TypeAlias = Mapping[ObjectRef, ObservedObject]
+
+
+class ObservedObjects:
+    """What the live objects of one Application said at its last observation."""
+
+    def __init__(self) -> None:
+        self._app: Application | None = None
+        self._known: ObjectsByRef = {}
+
+    def update(self, app: Application, seen: Mapping[ObjectRef, Manifest], live: LiveCache) -> ObjectsByRef:
+        """Return what these objects say."""
+        known = self._known if self._app == app else {}
+        found = dict[ObjectRef, ObservedObject]()
+        for ref, manifest in seen.items():
+            again = known.get(ref)
+            found[ref] = again if again and again.live is manifest else _observed(app, ref, manifest, live)
+        self._app, self._known = app, found
+        return found
+
+
+def health_by_ref(
+    app: Application, observation: Observation, objects: ObjectsByRef, live: LiveCache
+) -> dict[ObjectRef, HealthStatus]:
+    """Return the health of the declared objects."""
+    health = dict[ObjectRef, HealthStatus]()
+    for ref in observation.desired:
+        found = objects.get(ref)
+        known = found.health if found is not None else None
+        health[ref] = known or health_of(ref, observation.live.get(ref), live, app.health_checks)
+    return health
+
+
+def updated_inventory(app: Application, observation: Observation, objects: ObjectsByRef) -> Inventory:
+    """
+    Return the inventory of a complete observation, the identical one where nothing changed.
+
+    Objects that are neither declared nor live are dropped, those that were released, and those of another Application.
+    """
+    held, entries = observation.inventory, dict[ObjectRef, InventoryEntry]()
+    for ref in observation.desired:
+        found, entry = objects.get(ref), held.entries.get(ref)
+        if found is not None and found.is_owned:
+            now = InventoryEntry(observation.versions[ref], found.uid)
+            entries[ref] = entry if entry == now else now
+        elif entry is not None:
+            entries[ref] = entry
+    for ref in held.entries.keys() - observation.desired.keys():
+        found = objects.get(ref)
+        if found is not None and _is_held(app, found.live):
+            entries[ref] = held.entries[ref]
+    return held if entries == held.entries else Inventory(entries)
+
+
+def _is_held(app: Application, live: Manifest) -> bool:
+    """Whether an object that is not declared is still ours, or another client removed our marks from it."""
+    owner = owner_of(live)
+    return owner == app.key or (not owner and options_of(live).prune is not Deletion.KEEP)
+
+
+def _observed(app: Application, ref: ObjectRef, manifest: Manifest, live: LiveCache) -> ObservedObject:
+    is_workload = (ref.group, ref.kind) in WORKLOADS
+    health = None if is_workload else health_of(ref, manifest, live, app.health_checks)
+    return ObservedObject(manifest, is_owned(app, manifest), uid_of(manifest), health)
