@@ -13,6 +13,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from gitsync.errors import GitsyncError, Refused, TransientError
 from gitsync.server import actions, live, probes, reverts, webhooks
 from gitsync.server.api import routes as api
+from gitsync.server.api.problems import PREFIX, problem
 from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth import signin
 from gitsync.server.auth.access import Access, Guard
@@ -77,8 +78,8 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
     """Answer every error with its message: as a page, or as JSON below ``/api/``."""
 
     def answer(request: Request, code: int, text: str) -> Response:
-        if request.url.path.startswith(api.PREFIX):
-            return api.problem(request, code, text)
+        if request.url.path.startswith(PREFIX):
+            return problem(request, code, text)
         return pages.show(request, "error.html", code, code=code, text=text)
 
     @app.exception_handler(HTTPException)
@@ -94,7 +95,9 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
 
     @app.exception_handler(405)
     def wrong_method(request: Request, error: Exception) -> Response:
-        return answer(request, 405, "This page cannot be opened directly.")
+        response = answer(request, 405, "This page cannot be opened directly.")
+        response.headers.update(getattr(error, "headers", None) or {})
+        return response
 
     @app.exception_handler(RequestValidationError)
     def unreadable(request: Request, error: RequestValidationError) -> Response:

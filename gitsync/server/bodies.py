@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gitsync.server.api import routes
+from gitsync.server.api.problems import PREFIX, problem
 
 LARGEST: Final = 1 << 20
 """Bytes that a body may have."""
@@ -83,5 +83,5 @@ def _is_shallow(body: bytes) -> bool:
 
 def _answer(scope: Scope, code: int, text: str) -> Response:
     request = Request(scope)
-    is_api = request.url.path.startswith(routes.PREFIX)
-    return routes.problem(request, code, text) if is_api else PlainTextResponse(f"{text}\n", code)
+    is_api = request.url.path.startswith(PREFIX)
+    return problem(request, code, text) if is_api else PlainTextResponse(f"{text}\n", code)

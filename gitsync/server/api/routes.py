@@ -6,17 +6,17 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi import APIRouter, FastAPI
 
 from gitsync import __version__
 from gitsync.server.api import lists, objects, plans
 from gitsync.server.api.models import Problem
+from gitsync.server.api.problems import MEDIA_TYPE
 
-PREFIX: Final = "/api/"
 _V1: Final = "/api/v1"
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in (403, 404, 409, 422, 503)
+    code: {"model": Problem, "description": HTTPStatus(code).phrase}
+    for code in (400, 401, 403, 404, 409, 415, 422, 429, 503)
 }
 
 
@@ -41,11 +41,16 @@ def description() -> dict[str, Any]:
     app = FastAPI(title="gitsync", version=__version__, description=text)
     app.include_router(api_router())
     found = app.openapi()
+    _describe_errors(found)
     found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {**found, "security": [{"token": []}]}
 
 
-def problem(request: Request, code: int, text: str) -> Response:
-    """Return an error as problem details (RFC 9457)."""
-    found = Problem(title=HTTPStatus(code).phrase, status=code, detail=text, instance=request.url.path)
-    return JSONResponse(found.model_dump(by_alias=True), code, media_type="application/problem+json")
+def _describe_errors(document: dict[str, Any]) -> None:
+    """Set the media type of errors, which is that of successful answers for FastAPI."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            for code, response in operation["responses"].items():
+                if int(code) >= 400:
+                    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
+                    response["content"] = {MEDIA_TYPE: schema}

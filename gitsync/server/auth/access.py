@@ -6,6 +6,7 @@ import hmac
 import ipaddress
 import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.user import User
+from gitsync.server.api.problems import PREFIX, problem
 from gitsync.server.auth.attempts import Attempts
 from gitsync.server.auth.cookies import cookie_name
 from gitsync.server.auth.hosts import KnownHosts
@@ -242,11 +244,17 @@ class Access:
                 wanted = f"{path}?{request.url.query}" if request.url.query else path
                 return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
             if "authorization" in request.headers and (wait := self._bearer_wait(request)):
-                return PlainTextResponse(too_many(wait), 429, headers={"Retry-After": str(wait)})
-            return PlainTextResponse("Sign in first.", 401, headers={"WWW-Authenticate": "Bearer"})
+                return _refused(request, 429, too_many(wait), {"Retry-After": str(wait)})
+            return _refused(request, 401, "Sign in first.", {"WWW-Authenticate": "Bearer"})
         if self.is_read_only and request.method not in ("GET", "HEAD"):
-            return PlainTextResponse("This dashboard is read-only.", 403)
+            return _refused(request, 403, "This dashboard is read-only.")
         return None
+
+
+def _refused(request: Request, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    if request.url.path.startswith(PREFIX):
+        return problem(request, code, text, headers)
+    return PlainTextResponse(f"{text}\n", code, headers)
 
 
 def too_many(wait: int) -> str:

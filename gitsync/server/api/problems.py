@@ -1,0 +1,21 @@
+"""Errors of the API as problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from gitsync.server.api.models import Problem
+
+PREFIX: Final = "/api/"
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+def problem(request: Request, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as problem details."""
+    found = Problem(title=HTTPStatus(code).phrase, status=code, detail=text, instance=request.url.path)
+    return JSONResponse(found.model_dump(by_alias=True), code, dict(headers or {}), media_type=MEDIA_TYPE)
