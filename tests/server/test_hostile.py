@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import orjson
 import pytest
@@ -44,7 +45,17 @@ def check(open_site: Open, text: str) -> None:
     opened.engine.records.audit([link])
     opened.engine.view.happen(view.key)
     keep(opened.engine.records, view.key, "d" * 64, rejection(text, text))
-    paths = ["/", "/apps", "/approvals", "/audit", *(f"/apps/gitsync/shop{page}" for page in PAGES)]
+    query = quote(text)
+    wide = ["/changes", "/changes/compare", "/drift", "/objects", "/wall", "/agents", f"/search?q={query}"]
+    of_object = [f"/object?ref={quote(bad.ref.path)}", "/suspend"]
+    paths = [
+        "/",
+        "/apps",
+        "/approvals",
+        "/audit",
+        *wide,
+        *(f"/apps/gitsync/shop{page}" for page in (*PAGES, *of_object)),
+    ]
     for path in paths:
         answer = opened.get(path)
         assert answer.status == 200, path

@@ -1,0 +1,120 @@
+"""States of pages that need no controller: sign-in, empty, a long plan that waits, disconnected, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from gitsync.objects.change import Risk
+from gitsync.objects.health import Health
+from gitsync.server.app import create_app
+from gitsync.server.auth.access import Access
+from tests.asgi_server import Served, serve
+from tests.server.fakes import application, changed, engine, resource
+
+RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
+LONG = [
+    resource(f"a-generated-name-that-is-long-{n}", sync="OutOfSync", differences=(changed(),), risk=RISKS[n % 3])
+    for n in range(16)
+]
+SHOP = "/apps/gitsync/shop"
+STATES = {
+    "a plan of 16 steps": ("full", f"{SHOP}/plan"),
+    "the same unified": ("full", f"{SHOP}/plan?mode=unified"),
+    "its approval": ("full", "/approvals"),
+    "degraded": ("full", "/apps/gitsync/sick"),
+    "home with problems": ("full", "/"),
+    "the wall with problems": ("full", "/wall"),
+    "drift": ("full", "/drift"),
+    "agents": ("full", "/agents"),
+    "no page": ("full", "/nothing"),
+    "sign-in": ("closed", "/sign-in"),
+    "no applications": ("empty", "/"),
+    "no approvals": ("empty", "/approvals"),
+    "no audit": ("empty", "/audit"),
+    "no changes": ("empty", "/changes"),
+    "no objects": ("empty", "/objects"),
+    "read-only": ("read-only", f"{SHOP}/plan"),
+}
+
+
+@pytest.fixture(scope="module")
+def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """Dashboards by name: ``full``, ``empty``, ``closed`` (asks for a token) and ``read-only``."""
+    trouble = resource("web", "Deployment", health=Health.DEGRADED, message="image not found")
+    views = [
+        application(resources=LONG, held=("5 dangerous steps wait for an approver",)),
+        application("sick", [trouble], health="Degraded"),
+        application("drifted", [resource("note", sync="OutOfSync", differences=(changed(),))], phase="Drifted"),
+    ]
+    kinds: dict[str, tuple[list[Any], dict[str, Any]]] = {
+        "full": (views, {}),
+        "empty": ([], {}),
+        "closed": (views, {"token": "t" * 40}),
+        "read-only": (views, {"read_only": True}),
+    }
+    with ExitStack() as stack:
+        made = {}
+        for name, (shown, access) in kinds.items():
+            still = engine(tmp_path_factory.mktemp(name), shown)
+            stack.callback(still.records.close)
+            made[name] = stack.enter_context(serve(create_app(still, Access(**access))))
+        yield made
+
+
+def open_state(browser: Browser, dashboards: dict[str, Served], state: str, **options: Any) -> Page:
+    name, path = STATES[state]
+    page = browser.new_context(bypass_csp=True, **options).new_page()
+    page.goto(dashboards[name].url + path)
+    expect(page.locator("main")).to_be_visible()
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("state", STATES)
+def test_no_state_has_a_violation(browser: Browser, dashboards: dict[str, Served], state: str, scheme: Any) -> None:
+    page = open_state(browser, dashboards, state, color_scheme=scheme)
+    found = Axe().run(page)
+    page.context.close()
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("width", [320, 720], ids=["320 px", "200 % of 1440 px"])
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_fits(browser: Browser, dashboards: dict[str, Served], state: str, width: int) -> None:
+    page = open_state(browser, dashboards, state, viewport={"width": width, "height": 700})
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    page.context.close()
+    assert wide <= width
+
+
+def test_a_review_is_written_by_keyboard_alone(browser: Browser, dashboards: dict[str, Served]) -> None:
+    page = open_state(browser, dashboards, "a plan of 16 steps")
+    reached = []
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.name || document.activeElement.textContent.trim()"))
+        if reached[-1] == "Submit review":
+            break
+    page.context.close()
+    assert {"Skip to content", "step", "by", "reason", "decision", "Submit review"} <= set(reached)
+
+
+def test_a_disconnected_page_says_so_without_violations(browser: Browser, tmp_path: Path) -> None:
+    still = engine(tmp_path, [application(resources=LONG)])
+    with serve(create_app(still)) as web:
+        page = browser.new_context(bypass_csp=True).new_page()
+        page.goto(f"{web.url}{SHOP}")
+        expect(page.locator("h1")).to_have_text("shop")
+    page.context.set_offline(True)
+    expect(page.locator("#connection")).to_contain_text("Not connected since", timeout=15_000)
+    found = Axe().run(page)
+    page.context.close()
+    still.records.close()
+    assert found.violations_count == 0, found.generate_report()
