@@ -333,3 +333,32 @@ def test_a_patched_scale_that_cannot_be_decoded_is_invalid(api: Client, replicas
     assert answer.json["message"].endswith(
         f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ({}, [("action", "Required"), ("", "Invalid")]),
+        (
+            {"action": "x", "onPodConditions": [{"type": "Ready", "status": "x"}]},
+            [("action", "NotSupported"), ("onPodConditions[0].status", "NotSupported")],
+        ),
+        ({"action": "FailIndex", "onExitCodes": {"operator": "NotIn", "values": [1]}}, [("action", "Invalid")]),
+        (
+            {"action": "Count", "onExitCodes": {"operator": "In", "containerName": "z", "values": [2, 0, 2]}},
+            [
+                ("onExitCodes.containerName", "Invalid"),
+                ("onExitCodes.values[1]", "Invalid"),
+                ("onExitCodes.values[2]", "Duplicate"),
+                ("onExitCodes.values", "Invalid"),
+            ],
+        ),
+    ],
+)
+def test_the_failure_policy_of_a_job_is_checked(api: Client, rule: dict[str, Any], found: Any) -> None:
+    path = api.namespace().replace("/api/v1", "/apis/batch/v1").replace("configmaps", "jobs")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    body = {"metadata": {"name": "j"}, "spec": {"template": template, "podFailurePolicy": {"rules": [rule]}}}
+    prefix = "spec.podFailurePolicy.rules[0]"
+    answer = api.ask("POST", path, body)
+    assert causes(answer) == [(f"{prefix}.{field}" if field else prefix, reason) for field, reason in found]

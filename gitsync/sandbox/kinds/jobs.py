@@ -8,6 +8,7 @@ from typing import Any
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
+from gitsync.sandbox.kinds.pod_failure_policy import validate_pod_failure_policy
 from gitsync.sandbox.kinds.pods.pod import validate_template
 from gitsync.sandbox.kinds.workloads import MISMATCH
 from gitsync.sandbox.registry.status import Cause
@@ -31,12 +32,14 @@ _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 
 
 def validate_job(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check a Job; the selector that the server generates is checked on create only."""
+    """
+    Check a Job; the selector that the server generates is checked on create only.
+
+    On an update the real server checks the spec twice, as that of a Job and as that of a change, and lists both.
+    """
     spec = new["spec"]
-    causes = _generated_selector(new) if old is None else []
-    causes += _job_spec(spec, "spec")
-    causes += _selector(spec)
-    return causes if old is None else causes + _job_update(spec, old)
+    causes = _job_spec(spec, "spec") + _selector(spec)
+    return _generated_selector(new) + causes if old is None else causes + causes + _job_update(spec, old)
 
 
 def _generated_selector(job: Manifest) -> list[Cause]:
@@ -50,11 +53,9 @@ def _generated_selector(job: Manifest) -> list[Cause]:
 
 def _selector(spec: Mapping[str, Any]) -> list[Cause]:
     selector = spec.get("selector")
-    if selector is None:
-        return [required("spec.selector")]
-    causes = validate_selector(selector, "spec.selector")
+    causes = [required("spec.selector")] if selector is None else validate_selector(selector, "spec.selector")
     labels = (spec["template"].get("metadata") or {}).get("labels")
-    if not matches(selector, labels or {}):
+    if selector is None or not matches(selector, labels or {}):
         causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
     return causes
 
@@ -66,6 +67,7 @@ def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
     causes += _indexed(spec, field)
     replacements = ("Failed", "TerminatingOrFailed")
     causes += one_of(f"{field}.podReplacementPolicy", spec.get("podReplacementPolicy"), replacements)
+    causes += validate_pod_failure_policy(spec, field)
     causes += validate_template(spec["template"], f"{field}.template")
     policy = (spec["template"].get("spec") or {}).get("restartPolicy")
     path = f"{field}.template.spec.restartPolicy"
@@ -82,7 +84,7 @@ def _indexed(spec: Mapping[str, Any], field: str) -> list[Cause]:
     if mode == "Indexed" and "completions" not in spec:
         causes.append(required(f"{field}.completions", "when completion mode is Indexed"))
     if mode != "Indexed":
-        for member in ("backoffLimitPerIndex", "maxFailedIndexes"):
+        for member in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
             if member in spec:
                 text = "requires indexed completion mode"
                 causes.append(invalid(f"{field}.{member}", spec[member], text))
