@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
+from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError, Refused, TransientError
@@ -82,8 +83,8 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
             return problem(request, code, text)
         return pages.show(request, "error.html", code, code=code, text=text)
 
-    @app.exception_handler(HTTPException)
-    def refused(request: Request, error: HTTPException) -> Response:
+    @app.exception_handler(StarletteException)
+    def refused(request: Request, error: StarletteException) -> Response:
         return answer(request, error.status_code, str(error.detail))
 
     @app.exception_handler(404)
