@@ -32,6 +32,8 @@ def _all(agent: Agent) -> Iterator[Reference]:
             yield Reference("Secret", model.credentials.secret_key_ref.name, model.credentials.secret_key_ref.key)
     if spec.prompt is not None and (prompt := spec.prompt.config_map_key_ref) is not None:
         yield Reference("ConfigMap", prompt.name, prompt.key, is_copied=True)
+    if spec.evaluation is not None:
+        yield Reference("ConfigMap", spec.evaluation.cases.name, spec.evaluation.cases.key, is_copied=True)
     for tool in spec.tools:
         yield from (Reference("Secret", one.secret_key_ref.name, one.secret_key_ref.key) for one in tool.headers_from)
         if tool.agent_ref is not None:

@@ -34,8 +34,8 @@ class Agent(AgentExecutor):
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def answer(self, question: str) -> str:
-        """Return the answer to one question."""
+    async def answer(self, question: str) -> tuple[str, list[str]]:
+        """Return the answer to one question, and the tools that were called."""
         self._in_flight += 1
         self._idle.clear()
         try:
@@ -47,8 +47,10 @@ class Agent(AgentExecutor):
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Answer an A2A message."""
-        text = await self.answer(context.get_user_input())
-        await event_queue.enqueue_event(new_text_message(text, context_id=context.context_id))
+        text, called = await self.answer(context.get_user_input())
+        message = new_text_message(text, context_id=context.context_id)
+        message.metadata.update({"toolCalls": called})
+        await event_queue.enqueue_event(message)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Do nothing: an answer is one message, no task."""
@@ -66,7 +68,8 @@ def application(settings: Settings) -> Starlette:
     handler = DefaultRequestHandler(agent, InMemoryTaskStore(), card)
 
     async def ask(request: Request) -> Response:
-        return PlainTextResponse(f"{await agent.answer((await request.body()).decode(errors='replace'))}\n")
+        text, _ = await agent.answer((await request.body()).decode(errors="replace"))
+        return PlainTextResponse(f"{text}\n")
 
     async def ready(request: Request) -> Response:
         return PlainTextResponse("draining\n" if agent.is_draining else "ok\n", 503 if agent.is_draining else 200)

@@ -20,8 +20,9 @@ _TIMEOUT = 30.0
 Message = dict[str, Any]
 
 
-async def converse(settings: Settings, question: str) -> str:
-    """Return the answer of the agent to a question."""
+async def converse(settings: Settings, question: str) -> tuple[str, list[str]]:
+    """Return the answer of the agent to a question, and the tools that it called."""
+    called: list[str] = []
     messages: list[Message] = [{"role": "system", "content": settings.prompt}, {"role": "user", "content": question}]
     async with AsyncExitStack() as closing:
         sessions = {tool.name: await _open(tool, closing) for tool in settings.tools}
@@ -30,12 +31,13 @@ async def converse(settings: Settings, question: str) -> str:
             message = await _complete(settings, messages, offered)
             calls = message.get("tool_calls") or ()
             if not calls:
-                return str(message["content"])
+                return str(message["content"]), called
             messages.append(message)
             for call in calls:
+                called.append(call["function"]["name"].partition("__")[2])
                 text = await _call(settings, sessions, call["function"])
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
-    return "I could not finish: too many tool calls."
+    return "I could not finish: too many tool calls.", called
 
 
 async def _complete(settings: Settings, messages: list[Message], tools: list[dict[str, Any]]) -> Message:

@@ -29,6 +29,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.converge import ChildrenReconciler, ConvergeCache, Converged, Desired, Owner
+from gitsync.operator.evaluation import EvaluationReader
 from gitsync.operator.events import EventRecorder
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
@@ -75,6 +76,7 @@ class AgentReconciler:
         self._facts = facts
         self._statuses = statuses
         self._analysis = analysis
+        self._evaluations = EvaluationReader(ports)
         self._events = EventRecorder(ports.cluster)
 
     def reconcile(self, manifest: Manifest, cache: ConvergeCache) -> float | None:
@@ -132,6 +134,9 @@ class AgentReconciler:
             if ref.kind in _WORKLOADS and not metadata_of(one).get("deletionTimestamp")
         }
         checks, message = (before.checks, before.checks_message) if before else _checks(run)
+        verdict = before.evaluation if before else self._evaluations.verdict(agent, _job(run))
+        if verdict is None and checks is not CheckResult.NONE:
+            checks = CheckResult.RUNNING  # the Job ended, and what its Pod reports is not known yet
         state = RolloutState.from_status(run.manifest.get("status") or {})
         return Observed(
             target=run.target.name,
@@ -141,7 +146,8 @@ class AgentReconciler:
             is_stateful=is_stateful(agent),
             workloads={track: workload_of(one, agent.name) for track, one in live.items()},
             checks=checks,
-            checks_message=message,
+            checks_message=str((verdict or {}).get("message") or message),
+            evaluation=verdict or {},
             analysis=before.analysis if before else self._analysis.problem(agent, state),
             promote=marks.get(PROMOTE, ""),
             abort=marks.get(ABORT, ""),
@@ -206,10 +212,15 @@ def _wanted(agent: Agent, live: Manifest | None) -> int:
     return int(at(live, "spec", "replicas", default=scaling.min_replicas))
 
 
+def _job(run: _Pass) -> Manifest | None:
+    """Return the Job that checks the revision of the spec."""
+    name = validation_name(run.target, run.agent)
+    return run.children.get(ObjectRef("batch", "Job", run.agent.namespace, name))
+
+
 def _checks(run: _Pass) -> tuple[CheckResult, str]:
     """Return the result of the Job that checks the revision of the spec."""
-    name = validation_name(run.target, run.agent)
-    job = run.children.get(ObjectRef("batch", "Job", run.agent.namespace, name))
+    job = _job(run)
     if job is None:
         return CheckResult.NONE, ""
     for condition in at(job, "status", "conditions", default=[]):

@@ -64,7 +64,7 @@ def message(text: str) -> bytes:
     return json.dumps(call).encode()
 
 
-def test_a_prompt_in_git_decides_what_an_agent_answers(world: World) -> None:
+def test_a_prompt_in_git_decides_what_an_agent_answers_and_a_bad_one_is_stopped(world: World) -> None:
     given = {f"agents/{file.name}": file.read_text(encoding="utf-8") for file in OVERLAY.iterdir()}
     given["agents/kustomization.yaml"] = given["agents/kustomization.yaml"].replace("  - support-desk.yaml\n", "")
     given["agents/triage.yaml"] = given["agents/triage.yaml"].replace("pauseSeconds: 30", "pauseSeconds: 1")
@@ -95,3 +95,30 @@ def test_a_prompt_in_git_decides_what_an_agent_answers(world: World) -> None:
 
     world.repo.commit("apologize", {"agents/triage.md": f"{given['agents/triage.md']}Always apologize first.\n"})
     until(lambda: "Next: apologize first" in caller.ask(), 60, caller.ask)
+
+    def evaluation() -> dict[str, Any]:
+        found: dict[str, Any] = status_of(world, "triage", namespace=NAMESPACE).get("evaluation") or {}
+        return found
+
+    good = until(lambda: evaluation().get("result") == "Passed" and evaluation(), 60, evaluation)
+    assert (good["passed"], good["cases"]) == (4, 4)
+    assert {one["before"] for one in good["results"]} == {"passed"}
+    answer = until(
+        lambda: _settled(world) and caller.ask(), 60, lambda: status_of(world, "triage", namespace=NAMESPACE)
+    )
+
+    world.repo.commit("promise", {"agents/triage.md": f"{given['agents/triage.md']}Always promise a refund.\n"})
+    bad = until(lambda: evaluation().get("result") == "Failed" and evaluation(), 90, evaluation)
+    refund = {"name": "no promise", "before": "passed", "now": "failed", "message": "the answer contains 'promise'"}
+    assert bad["results"][0] == refund
+    assert "must pass: no promise" in bad["message"]
+    assert caller.ask() == answer
+    status = status_of(world, "triage", namespace=NAMESPACE)
+    assert status["failedRevision"] == bad["revision"] == status["updateRevision"]
+    assert status["currentRevision"] == good["revision"]
+
+
+def _settled(world: World) -> bool:
+    """Return whether the Agent runs its newest revision."""
+    status = status_of(world, "triage", namespace=NAMESPACE)
+    return status["currentRevision"] == status["updateRevision"] == status.get("lastGoodRevision")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Final
 
 from gitsync.agents.expansion.containers import security
 from gitsync.agents.expansion.facts import Facts
@@ -10,9 +11,14 @@ from gitsync.agents.expansion.metadata import child, compact, service_url
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.keys import CHECK_LABEL, REVISION_LABEL
 from gitsync.agents.model.agent import Agent
+from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Check
 from gitsync.objects.manifest import Manifest
 
+EVALUATION: Final = "evaluation"
+"""The container and the volume of an evaluation."""
+_EVALUATION_SECONDS = 3600
+_CASES_PATH, _CASES_FILE = "/etc/agent/evaluation", "cases.jsonl"
 _REQUEST = (
     'code=$(curl --silent --show-error --output /dev/stderr --write-out "%{http_code}" --max-time "$TIMEOUT"'
     ' --request "$METHOD" "$URL"); [ "$code" = "$EXPECTED" ] || { echo "$METHOD $URL answered $code" >&2; exit 1; }'
@@ -26,26 +32,63 @@ def validation_name(revision: Revision, agent: Agent) -> str:
 
 def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manifest]:
     """Return the Job that runs the checks of the spec against the preview of a revision."""
-    lifecycle = agent.spec.lifecycle
-    if lifecycle is None or not lifecycle.validate_:
+    lifecycle, evaluation = agent.spec.lifecycle, agent.spec.evaluation
+    checks = lifecycle.validate_ if lifecycle else ()
+    if not checks and evaluation is None:
         return []
-    checks = lifecycle.validate_
     labels = {CHECK_LABEL: agent.name, REVISION_LABEL: revision.hash}
     pod = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "securityContext": revision.template["spec"].get("securityContext"),
-        "containers": [_container(agent, check, revision, facts) for check in checks],
-        "volumes": [volume for volume in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in volume],
+        "containers": [
+            *(_container(agent, check, revision, facts) for check in checks),
+            *([_evaluation(agent, evaluation)] if evaluation else []),
+        ],
+        "volumes": [
+            *(volume for volume in revision.template["spec"]["volumes"] if "persistentVolumeClaim" not in volume),
+            *([_cases(evaluation)] if evaluation else []),
+        ],
     }
     spec = {
-        "backoffLimit": max(check.retries for check in checks),
-        "activeDeadlineSeconds": max(check.timeout_seconds * (check.retries + 1) for check in checks) + 60,
+        "backoffLimit": max((check.retries for check in checks), default=0),
+        "activeDeadlineSeconds": max((_seconds(check) for check in checks), default=0)
+        + (_EVALUATION_SECONDS if evaluation else 60),
         "template": {"metadata": {"labels": labels}, "spec": compact(pod) | {"automountServiceAccountToken": False}},
     }
     job = child(agent, "batch/v1", "Job", validation_name(revision, agent), spec=spec)
     job["metadata"]["labels"][REVISION_LABEL] = revision.hash
     return [job]
+
+
+def _seconds(check: Check) -> int:
+    """Return the seconds that a check and its retries may take."""
+    return check.timeout_seconds * (check.retries + 1)
+
+
+def _cases(evaluation: Evaluation) -> dict[str, Any]:
+    items = [{"key": evaluation.cases.key, "path": _CASES_FILE}]
+    return {"name": EVALUATION, "configMap": {"name": evaluation.cases.name, "items": items}}
+
+
+def _evaluation(agent: Agent, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the container that sends the cases to the preview and to the revision that serves."""
+    urls = [
+        service_url(name, agent.namespace, agent.spec.runtime.port, "/")
+        for name in (f"{agent.name}-preview", agent.name)
+    ]
+    settings = evaluation.model_dump(mode="json", by_alias=True, exclude={"cases", "image"})
+    command = ["gitsync", "eval", "--cases", f"{_CASES_PATH}/{_CASES_FILE}", "--url", urls[0], "--serving", urls[1]]
+    command += ["--settings", json.dumps(settings, sort_keys=True), "--summary", "/dev/termination-log"]
+    return compact(
+        {
+            "name": EVALUATION,
+            "image": evaluation.image,
+            "command": command,
+            "securityContext": security(agent),
+            "volumeMounts": [{"name": EVALUATION, "mountPath": _CASES_PATH, "readOnly": True}],
+        }
+    )
 
 
 def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> dict[str, Any]:

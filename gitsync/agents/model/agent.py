@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gitsync.agents.model.base import Rule, Ruled, keyed
+from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Lifecycle
 from gitsync.agents.model.llm import Model, Prompt
 from gitsync.agents.model.network import Expose, Network, Observability
@@ -75,6 +76,9 @@ class AgentSpec(Ruled):
     state: State | None = Field(None, description="Volumes and databases.")
     runtime: Runtime = Field(description="The containers, and where they run.")
     lifecycle: Lifecycle | None = Field(None, description="What happens before, after and at the end of Pods.")
+    evaluation: Evaluation | None = Field(
+        None, description="Cases that a new revision answers before it gets requests."
+    )
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         None, description="Number of replicas; absent: 1, or as `autoscaling` decides."
     )

@@ -246,7 +246,7 @@ def _fail(spec: AgentSpec, state: RolloutState, seen: Observed, message: str) ->
 
 def _verdict(spec: AgentSpec, seen: Observed) -> CheckResult:
     """Return the result of the checks, as ``onValidationFailure`` takes it."""
-    policy = spec.lifecycle.on_validation_failure if spec.lifecycle else "Ignore"
+    policy = spec.lifecycle.on_validation_failure if spec.lifecycle else "Rollback"
     if seen.checks is not CheckResult.FAILED:
         return seen.checks
     return {"Ignore": CheckResult.PASSED, "Hold": CheckResult.RUNNING}.get(policy, CheckResult.FAILED)
@@ -290,7 +290,7 @@ def _is_blue_green(spec: AgentSpec) -> bool:
 
 
 def _has_checks(spec: AgentSpec) -> bool:
-    return bool(spec.lifecycle and spec.lifecycle.validate_) and not spec.suspend
+    return bool((spec.lifecycle and spec.lifecycle.validate_) or spec.evaluation) and not spec.suspend
 
 
 def _late(spec: AgentSpec, state: RolloutState, seen: Observed) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import Any
 
 from gitsync.agents.keys import REVISION_LABEL
 from gitsync.agents.rollout.tracks import Track
@@ -54,6 +55,8 @@ class Observed:
     workloads: Mapping[Track, Workload] = field(default_factory=dict)
     checks: CheckResult = CheckResult.NONE
     checks_message: str = ""
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    """The verdict on the revision of the spec, as the status says it; empty while there is none."""
     analysis: str = ""
     promote: str = ""
     abort: str = ""

@@ -47,6 +47,7 @@ def agent_status(
         "url": url_of(agent) if agent.spec.expose.protocol != "None" else "",
         "referencesHash": facts.references,
         "validation": _validation(given, before, now),
+        "evaluation": _evaluation(given, before, now),
         "tools": [
             {"name": tool.name, "type": tool.type, "address": tool_url(agent, tool, facts)} for tool in agent.spec.tools
         ],
@@ -110,6 +111,17 @@ def _validation(given: Situation, before: Mapping[str, Any], now: str) -> dict[s
         return dict(kept)
     found = {"revision": seen.target, "result": seen.checks.value, "message": seen.checks_message}
     found = {name: value for name, value in found.items() if value}
+    if {name: value for name, value in kept.items() if name != "finishedAt"} == found:
+        return dict(kept)
+    return {**found, "finishedAt": now}
+
+
+def _evaluation(given: Situation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the verdict on the last revision that was evaluated."""
+    kept = before.get("evaluation") or {}
+    if given.agent.spec.evaluation is None or not given.seen.evaluation:
+        return dict(kept) if given.agent.spec.evaluation else {}
+    found = {"revision": given.seen.target, **given.seen.evaluation}
     if {name: value for name, value in kept.items() if name != "finishedAt"} == found:
         return dict(kept)
     return {**found, "finishedAt": now}

@@ -112,13 +112,15 @@ def _cache(given: Situation) -> Condition | None:
 
 
 def _validated(given: Situation) -> Condition | None:
-    lifecycle, seen = given.agent.spec.lifecycle, given.seen
-    if lifecycle is None or not lifecycle.validate_:
+    lifecycle, seen, evaluation = given.agent.spec.lifecycle, given.seen, given.agent.spec.evaluation
+    checks = len(lifecycle.validate_) if lifecycle else 0
+    if not checks and evaluation is None:
         return None
+    passed = str(seen.evaluation.get("message", "")) or f"{checks} checks"
     if seen.checks is CheckResult.NONE and given.rollout.state.last_good == seen.target:
-        return Condition("Validated", "True", "Passed", f"{len(lifecycle.validate_)} checks")
+        return Condition("Validated", "True", "Passed", passed)
     if seen.checks is CheckResult.PASSED:
-        return Condition("Validated", "True", "Passed", f"{len(lifecycle.validate_)} checks")
+        return Condition("Validated", "True", "Passed", passed)
     if seen.checks is CheckResult.FAILED or given.rollout.state.failed == seen.target:
         message = seen.checks_message or given.rollout.state.message
         return Condition("Validated", "False", "Failed", message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 
 from gitsync.objects.manifest import Manifest, at
 from gitsync.sandbox.controllers.nodes.runtime import ProcessState
@@ -12,6 +13,7 @@ from gitsync.sandbox.processes import probes
 from gitsync.sandbox.processes.process import Launch, Process
 
 _LOG_PERIOD = 10.0
+_MOST_MESSAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,13 @@ class Plan:
     launch: Launch
     target: probes.Target
     grace: float
+    message: Path
+    """The file with the termination message."""
+
+
+def _text(path: Path) -> str:
+    """Return a termination message, at most what Kubernetes keeps of one."""
+    return path.read_bytes()[:_MOST_MESSAGE].decode("utf-8", "replace") if path.is_file() else ""
 
 
 class RunningContainer:
@@ -47,7 +56,8 @@ class RunningContainer:
     def state(self) -> ProcessState:
         """The state as the kubelet reports it."""
         running = self.process.exit_code is None
-        return ProcessState(self.process.exit_code, running and self._ready, running and self._started)
+        message = "" if running else _text(self._plan.message)
+        return ProcessState(self.process.exit_code, running and self._ready, running and self._started, message)
 
     def stop(self, grace: float) -> asyncio.Task[None]:
         """End the process: hook, SIGTERM, and SIGKILL after ``grace`` seconds; a second call waits for the first."""

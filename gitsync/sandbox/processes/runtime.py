@@ -15,7 +15,7 @@ from gitsync.sandbox.processes.environment import command_of, environment_of, pr
 from gitsync.sandbox.processes.images import Image, Images, find_image
 from gitsync.sandbox.processes.probes import Target
 from gitsync.sandbox.processes.process import Launch
-from gitsync.sandbox.processes.volumes import Folders, Get, mounts_of, refers_to, translate, write_volumes
+from gitsync.sandbox.processes.volumes import Folders, Get, Mount, mounts_of, refers_to, translate, write_volumes
 
 
 class Processes:
@@ -116,7 +116,10 @@ class Processes:
 
     def _plan(self, pod: Manifest, container: Manifest, image: Image, run: int) -> Plan:
         uid, name = uid_of(pod), str(container["name"])
-        mounts = mounts_of(pod, container, self._folders)
+        message = self._folders.pods / uid / f"{name}-termination"
+        message.unlink(missing_ok=True)
+        path = container.get("terminationMessagePath") or "/dev/termination-log"
+        mounts = [*mounts_of(pod, container, self._folders), Mount(path, message)]
         defaults = {**proxy_variables(pod["metadata"]["namespace"], self._proxy), **image.env}
         env = environment_of(pod, container, defaults, mounts, self._get)
         home = self._folders.pods / uid / name
@@ -132,7 +135,8 @@ class Processes:
             memory,
         )
         target = Target(pod["status"]["podIP"], _ports([container]), env, mounts, launch.folder)
-        return Plan(container, launch, target, float(pod["spec"].get("terminationGracePeriodSeconds") or 0))
+        grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
+        return Plan(container, launch, target, grace, message)
 
     def _log(self, uid: str, container: str, run: int) -> Path:
         return self._folders.pods / uid / f"{container}-{run}.log"

@@ -194,6 +194,9 @@ def _finished(container: Container, now: str) -> Manifest:
     is_process = container.behaviour is ContainerBehaviour.PROCESS
     code = container.process.exit_code or 0 if is_process else 0
     ended = _ended(container, status, code, at(status, "state", "running", "startedAt", default=now), now)
+    if is_process and container.process.message:
+        terminated = {**ended["state"]["terminated"], "message": container.process.message}
+        ended = {**ended, "state": {"terminated": terminated}}
     will_restart = not replace(container, status=ended).is_over
     return _backing_off(container, ended) if will_restart and status["restartCount"] >= _QUICK_RESTARTS else ended
 

@@ -21,6 +21,8 @@ class ProcessState:
     """None while it runs."""
     ready: bool = False
     started: bool = False
+    message: str = ""
+    """What it wrote to its ``terminationMessagePath``, once it ended."""
 
 
 LOST = ProcessState(255)

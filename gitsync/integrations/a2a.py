@@ -1,0 +1,45 @@
+"""One message to an agent by the A2A protocol 1.0, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gitsync.agents.evaluation import Answer
+from gitsync.errors import ClusterUnavailable
+
+_MOST_BYTES = 4 * 1024 * 1024
+_HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+TOOL_CALLS = "toolCalls"
+"""The member of a message's metadata in which an agent lists the tools that it called."""
+
+
+def send(url: str, text: str, seconds: float) -> Answer:
+    """Return the answer of an agent; raise ClusterUnavailable where none comes in time or it is not one of A2A."""
+    message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": text}]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    request = urllib.request.Request(url, json.dumps(call).encode(), _HEADERS)
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            found = json.loads(answer.read(_MOST_BYTES))
+    except (OSError, ValueError) as error:
+        raise ClusterUnavailable(f"{url} did not answer: {error}") from error
+    return _answer(found, url)
+
+
+def _answer(found: Any, url: str) -> Answer:
+    result = found.get("result") if isinstance(found, dict) else None
+    if not isinstance(result, dict):
+        raise ClusterUnavailable(f"{url} answered no message: {str(found)[:200]}")
+    message = result.get("message") or {}
+    task = result.get("task") or {}
+    parts = [*_parts(message), *_parts((task.get("status") or {}).get("message") or {})]
+    parts += [part for artifact in task.get("artifacts") or () for part in _parts(artifact)]
+    calls = (message.get("metadata") or {}).get(TOOL_CALLS)
+    return Answer("\n".join(parts), tuple(map(str, calls)) if isinstance(calls, list) else None)
+
+
+def _parts(holder: Mapping[str, Any]) -> Iterator[str]:
+    return (str(part["text"]) for part in holder.get("parts") or () if "text" in part)
