@@ -14,7 +14,7 @@ AGENTS  := $(VENV)/.agents
 
 PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
-.PHONY: run test check fmt bench conformance faults image image-content requirements clean
+.PHONY: run test check fmt bench conformance faults adversary image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
@@ -73,6 +73,9 @@ conformance: $(TEST) ## CASES=DIR: one suite's folder, or a folder of such folde
 
 faults: $(TEST) ## more crash schedules than the suite runs
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py
+
+adversary: $(TEST) ## 5,000 sequences of commits that try to reach a right without an approval
+	GITSYNC_ADVERSARY=5000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py
 
 image: ## the container image
 	docker build -t gitsync .

@@ -173,6 +173,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         _CloseOnStop(records.close),
         *([Retention(records, clock, settings.audit_days)] if settings.audit_days else []),
         _CloseOnStop(renderer.close),
+        _CloseOnStop(source.close),
         _CloseOnStop(reasoner.close),
         *([_CloseOnStop(metrics.close)] if metrics else []),
         _CloseOnStop(client.close),

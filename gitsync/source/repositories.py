@@ -177,6 +177,13 @@ class Repositories:
         path.with_suffix(".lock").unlink(missing_ok=True)
         return True
 
+    def close(self) -> None:
+        """End the reading processes; a later read starts another."""
+        with self._lock:
+            mirrors = list(self._mirrors.values())
+        for mirror in mirrors:
+            mirror.objects.close()
+
     def _on_read(self, reader: ObjectReader) -> None:
         """Limit the reading processes: when another one starts, the one that was started first is ended."""
         with self._lock:

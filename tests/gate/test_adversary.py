@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -165,7 +166,7 @@ def manifests_of(chosen):
 CHOICES = st.lists(st.integers(-6, len(ATTACKS) + len(NEW) - 1), max_size=3, unique=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=int(os.environ.get("GITSYNC_ADVERSARY", "150")), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), CHOICES), min_size=1, max_size=4))
 def test_no_four_commits_reach_a_right_without_an_approval(commits):
     live = start()

@@ -146,6 +146,8 @@ def test_repositories_end_reading_processes_beyond_the_limit(
         assert repositories.snapshot(GitSource(repo_url=repo.url), NOBODY, commit).tree.read("x") == name.encode()
     reading = [pid for pid in git_processes.running() if b"cat-file" in _command(pid)]
     assert len(reading) == 2
+    repositories.close()
+    assert [pid for pid in git_processes.running() if b"cat-file" in _command(pid)] == []
 
 
 def _command(pid: int) -> bytes:
