@@ -90,7 +90,7 @@ requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
 	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
 	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt
 	uv pip compile pyproject.toml --extra agents -c requirements.txt $(PINS) -o requirements-agents.txt
-	uv pip compile --group test --group browser --group clients --group fuzz --group signin -c requirements.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
+	uv pip compile --group test --group browser --group notify --group clients --group fuzz --group signin -c requirements.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
 
 clean:
 	rm -rf $(VENV) .gitsync .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist
