@@ -28,6 +28,7 @@ STATES = {
     "a plan of 16 steps": ("full", f"{SHOP}/plan"),
     "the same unified": ("full", f"{SHOP}/plan?mode=unified"),
     "its approval": ("full", "/approvals"),
+    "its graph": ("full", f"{SHOP}?view=graph&lens=risk"),
     "degraded": ("full", "/apps/gitsync/sick"),
     "home with problems": ("full", "/"),
     "the wall with problems": ("full", "/wall"),

@@ -25,7 +25,7 @@ OWN = [
     "{{7*7}}",
     "a\u0000b",
 ]
-PAGES = ("", "?view=tree", "/plan", "/diff", "/diff?mode=unified", "/history", "/history/1", "/events")
+PAGES = ("", "?view=tree", "?view=graph", "/plan", "/diff", "/diff?mode=unified", "/history", "/history/1", "/events")
 
 
 def check(open_site: Open, text: str) -> None:

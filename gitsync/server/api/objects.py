@@ -31,7 +31,7 @@ from gitsync.server.pages.differences import object_differences, unpaired
 from gitsync.server.pages.object import FoundOf, pods_of, related
 from gitsync.server.pages.paging import page_of
 from gitsync.server.rows.objects import by_severity, foreign_fields
-from gitsync.server.rows.tree import Node, tree
+from gitsync.server.rows.relations.tree import Node, tree
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["one application"])
 

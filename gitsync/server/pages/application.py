@@ -13,7 +13,8 @@ from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
 from gitsync.server.rows.objects import by_severity, resource_row, severity
-from gitsync.server.rows.tree import tree
+from gitsync.server.rows.relations.graph import HEIGHT, LENSES, WIDTH, graph
+from gitsync.server.rows.relations.tree import tree
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -35,8 +36,14 @@ def resources(
     only: str = "",
     start: Start = 0,
     mode: Annotated[str, Query(alias="view")] = "",
+    lens: str = "health",
 ) -> HTMLResponse:
-    """Show the objects, those with problems first, as a list or as a tree."""
+    """Show the objects, those with problems first, as a list, a tree or a graph."""
+    if mode == "graph":
+        made = graph(view.resources, pages.engine.view.owned_by, lens)
+        chosen = lens if lens in LENSES else "health"
+        size = {"width": WIDTH, "height": HEIGHT}
+        return show_application(pages, request, view, "graph", graph=made, lens=chosen, lenses=LENSES, **size)
     if mode == "tree":
         groups, left_out = tree(view.resources, pages.engine.view.owned_by)
         return show_application(pages, request, view, "tree", groups=groups, left_out=left_out)

@@ -19,7 +19,7 @@ from gitsync.server.pages.dependencies import BackendOf, PagesOf, ViewOf
 from gitsync.server.pages.differences import object_differences
 from gitsync.server.pages.layout import show_application
 from gitsync.server.rows.contents import manifest_text
-from gitsync.server.rows.references import references, selected_by, used_by
+from gitsync.server.rows.relations.references import references, selected_by, used_by
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 

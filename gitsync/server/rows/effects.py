@@ -10,7 +10,7 @@ from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.formatting import visible
-from gitsync.server.rows.references import used_by
+from gitsync.server.rows.relations.references import used_by
 from gitsync.server.rows.waiting import Owned, mounted_by
 
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")

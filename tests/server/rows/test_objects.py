@@ -6,7 +6,7 @@ from gitsync.objects.change import ABSENT
 from gitsync.objects.health import Health
 from gitsync.server.rows.fields import field_row, recorded_field
 from gitsync.server.rows.objects import by_severity, resource_row, severity
-from gitsync.server.rows.tree import MOST, tree
+from gitsync.server.rows.relations.tree import MOST, tree
 from tests.server.fakes import changed, resource
 
 
