@@ -14,7 +14,7 @@ AGENTS  := $(VENV)/.agents
 
 PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
-.PHONY: run test check fmt bench conformance faults adversary image image-content requirements clean
+.PHONY: run test check fmt bench conformance faults adversary sbom image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
@@ -54,12 +54,17 @@ test: $(TEST) ## all tests
 	@echo "Running all tests in $(WORKERS) processes; WORKERS=N changes that"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: $(LINT) ## format, lint, types, import contracts, declared dependencies
+check: $(LINT) ## format, lint, types, import contracts, declared dependencies, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	$(BIN)/python -m tools.audit_dependencies
+
+sbom: $(LINT) ## the software bill of materials of the installation (CycloneDX): dist/sbom.json
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/sbom.json
 
 fmt: $(LINT)
 	$(BIN)/ruff format .
