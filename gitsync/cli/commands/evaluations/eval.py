@@ -12,9 +12,9 @@ from gitsync.agents.evaluation import Case, Verdict, parse_cases
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.cli.build_options import BuildOptions
+from gitsync.cli.commands.evaluations.cluster import running_agents
+from gitsync.cli.commands.evaluations.evaluate import evaluate, write_junit
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.evaluate import evaluate, write_junit
-from gitsync.cli.evaluation_cluster import running_agents
 from gitsync.cli.output import Exit, say
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, at

@@ -1,0 +1,1 @@
+"""``gitsync eval``: agents in a sandbox, their answers, and the report."""
