@@ -187,17 +187,24 @@ class GitWatcher:
     def _answer_queries(self, url: str) -> None:
         with self._lock:
             queries = dict(self._queries.get(url, {}))
-        for key, query in queries.items():
-            source, credentials = query.app.source, query.credentials
-            answer: str | GitsyncError
-            try:
-                answer = self._resolve(source, credentials, query.since)
-                self._answered((url, credentials, source.revision), answer)
-            except GitsyncError as error:
-                answer = error
-            query.cache.answer = answer
+        known: dict[_Group, str] = {}
+        # the newest demand first: its answer is new enough for the others
+        for key, query in sorted(queries.items(), key=lambda item: item[1].since, reverse=True):
+            query.cache.answer = self._answer(query, known)
             self._remove_query(url, key, query)
             self._enqueue(key)
+
+    def _answer(self, query: Query, known: dict[_Group, str]) -> str | GitsyncError:
+        """Return the answer to a query; one for all queries of a branch, but an error for each."""
+        source, credentials = query.app.source, query.credentials
+        group = (source.repo_url, credentials, source.revision)
+        try:
+            if group not in known:
+                known[group] = self._resolve(source, credentials, query.since)
+                self._answered(group, known[group])
+        except GitsyncError as error:
+            return error
+        return known[group]
 
     def _remove_query(self, url: str, key: str, query: Query) -> None:
         """Remove an answered query, unless there is a later one of the same Application."""

@@ -1,0 +1,79 @@
+"""Queries of several Applications that wait for one Git server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from gitsync.errors import SourceUnavailable
+from gitsync.objects.application import GitSource, parse_application
+from gitsync.ports import Cluster, Credentials, LiveCache, Source
+from gitsync.runtime.clock import SystemClock
+from gitsync.sync.cache import GitCache
+from gitsync.sync.polling.git_watcher import GitWatcher, Query
+from gitsync.sync.state_store import StateStore
+from tests.waiting import until
+
+URL = "https://git.example/r.git"
+APPS = [f"gitsync/app-{number}" for number in range(20)]
+DAY, HOUR = 86_400.0, 3600.0
+
+
+class Server:
+    """A Git server that has one commit, or does not answer; ``ages`` are those that queries allowed."""
+
+    def __init__(self) -> None:
+        self.is_down = False
+        self.ages: list[float] = []
+
+    def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
+        """Return the commit of every revision."""
+        self.ages.append(max_age)
+        if self.is_down:
+            raise SourceUnavailable("no answer")
+        return "c" * 40
+
+    def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
+        """Do nothing: the commit is there."""
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def watcher(server: Server) -> Iterator[GitWatcher]:
+    state = StateStore(cast("Cluster", None), cast("LiveCache", None))
+    made = GitWatcher(cast("Source", server), state, SystemClock())
+    yield made
+    made.stop()
+
+
+def answers(watcher: GitWatcher, revision: str = "main") -> list[object]:
+    """Return the answers for Applications that all asked before the watcher started, each for a newer answer."""
+    caches, enqueued, now = [GitCache() for _ in APPS], list[str](), SystemClock().monotonic()
+    for number, (key, cache) in enumerate(zip(APPS, caches, strict=True)):
+        source = {"repoURL": URL, "revision": revision, "path": key}
+        name = key.partition("/")[2]
+        manifest = {"metadata": {"name": name, "namespace": "gitsync"}, "spec": {"source": source, "destination": {}}}
+        since = now - DAY + number * HOUR
+        watcher.ask(key, Query(parse_application(manifest), Credentials(), since, cache))
+    watcher.start(enqueued.append)
+    until(lambda: sorted(enqueued) == sorted(APPS))
+    return [cache.answer for cache in caches]
+
+
+def test_queries_of_one_branch_share_the_newest_answer(watcher: GitWatcher, server: Server) -> None:
+    assert answers(watcher) == ["c" * 40] * len(APPS)
+    assert len(server.ages) == 1
+    assert server.ages[0] < DAY - (len(APPS) - 2) * HOUR
+
+
+def test_each_query_gets_an_error_of_its_own(watcher: GitWatcher, server: Server) -> None:
+    server.is_down = True
+    found = answers(watcher)
+    assert all(isinstance(error, SourceUnavailable) for error in found)
+    assert len(set(map(id, found))) == len(APPS)
