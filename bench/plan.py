@@ -58,7 +58,7 @@ def stored(manifest: Manifest, index: int) -> Manifest:
     schema = kind_schema(builtin(), manifest)
     assert schema is not None
     write = Write(FIELD_MANAGER, "2026-01-01T00:00:00Z")
-    live: Any = copy.deepcopy(apply_object(None, manifest, schema, write))
+    live: dict[str, Any] = copy.deepcopy(apply_object(None, manifest, schema, write))
     live["metadata"].update(uid=f"uid-{index}", resourceVersion=str(index), creationTimestamp="2026-01-01T00:00:00Z")
     if manifest["kind"] == "Deployment":
         live["metadata"]["generation"] = 1

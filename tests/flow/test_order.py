@@ -150,11 +150,9 @@ def test_an_object_that_moves_to_another_application_is_not_deleted(world: World
     assert after is not None
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["metadata"]["labels"]["gitsync.dev/application"] == "mall"
-    assert [entry["id"] for entry in world.status()["inventory"]] == ["/ConfigMap/shop/a"]
-    assert {entry["id"] for entry in world.status("mall")["inventory"]} == {
-        "/ConfigMap/shop/b",
-        "/ConfigMap/shop/moved",
-    }
+    held = lambda name: {entry["id"] for entry in world.status(name)["inventory"]}  # noqa: E731
+    until(lambda: held("shop") == {"/ConfigMap/shop/a"}, 5, world.status)
+    until(lambda: held("mall") == {"/ConfigMap/shop/b", "/ConfigMap/shop/moved"}, 5, lambda: world.status("mall"))
 
 
 def test_a_second_application_that_claims_an_object_is_refused_before_its_first_write(world: World) -> None:
