@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.gate import windows
@@ -12,6 +13,13 @@ from gitsync.gate.deletion_limits import mass_deletion, too_many
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Decision, HoldReason, Plan, Review, Verdict
+
+
+class _Waits(NamedTuple):
+    """Why a plan needs approval, and which window blocks it."""
+
+    approval: tuple[str, ...]
+    window: str = ""
 
 
 def decide(
@@ -44,7 +52,7 @@ def decide(
         return Verdict(Decision.REFUSED, (str(error),))
     asked = approval_messages(app, plan, policy)
     waits = tuple(reason for reason in (mass_deletion(plan, app, policy), *asked) if reason)
-    return _verdict(app, plan, policy, review, waits, closed)
+    return _verdict(app, plan, policy, review, _Waits(waits, closed))
 
 
 def decide_deletion(plan: Plan, app: Application, review: Review | None, policy: Policy) -> Verdict:
@@ -56,7 +64,7 @@ def decide_deletion(plan: Plan, app: Application, review: Review | None, policy:
     """
     if policy.read_only and plan.writes:
         return Verdict(Decision.REFUSED, (_read_only(policy),))
-    return _verdict(app, plan, policy, review, approval_messages(app, plan, policy))
+    return _verdict(app, plan, policy, review, _Waits(tuple(approval_messages(app, plan, policy))))
 
 
 def _closed_window(app: Application, policy: Policy, now: datetime, *, manual: bool) -> str:
@@ -72,19 +80,9 @@ def _read_only(policy: Policy) -> str:
     return f"policy {policy.name} is read-only (require.readOnly), so nothing is written"
 
 
-def _verdict(
-    app: Application,
-    plan: Plan,
-    policy: Policy,
-    review: Review | None,
-    approval_reasons: Sequence[str],
-    window_reason: str = "",
-) -> Verdict:
-    """
-    Return the verdict; ``approval_reasons`` say why approval is needed, ``window_reason`` which window blocks.
-
-    A rejection holds any plan until an approver approves it.
-    """
+def _verdict(app: Application, plan: Plan, policy: Policy, review: Review | None, waits: _Waits) -> Verdict:
+    """Return the verdict; a rejection holds any plan until an approver approves it."""
+    approval_reasons, window_reason = waits
     held = []
     if review is not None and not review.approves:
         held.append((HoldReason.REJECTION, rejection_message(review)))
@@ -100,7 +98,7 @@ def _verdict(
     users = (review.by, *review.also) if approval_reasons and review is not None else ()
     counted = dict.fromkeys(user.name for user in users if may_approve(app, plan, user, policy))
     steps = review.steps if counted and review is not None else ()
-    return Verdict(Decision.ALLOWED, tuple(approval_reasons), ", ".join(counted), steps=steps)
+    return Verdict(Decision.ALLOWED, approval_reasons, ", ".join(counted), steps=steps)
 
 
 def _approved_so_far(

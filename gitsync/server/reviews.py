@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,7 +20,7 @@ from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.server.pending import is_held, needs_approval, rejection
-from gitsync.services.reviews import ReviewService
+from gitsync.services.reviews import Approval, ReviewService
 
 _SHOWN_PLANS = 64
 """Plans that are remembered to say what changed since."""
@@ -73,28 +72,19 @@ class ReviewHandler:
         with self._lock:
             return self._shown_plans.get((key, digest))
 
-    def approve(
-        self,
-        view: ApplicationView,
-        digest: str,
-        by: User,
-        reason: str,
-        *,
-        overrule: bool = False,
-        steps: Iterable[str] = (),
-    ) -> datetime:
+    def approve(self, view: ApplicationView, digest: str, approval: Approval) -> datetime:
         """
         Let the plan, or some steps of it, run once, and return until when.
 
         Raise HTTPException when it is not the plan that was shown.
         """
         app, plan = self._reviewable(view, digest)
-        until = self._reviews.approve(app, plan, by, reason, overrule=overrule, steps=steps)
+        until = self._reviews.approve(app, plan, approval)
         is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
         if is_closed or _syncs_by_itself(app, plan, view):
             self._engine.requests.poll_now([view.key])  # an approval opens no window, and is not what starts a sync
         else:
-            self._engine.requests.request_sync(view.key, by.name)
+            self._engine.requests.request_sync(view.key, approval.by.name)
         return until
 
     def reject(self, view: ApplicationView, digest: str, by: User, reason: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from gitsync.errors import InvalidInput, Refused
@@ -21,6 +22,21 @@ _NAMED = 20
 """Steps that the message of an audit record names."""
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """
+    The approval of a plan by a user.
+
+    ``steps`` are the paths of the objects whose steps may run, none for the whole plan. Only one that ``overrules``
+    counts where the plan was rejected before.
+    """
+
+    by: User
+    reason: str = ""
+    overrules: bool = False
+    steps: tuple[str, ...] = ()
+
+
 class ReviewService:
     """
     Store reviews of plans. The newest review counts, until the plan changes.
@@ -33,23 +49,13 @@ class ReviewService:
         self._clock = clock
         self._policy_of = policy_of
 
-    def approve(
-        self,
-        app: Application,
-        plan: Plan,
-        by: User,
-        reason: str,
-        *,
-        overrule: bool = False,
-        steps: Iterable[str] = (),
-    ) -> datetime:
+    def approve(self, app: Application, plan: Plan, approval: Approval) -> datetime:
         """
         Approve one run of the plan, or of some steps; return when that expires.
 
-        ``steps`` are paths of objects, none for the whole plan. Raise Refused where user or plan is not allowed,
-        InvalidInput where steps depend on others.
+        Raise Refused where user or plan is not allowed, InvalidInput where steps depend on others.
         """
-        policy = self._policy_of(app)
+        by, policy = approval.by, self._policy_of(app)
         _check(app, by, policy)
         if not may_approve(app, plan, by, policy):
             raise Refused(
@@ -57,11 +63,11 @@ class ReviewService:
                 object=f"Application {app.key}",
                 hint=f"another user approves it: {approvers(app, policy)}",
             )
-        chosen = _chosen(app, plan, frozenset(steps))
+        chosen = _chosen(app, plan, frozenset(approval.steps))
         now = self._clock.now()
         before = self._records.review(app.key, plan.digest, now)
         is_overruled = before is not None and not before.approves
-        if before is not None and is_overruled and not overrule:
+        if before is not None and is_overruled and not approval.overrules:
             raise Refused(
                 f"the plan was {rejection_message(before)}",
                 object=f"Application {app.key}",
@@ -70,7 +76,7 @@ class ReviewService:
         until = expires(app, now)
         overruled = f"overrules: {rejection_message(before)}" if before is not None and is_overruled else ""
         message = "; ".join(filter(None, (overruled, _part_message(plan, chosen))))
-        self._store(app, plan, Review(by, True, reason, until, steps=chosen), message)
+        self._store(app, plan, Review(by, True, approval.reason, until, steps=chosen), message)
         return until
 
     def reject(self, app: Application, plan: Plan, by: User, reason: str) -> None:

@@ -11,6 +11,7 @@ from gitsync.errors import Refused
 from gitsync.objects.user import User
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.reviews import ReviewHandler
+from gitsync.services.reviews import Approval
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
@@ -70,12 +71,12 @@ def test_two_users_who_are_no_authors_approve(world: World) -> None:
     assert view.plan is not None
     digest = view.plan.digest
     with pytest.raises(Refused, match="ada is an author of its commits"):  # of the repository of these tests
-        reviews.approve(view, digest, ADA, "")
+        reviews.approve(view, digest, Approval(ADA))
     with pytest.raises(Refused, match="'ben' is not authenticated"):
-        reviews.approve(view, digest, User("ben"), "")
-    reviews.approve(view, digest, BEN, "")
+        reviews.approve(view, digest, Approval(User("ben")))
+    reviews.approve(view, digest, Approval(BEN))
     says(world, "ben approved it, 1 more approval is needed")
-    reviews.approve(world.view(), digest, EVE, "")
+    reviews.approve(world.view(), digest, Approval(EVE))
     world.synced(commit)
     intents = engine.records.audit_records("gitsync/shop", action="create")
     assert {link.approver for link in intents} == {"eve, ben"}

@@ -11,7 +11,7 @@ from typing import Any
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.reviews import ReviewService
+from gitsync.services.reviews import Approval, ReviewService
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map, deployment
 from tests.review_factories import approval, keep, rejection
@@ -166,5 +166,5 @@ def approve(world: World, *steps: str) -> None:
     assert view.plan is not None
     assert view.application is not None
     service = ReviewService(world.controller.records, SystemClock(), world.controller.policies.of)
-    service.approve(view.application, view.plan, User("ada"), "checked", steps=steps)
+    service.approve(view.application, view.plan, Approval(User("ada"), "checked", steps=tuple(steps)))
     world.controller.requests.poll_now([KEY])

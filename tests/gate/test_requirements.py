@@ -87,7 +87,7 @@ def test_the_namespace_that_a_user_asked_for_and_an_unchanged_object_do_not_ask(
     wanted = {"destination": {"namespace": "shop", "createNamespace": True}}
     assert decision(plan_of(namespace), application(owner="", **wanted)) is Decision.ALLOWED
     assert decision(plan_of(namespace), application(**wanted)) is Decision.HELD
-    assert decision(plan_of(replace(namespace, name="other")), application(owner="", **wanted)) is Decision.HELD
+    assert decision(plan_of(namespace._replace(name="other")), application(owner="", **wanted)) is Decision.HELD
     (step,) = plan_of(BINDING).changes
     owned = replace(plan_of(BINDING), changes=(replace(step, action=Action.UPDATE, live={"kind": "x"}),))
     assert decision(owned, application(owner="")) is Decision.ALLOWED

@@ -34,7 +34,7 @@ from gitsync.cli.plan_output import print_steps
 from gitsync.cli.records import open_records
 from gitsync.objects.user import User
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.reviews import ReviewService
+from gitsync.services.reviews import Approval, ReviewService
 
 
 @exit_on_error
@@ -78,7 +78,7 @@ def approve(
         app, plan = found.application, found.plan
         steps = selected([change.ref.path for change in plan.writes], step or ())
         service = ReviewService(records, SystemClock(), evaluator.policies.of)
-        until = service.approve(app, plan, User(approver), reason, overrule=overrule, steps=steps)
+        until = service.approve(app, plan, Approval(User(approver), reason, overrule, tuple(steps)))
         request_sync(evaluator.client, target)
     print_steps(plan.writes, found.traces)
     _say_approved(plan.digest, app.key, approver, until)

@@ -26,6 +26,7 @@ from gitsync.server.api.models import (
 from gitsync.server.auth.security import check_call
 from gitsync.server.pages.dependencies import BackendOf, OperatorOf, ReviewsOf, UserOf, ViewOf
 from gitsync.server.reviews import line, reviewer
+from gitsync.services.reviews import Approval
 
 router = APIRouter(prefix="/applications/{namespace}/{name}", tags=["plans and requests"])
 checked = [Depends(check_call)]
@@ -69,7 +70,7 @@ def review(view: ViewOf, user: UserOf, reviews: ReviewsOf, word: ReviewRequest) 
     if word.verdict == "reject":
         reviews.reject(view, word.digest, by, reason)
         return done
-    until = reviews.approve(view, word.digest, by, reason, overrule=word.overrule, steps=word.steps)
+    until = reviews.approve(view, word.digest, Approval(by, reason, word.overrule, tuple(word.steps)))
     return done.model_copy(update={"until": until.isoformat()})
 
 

@@ -12,10 +12,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from gitsync.errors import GitsyncError, InvalidInput, Refused
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.user import User
 from gitsync.plan.parts import Need, closure, needs_by_step
 from gitsync.plan.risk.drift import DriftRisk
-from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.formatting import app_url
 from gitsync.server.notices import leave_notice
@@ -23,13 +21,13 @@ from gitsync.server.pages.dependencies import PagesOf, ReviewsOf, Start, UserOf,
 from gitsync.server.pages.differences import changed_in_cluster, unpaired
 from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
-from gitsync.server.pages.templates import Pages
 from gitsync.server.pending import is_held
-from gitsync.server.reviews import ReviewHandler, line, reviewer
+from gitsync.server.reviews import line, reviewer
 from gitsync.server.rows.contents import Content, content_of
 from gitsync.server.rows.effects import effects
 from gitsync.server.rows.fields import FIELDS, FieldRow, field_row
 from gitsync.server.rows.plan_changes import PlanChange, plan_changes
+from gitsync.services.reviews import Approval
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -69,18 +67,65 @@ class ReviewDraft:
     steps: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class PlanPage:
+    """The page of one plan, for the user who asks for it."""
+
+    request: Request
+    pages: PagesOf
+    reviews: ReviewsOf
+    user: UserOf
+    view: ViewOf
+
+    def show(
+        self, *, start: int = 0, mode: str = "split", status: int = 200, draft: ReviewDraft | None = None
+    ) -> HTMLResponse:
+        """Return the page from a step on, with a review that was not taken."""
+        view = self.view
+        pending = self.reviews.pending(view, self.user) if is_held(view) else None
+        resources = {item.ref: item for item in unpaired(view)}
+        writes = view.plan.writes if view.plan is not None else ()
+        followed = {step.follows for step in writes}
+        steps = [step for step in writes if step.action is not Action.PRUNE or step.ref not in followed]
+        shown, following = page_of(sorted(steps, key=lambda step: -step.risk.level), start, _STEPS)
+        needs = needs_by_step(view.plan) if view.plan is not None else {}
+        rows = []
+        for step in shown:
+            item = resources.get(step.ref)
+            fields = [found for found in step.differences if found.kind in DRIFT]
+            rows.append(
+                StepRow(
+                    step,
+                    tuple(need for need in needs.get(step.ref, ()) if need.ref != step.follows),
+                    [field_row(found, live=step.live, objects=len(shown)) for found in fields[:FIELDS]],
+                    max(len(fields) - FIELDS, 0),
+                    content_of(step, len(shown)),
+                    changed_in_cluster(view, item) if item is not None else None,
+                )
+            )
+        return show_application(
+            self.pages,
+            self.request,
+            view,
+            "plan",
+            status,
+            steps=rows,
+            listed=len(steps),
+            total=len(writes),
+            pending=pending,
+            draft=draft,
+            elsewhere=_elsewhere(draft, shown),
+            effects=effects(view, view.plan, self.pages.engine.view.owned_by) if view.plan is not None else [],
+            mode="unified" if mode == "unified" else "split",
+            start=start,
+            following=following,
+        )
+
+
 @router.get("/plan", response_class=HTMLResponse)
-def plan(
-    request: Request,
-    pages: PagesOf,
-    reviews: ReviewsOf,
-    user: UserOf,
-    view: ViewOf,
-    start: Start = 0,
-    mode: str = "split",
-) -> HTMLResponse:
+def plan(page: Annotated[PlanPage, Depends()], start: Start = 0, mode: str = "split") -> HTMLResponse:
     """Show the steps of the plan, the riskiest first, and the form for a review where one is needed."""
-    return _show_plan(pages, reviews, request, user, view, start=start, mode=mode)
+    return page.show(start=start, mode=mode)
 
 
 @router.get("/review")
@@ -91,11 +136,7 @@ def reopen_review(view: ViewOf) -> RedirectResponse:
 
 @router.post("/review", dependencies=[Depends(check_form)])
 def review(
-    request: Request,
-    pages: PagesOf,
-    reviews: ReviewsOf,
-    user: UserOf,
-    view: ViewOf,
+    page: Annotated[PlanPage, Depends()],
     digest: Typed = "",
     decision: Typed = "",
     by: Typed = "",
@@ -105,14 +146,15 @@ def review(
     step: Annotated[tuple[str, ...], Form(max_length=_MOST_STEPS)] = (),
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
+    view, reviews = page.view, page.reviews
     steps = _with_needs(view.plan, step)
     try:
-        verb, author = _decision("" if implicit else decision), reviewer(user, by)
+        verb, author = _decision("" if implicit else decision), reviewer(page.user, by)
         if verb == "reject":
             reviews.reject(view, digest, author, line(reason))
         else:
             chosen = _chosen(view.plan, steps, step) if verb == "approve-selected" else ()
-            reviews.approve(view, digest, author, line(reason), overrule=bool(overrule), steps=chosen)
+            reviews.approve(view, digest, Approval(author, line(reason), bool(overrule), chosen))
     except (HTTPException, GitsyncError) as error:
         status, problem = _status_of(error)
         shown = reviews.shown(view.key, digest)
@@ -120,7 +162,7 @@ def review(
             plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
         )
         draft = ReviewDraft(problem, by, reason, changed, frozenset(ref.path for ref in steps))
-        return _show_plan(pages, reviews, request, user, view, status=status, draft=draft)
+        return page.show(status=status, draft=draft)
     response = RedirectResponse(app_url(view.key) + ("" if decision == "approve" else "/plan"), 303)
     leave_notice(response, decision)
     return response
@@ -167,55 +209,3 @@ def _elsewhere(draft: ReviewDraft | None, shown: Iterable[Change]) -> list[str]:
     """Return the selected steps that are on another page of the plan."""
     here = {ref.path for step in shown for ref in (step.ref, step.follows) if ref is not None}
     return sorted(draft.steps - here) if draft is not None else []
-
-
-def _show_plan(
-    pages: Pages,
-    reviews: ReviewHandler,
-    request: Request,
-    user: User,
-    view: ApplicationView,
-    *,
-    start: int = 0,
-    mode: str = "split",
-    status: int = 200,
-    draft: ReviewDraft | None = None,
-) -> HTMLResponse:
-    pending = reviews.pending(view, user) if is_held(view) else None
-    resources = {item.ref: item for item in unpaired(view)}
-    writes = view.plan.writes if view.plan is not None else ()
-    followed = {step.follows for step in writes}
-    steps = [step for step in writes if step.action is not Action.PRUNE or step.ref not in followed]
-    shown, following = page_of(sorted(steps, key=lambda step: -step.risk.level), start, _STEPS)
-    needs = needs_by_step(view.plan) if view.plan is not None else {}
-    rows = []
-    for step in shown:
-        item = resources.get(step.ref)
-        fields = [found for found in step.differences if found.kind in DRIFT]
-        rows.append(
-            StepRow(
-                step,
-                tuple(need for need in needs.get(step.ref, ()) if need.ref != step.follows),
-                [field_row(found, live=step.live, objects=len(shown)) for found in fields[:FIELDS]],
-                max(len(fields) - FIELDS, 0),
-                content_of(step, len(shown)),
-                changed_in_cluster(view, item) if item is not None else None,
-            )
-        )
-    return show_application(
-        pages,
-        request,
-        view,
-        "plan",
-        status,
-        steps=rows,
-        listed=len(steps),
-        total=len(writes),
-        pending=pending,
-        draft=draft,
-        elsewhere=_elsewhere(draft, shown),
-        effects=effects(view, view.plan, pages.engine.view.owned_by) if view.plan is not None else [],
-        mode="unified" if mode == "unified" else "split",
-        start=start,
-        following=following,
-    )
