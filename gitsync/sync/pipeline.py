@@ -208,7 +208,7 @@ class Pipeline:
             self._watcher.ask(report.app.key, polled.query)
             if report.given.is_requested or not polled.commit:
                 raise QueryDue
-        elif polled.error is None:
+        elif polled.error is None and cache.git.notified_at is None:
             self._watcher.attempt(report.app.key, polled.query, polled.commit)
         report.source_error = polled.error
         report.poll_after = None if polled.is_due else polled.requeue_after
@@ -222,7 +222,7 @@ class Pipeline:
 
     def _watch(self, report: Report, cache: ReconcileCache, polled: Polled) -> None:
         """Have the branch watched from the commit that the Application declared; other commits enqueue it."""
-        if polled.error is not None:
+        if polled.error is not None or cache.git.notified_at is not None:  # it polls by itself, soon
             self._watcher.leave(report.app.key)
             return
         rendered = cache.render.commits.get(report.commit.id) if report.commit else None
@@ -230,8 +230,7 @@ class Pipeline:
         is_reported = is_signed or self._is_dependency(report.app)
         read = rendered.build.files_read if rendered is not None and not is_reported else None
         self._watcher.follow(report.app.key, polled.query, report.newest, read)
-        if cache.git.notified_at is None:
-            report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)
+        report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)
 
     def _last_change(self, report: Report, cache: ReconcileCache, newest: Commit) -> Commit:
         """Return the newest commit that affects the Application."""

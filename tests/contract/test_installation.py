@@ -69,8 +69,12 @@ def kubeconfig_of(stage: Stage, account: str) -> Path:
 
 def remove_definitions(stage: Stage) -> None:
     """Remove what the preparation of each test installs as an administrator."""
+    api = "apiextensions.k8s.io/v1"
     for definition in definitions():
-        stage.delete("CustomResourceDefinition", definition["metadata"]["name"], api="apiextensions.k8s.io/v1")
+        stage.delete("CustomResourceDefinition", definition["metadata"]["name"], api=api)
+    for definition in definitions():  # the objects of a kind are deleted first
+        name = definition["metadata"]["name"]
+        eventually(stage, lambda name=name: stage.get("CustomResourceDefinition", name, namespace="", api=api) is None)  # type: ignore[misc]
 
 
 @contextmanager

@@ -49,6 +49,7 @@ class SteppedController:
         self.records = records_of(world)
         self.live = InformerCache(FaultyWatchClient(world.client, injector))  # type: ignore[arg-type]
         self._pool = ThreadPoolExecutor(4)
+        self._repositories = Repositories(data / "mirrors", schemes=("file",))
 
         def behind(edge: str, inner: Any) -> Any:
             return FaultyEdge(edge, inner, injector, EDGES[edge])
@@ -58,7 +59,7 @@ class SteppedController:
                 behind("api", world.cluster),
                 self.live,
                 behind("database", self.records),
-                behind("git", Repositories(data / "mirrors", schemes=("file",))),
+                behind("git", self._repositories),
                 renderer,
                 clock,
                 self._pool,
@@ -69,6 +70,8 @@ class SteppedController:
         self.applications.start()
 
     def stop(self) -> None:
+        self.applications.stop()
+        self._repositories.close()
         self._pool.shutdown()
         self.live.stop()
         self.records.close()

@@ -62,7 +62,9 @@ def test_slow_deletions_hold_up_no_repair(world: World) -> None:
     until(lambda: world.status().get("phase") == "Synced", 60, world.status)
     (record,) = [one for one in world.controller.records.history(f"{NAMESPACE}/shop") if one.commit.id == commit]
     assert record.outcome is Outcome.SUCCEEDED
-    assert {step.ref for step in record.steps} >= {f"/ConfigMap/shop/old{number}" for number in range(OLD)}
+    audit = world.controller.records.audit_records(f"{NAMESPACE}/shop", action="prune", limit=1000)
+    pruned = {one.resource for one in audit if one.outcome is Outcome.SUCCEEDED}
+    assert pruned >= {f"/ConfigMap/shop/old{number}" for number in range(OLD)}
     for number in range(OLD):
         assert outcomes(world, f"old{number}")[-2:] == [Outcome.INTENDED, Outcome.SUCCEEDED]
 
