@@ -24,6 +24,7 @@ class GitServer:
     each byte of an answer, in seconds. ``failures`` maps a part of a URL, or ``" fetch"``, to a status code.
     ``page`` is a web page that answers every request, ``redirects`` maps a path to where it redirects.
     ``cut`` closes the connection of one request, by its number, after a part of its answer, from 0 to 1.
+    ``is_old`` answers by the first version of Git's protocol only.
     ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests. It serves HTTPS with a ``certificate``.
     """
 
@@ -33,6 +34,7 @@ class GitServer:
         self.api: Callable[[str, str, bytes], tuple[int, bytes]] | None = None
         """What answers POST requests below ``/api/``: from path, Authorization and body to status and body."""
         self.accepted: set[str] | None = None
+        self.is_old = False
         self.trickle = 0.0
         self.cut: tuple[int, float] = (0, 0.0)
         self.failures: dict[str, int] = {}
@@ -90,7 +92,7 @@ class GitServer:
             "CONTENT_TYPE": headers.get("Content-Type", ""),
             "CONTENT_LENGTH": str(len(body)),
             "HTTP_CONTENT_ENCODING": headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": headers.get("Git-Protocol", ""),
+            "GIT_PROTOCOL": "" if self.is_old else headers.get("Git-Protocol", ""),
         }
         return subprocess.run(["git", "http-backend"], env=env, input=body, capture_output=True, check=False).stdout
 
@@ -101,7 +103,15 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             self._serve(b"")
 
         def do_POST(self) -> None:
-            self._serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+            if self.headers.get("Transfer-Encoding") == "chunked":  # git sends large packs so
+                self._serve(b"".join(iter(self._chunk, b"")))
+            else:
+                self._serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+
+        def _chunk(self) -> bytes:
+            content = self.rfile.read(int(self.rfile.readline(), 16))
+            self.rfile.readline()
+            return content
 
         def _serve(self, body: bytes) -> None:
             with server.lock:

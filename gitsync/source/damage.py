@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from gitsync.errors import SourceUnavailable
@@ -16,8 +17,11 @@ _BROKEN = (
         "loose object",
         "packfile the mirror",
         "mismatched algorithms",
+        "unresolved delta",  # against a file that was left out
     ),
 )
+_WITHOUT_FILES = re.compile(r"missing blob |broken link from +tree |\s+to +blob |notice: ")
+"""What fsck prints of missing files: some were left out on purpose, a damaged one is found when it is read."""
 _FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 
 
@@ -62,10 +66,10 @@ def _is_damaged(text: str) -> bool:
 
 
 def _is_intact(git_dir: Path, seconds: float) -> bool:
-    """Return whether git can use a mirror: its configuration, its refs, and the objects that they reach."""
+    """Return whether git can use a mirror: its configuration, its refs, and the commits and folders that they reach."""
     arguments = ("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
     try:
         run(git_dir, *arguments, env=environment(()), timeout=seconds)
-    except GitFailed:
-        return False
+    except GitFailed as error:
+        return bool(error.printed) and all(_WITHOUT_FILES.match(line) for line in error.printed.splitlines())
     return True

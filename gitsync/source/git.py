@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from git import Git
@@ -41,16 +42,30 @@ _CONFIG = {
 
 REMOTE = "upstream"
 """The name of the Git server's repository in the environment for talking to it."""
+_WITHOUT_LAZY_FETCHES = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
+"""The first patch of a minor version of Git 2 that knows GIT_NO_LAZY_FETCH; all since 2.45 do (Git's release notes)."""
 
 
 class GitFailed(Exception):
-    """git ended with an error; the text is its own, without paths of this machine."""
+    """git ended with an error; the text is its own, without paths of this machine; ``printed`` has its output too."""
+
+    def __init__(self, text: str, printed: str = "") -> None:
+        super().__init__(text)
+        self.printed = printed
 
 
 def require_git() -> None:
     """Raise InvalidInput when the git executable is not found."""
     if shutil.which("git") is None:
         raise InvalidInput("git is not installed, or not on PATH", hint="install Git, or add its folder to PATH")
+
+
+@cache
+def can_leave_out_files() -> bool:
+    """Return whether this git can be kept from fetching by itself, without end, what a server left out."""
+    major, minor, patch, *_ = (*Git().version_info, 0, 0, 0)
+    first_patch = _WITHOUT_LAZY_FETCHES.get(minor, 0 if minor >= 45 else None)
+    return major > 2 or (major == 2 and first_patch is not None and patch >= first_patch)
 
 
 def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -65,6 +80,7 @@ def environment(schemes: Sequence[str], config: Mapping[str, str] | None = None)
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_NO_LAZY_FETCH": "1",  # each could start another
         "GIT_NO_REPLACE_OBJECTS": "1",
         "HOME": os.devnull,
         "LC_ALL": "C",
@@ -111,7 +127,9 @@ def run(
         )
     if process.returncode != 0 or (fails_on and fails_on in err.decode(errors="replace")):
         text = err.decode(errors="replace").replace(str(git_dir), "the mirror").strip()
-        raise GitFailed(text or f"git {arguments[0]} ended with {process.returncode}")
+        raise GitFailed(
+            text or f"git {arguments[0]} ended with {process.returncode}", (out + err).decode("utf-8", "replace")
+        )
     return bytes(out)
 
 

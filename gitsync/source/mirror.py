@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +21,7 @@ from gitsync.ports import Credentials
 from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.failures import RecentFailures
 from gitsync.source.git import GitFailed, environment, run
+from gitsync.source.objects.left_out import left_out, list_left_out, record_fetched
 from gitsync.source.objects.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
 from gitsync.source.objects.tree_diff import changed_paths
 from gitsync.source.refs import HEADS, branch_name, find_ref, missing_revision
@@ -33,6 +34,7 @@ _NEVER = float("-inf")
 _LOCK_POLL = 0.01
 """Seconds between attempts to lock a mirror that another thread or process holds."""
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
+_PRIVATE_REFS = "refs/gitsync"
 _SHA256 = 64
 """Digits of an object id in a repository with SHA-256."""
 _CACHED_PAIRS = 256
@@ -62,6 +64,7 @@ class Mirror:
         self._clock = clock
         self.path = folder / mirror_name(url)
         self._remote = Remote(url, transport)
+        self._seconds = transport.limits.seconds
         self._env = environment(())
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
@@ -183,30 +186,50 @@ class Mirror:
         return not is_damaged and self._is_reader(credentials) and self._has(self.path, commit)
 
     def _get(self, revision: str, commit: str, credentials: Credentials, *, is_damaged: bool) -> None:
-        """Fetch a commit into this mirror, or into a new one where this one is damaged."""
+        """Fetch a commit into this mirror, or into a new one where this one is damaged or has none."""
         try:
-            if is_damaged:
+            if is_damaged or not (self.path / _PRIVATE_REFS).is_dir():
                 raise Damaged
-            self._open(commit)
             self._receive(self.path, revision, commit, credentials)
         except Damaged:
             self._rebuild(revision, commit, credentials)
 
-    def _receive(self, git_dir: Path, revision: str, commit: str, credentials: Credentials) -> None:
-        """Fetch the ref that a revision names, or else the commit itself, into a mirror that may be a new one."""
+    def fetch_files(
+        self, ids: Collection[str], revision: str, commit: str, credentials: Credentials, max_age: float = 0.0
+    ) -> None:
+        """Fetch those of the files that were left out, or all of them where the server serves none by its id."""
+        if left_out(self.path).isdisjoint(ids):
+            return  # without the lock, which a slow transfer may hold
+        with self._locked(), self._failures.shared((credentials, commit, "files"), max_age):
+            missing = left_out(self.path).intersection(ids)
+            try:
+                self._remote.fetch_files(self.path, sorted(missing), credentials)
+                record_fetched(self.path, missing)
+            except Damaged:
+                mark_corrupt(self.path)
+                raise
+            except InvalidInput:
+                self._rebuild(revision, commit, credentials, with_all_files=True)
+
+    def _receive(
+        self, git_dir: Path, revision: str, commit: str, credentials: Credentials, *, is_new: bool = False
+    ) -> None:
+        """Fetch the ref that a revision names, or else the commit itself; into a new mirror without large files."""
         name = self._full_name(revision)
         for wanted in filter(None, (name, commit)):
             if not self._has(git_dir, commit):
-                self._remote.fetch(git_dir, wanted, credentials)
+                self._remote.fetch(git_dir, wanted, credentials, is_new=is_new)
         if self._has(git_dir, commit):
-            self._update_private_ref(git_dir, revision, commit)
+            self._record(git_dir, revision, commit, is_new=is_new)
         elif self._has(git_dir, commit, "commit"):  # git fetches no files of a commit it has
             raise Damaged
 
-    def _update_private_ref(self, git_dir: Path, revision: str, commit: str) -> None:
+    def _record(self, git_dir: Path, revision: str, commit: str, *, is_new: bool) -> None:
         """Point the private ref of a revision to a commit, so that the next fetch gets only what is new."""
-        name = f"refs/gitsync/{hashlib.sha256(revision.encode()).hexdigest()[:24]}"
+        name = f"{_PRIVATE_REFS}/{hashlib.sha256(revision.encode()).hexdigest()[:24]}"
         try:
+            if is_new:
+                list_left_out(git_dir, commit, self._seconds)
             run(git_dir, "update-ref", name, commit, env=self._env)
         except GitFailed as error:
             raise disk_failure(str(error)) or Damaged() from error
@@ -246,11 +269,11 @@ class Mirror:
         beside.rename(self.path)
         self.objects.close()
 
-    def _rebuild(self, revision: str, commit: str, credentials: Credentials) -> None:
-        """Fetch into a mirror beside this damaged one, and swap; until that is done the damaged one stays."""
+    def _rebuild(self, revision: str, commit: str, credentials: Credentials, *, with_all_files: bool = False) -> None:
+        """Fetch into a mirror beside this one, and swap; until that is done this one stays, even if it is damaged."""
         beside = self._make(commit)
         try:
-            self._receive(beside, revision, commit, credentials)
+            self._receive(beside, revision, commit, credentials, is_new=not with_all_files)
             readers = self.path / AUTHORIZED
             if readers.exists():
                 shutil.copy(readers, beside)

@@ -16,6 +16,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, RevertResult, Snapshot
 from gitsync.source.git import GitFailed, require_git
+from gitsync.source.large_files import fetch_changed, fetch_manifests
 from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.objects.object_reader import ObjectReader
 from gitsync.source.refs import HEADS
@@ -71,13 +72,16 @@ class Repositories:
         tree = GitTree(mirror.path, commit, self._transport.limits, mirror.objects)
         path = clean_path(source.path)
         tree.check_size(path)
+        fetch_manifests(mirror, source, credentials, commit, max_age)
         warnings = tuple(f"{name}: the files of this Git submodule are not read" for name in tree.submodules(path))
         metered = MeteredTree(tree, self._transport.limits.read_bytes)
         return Snapshot(mirror.commit(commit), metered, str(mirror.path), warnings)
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
         """Fetch a commit into the mirror unless it is there; see the port."""
-        self._mirror(source).fetch(source.revision, commit, credentials, max_age)
+        mirror = self._mirror(source)
+        mirror.fetch(source.revision, commit, credentials, max_age)
+        fetch_manifests(mirror, source, credentials, commit, max_age)
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
@@ -112,6 +116,7 @@ class Repositories:
             target = self._target(branch) or tracked
             mirror.fetch(source.revision, head, credentials)
             wanted = [self._known(mirror, commit) for commit in commits]
+            fetch_changed(mirror, source, credentials, head, wanted)
             try:
                 reverted = make_revert(mirror, head, wanted, author)
             except GitFailed as error:
@@ -131,7 +136,9 @@ class Repositories:
         with mirror.locked():
             head = mirror.resolve(source.revision, credentials, 0.0)
             mirror.fetch(source.revision, head, credentials)
-            return head, make_revert(mirror, head, [self._known(mirror, commit) for commit in commits], "gitsync")
+            wanted = [self._known(mirror, commit) for commit in commits]
+            fetch_changed(mirror, source, credentials, head, wanted)
+            return head, make_revert(mirror, head, wanted, "gitsync")
 
     @staticmethod
     def _target(branch: str) -> str:

@@ -25,7 +25,7 @@ def make_revert(mirror: Mirror, head: str, commits: Sequence[str], author: str) 
         mirror.git("read-tree", head, env=index)
         for commit in commits:
             _undo(mirror, commit, index)
-        tree = mirror.git("write-tree", env=index).decode().strip()
+        tree = mirror.git("write-tree", "--missing-ok", env=index).decode().strip()
     if tree == mirror.git("rev-parse", f"{head}^{{tree}}").decode().strip():
         raise Refused("the revert would change nothing", location=commits[0][:12], hint="it was undone already")
     name, _, mail = author.partition("<")

@@ -24,6 +24,8 @@ class Limits:
     pack_bytes: int = 2 << 30
     seconds: float = 120.0
     """How long one talk with the server may take."""
+    first_bytes: int = 1 << 20
+    """Larger files are fetched when they are needed."""
 
 
 class GitTree:
@@ -71,7 +73,7 @@ class GitTree:
                 hint="split it, keep it out of the application, or raise GITSYNC_FILE_MIB",
             ) from error
         except SourceUnavailable as error:
-            raise SourceUnavailable(error.message, location=path) from error
+            raise SourceUnavailable(error.message, location=path, hint=error.hint) from error
         if file.kind is Entry.FILE:
             reject_pointer(content, path)
         return content
@@ -79,8 +81,8 @@ class GitTree:
     def check_size(self, path: str) -> None:
         """Raise InvalidInput when there are more files at or below the path than the limit allows."""
         limit = self._limits.files
-        if sum(1 for _ in islice(self._below(path), limit + 1)) > limit:
-            count = sum(1 for _ in self._below(path))
+        if sum(1 for _ in islice(self.below(path), limit + 1)) > limit:
+            count = sum(1 for _ in self.below(path))
             raise InvalidInput(f"too many files: {count}, the limit is {limit}", location=path or ".")
 
     def submodules(self, path: str) -> tuple[str, ...]:
@@ -88,7 +90,18 @@ class GitTree:
         found = self._find(path)
         if found is not None and found.kind is Entry.SUBMODULE:
             return (path,)
-        return tuple(sorted(name for name, entry in self._below(path) if entry.kind is Entry.SUBMODULE))
+        return tuple(sorted(name for name, entry in self.below(path) if entry.kind is Entry.SUBMODULE))
+
+    def below(self, path: str) -> Iterator[tuple[str, TreeEntry]]:
+        """Yield paths and entries below a folder at any depth, other than folders."""
+        pending = [(f"{path}/" if path else "", self._find(path))]
+        while pending:
+            prefix, folder = pending.pop()
+            for name, entry in self._entries(folder).items():
+                if entry.kind is Entry.FOLDER:
+                    pending.append((f"{prefix}{name}/", entry))
+                else:
+                    yield f"{prefix}{name}", entry
 
     def close(self) -> None:
         """End the reading process; a later read starts another."""
@@ -108,17 +121,6 @@ class GitTree:
 
     def _entries(self, folder: TreeEntry | None) -> Mapping[str, TreeEntry]:
         return self._reader.tree(folder.id) if folder is not None and folder.kind is Entry.FOLDER else {}
-
-    def _below(self, path: str) -> Iterator[tuple[str, TreeEntry]]:
-        """Yield what is below a folder at any depth, other than folders."""
-        pending = [(f"{path}/" if path else "", self._find(path))]
-        while pending:
-            prefix, folder = pending.pop()
-            for name, entry in self._entries(folder).items():
-                if entry.kind is Entry.FOLDER:
-                    pending.append((f"{prefix}{name}/", entry))
-                else:
-                    yield f"{prefix}{name}", entry
 
 
 class MeteredTree:

@@ -150,10 +150,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("form", ["pack", "loose objects"])
+@pytest.mark.parametrize("form", ["pack", "loose objects", "pack without a large file"])
 def test_each_file_of_a_mirror_is_damaged_in_turn(tmp_path: Path, how: str, form: str) -> None:
     repo = GitRepo(tmp_path / "git")
-    first = repo.commit({"a.yaml": "1", **(FILES if form == "pack" else {"sub/b.yaml": "b"})})
+    large = {"large": "large " * 200_000} if form == "pack without a large file" else {}
+    first = repo.commit({"a.yaml": "1", **large, **(FILES if form.startswith("pack") else {"sub/b.yaml": "b"})})
+    git(repo.origin, "config", "uploadpack.allowFilter", "true")
     source, whole = GitSource(repo_url=repo.url), tmp_path / "whole"
     repositories = Repositories(whole, schemes=("file",))
     repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY)).tree.read("a.yaml")
@@ -161,6 +163,7 @@ def test_each_file_of_a_mirror_is_damaged_in_turn(tmp_path: Path, how: str, form
     (mirror,) = filter(Path.is_dir, whole.iterdir())
     parts = [path.relative_to(whole) for path in sorted(mirror.rglob("*"))]
     assert len(parts) > 10
+    assert bool(large) == (Path(mirror.name, "gitsync-left-out") in parts)
     for number, part in enumerate(parts):
         folder = tmp_path / str(number)
         shutil.copytree(whole, folder)

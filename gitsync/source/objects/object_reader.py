@@ -15,6 +15,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.tree import Entry
 from gitsync.source.git import environment
 from gitsync.source.objects.commit_object import parse_commit
+from gitsync.source.objects.left_out import request
 
 AUTHORIZED = "gitsync-readers"
 """Marker file: the credentials that the Git server has accepted."""
@@ -111,6 +112,10 @@ class ObjectReader:
         """Return the content of a file; raise TooLarge past the limit, SourceUnavailable when it cannot be read."""
         with self._lock:
             content = self._find(id, b"blob", limit)
+        if content is None and request(self.git_dir, id):
+            raise SourceUnavailable(
+                "the file is large and was not fetched yet", hint="it is fetched by the next attempt"
+            )
         if content is None:
             raise self._corrupt("the object of this file is damaged or missing in the mirror")
         return content

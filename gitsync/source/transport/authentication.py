@@ -6,7 +6,7 @@ import base64
 import contextlib
 import os
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -20,10 +20,15 @@ _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
 
 @contextlib.contextmanager
 def authenticated_env(
-    url: str, credentials: Credentials, schemes: Sequence[str], ca_file: Path | None = None
+    url: str,
+    credentials: Credentials,
+    schemes: Sequence[str],
+    ca_file: Path | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, str]]:
-    """Yield the environment for talking to a server, with the operator's proxies."""
+    """Yield the environment for talking to a server, with the operator's proxies and further settings of git."""
     config = {
+        **(settings or {}),
         "http.lowSpeedLimit": "1000",  # bytes per second
         "http.lowSpeedTime": "30",  # seconds
         f"remote.{REMOTE}.url": url,  # not in the mirror, whose configuration may be damaged

@@ -38,11 +38,16 @@ def largest_file(git_dir: Path) -> int:
 
 
 def _admit(incoming: Path, objects: Path) -> None:
-    files = [file for file in incoming.rglob("*") if file.is_file() and not file.name.startswith("tmp_")]
+    files = [file for file in incoming.rglob("*") if file.is_file() and not _is_dropped(file)]
     for file in sorted(files, key=lambda file: file.suffix == ".idx"):  # a reader uses a pack once it has its index
         target = objects / file.relative_to(incoming)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.rename(target)
+
+
+def _is_dropped(file: Path) -> bool:
+    """Return whether git made a file for itself only: an unfinished one, or the mark of a pack without large files."""
+    return file.name.startswith("tmp_") or file.suffix == ".promisor"
 
 
 def remove_leftovers(git_dir: Path) -> None:

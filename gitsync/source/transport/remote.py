@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitsync.errors import SourceUnavailable
 from gitsync.ports import Credentials
 from gitsync.source.damage import local_failure
-from gitsync.source.git import REMOTE, GitFailed, run
+from gitsync.source.git import REMOTE, GitFailed, can_leave_out_files, run
 from gitsync.source.github.tokens import InstallationTokens
 from gitsync.source.refs import HEADS
 from gitsync.source.snapshot import Limits
@@ -24,10 +24,18 @@ from gitsync.source.validation import SAFE_SCHEMES, shown_url
 
 _REDIRECT = re.compile(r"returned error: 30[1278]")
 _SHALLOW = "shallow roots are not allowed"
+_FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
+_BATCH = 1000
+"""Files that one command fetches by their ids."""
 _LISTING = 10.0
 """Seconds that the list of refs may take."""
+_FILTER_REFUSED = re.compile(r"remote error: filter '|filter(?:ing)? .*not supported")
 _NOWHERE = Path(os.devnull)
 """The repository of commands that need none: a damaged mirror must not hide what the server answers."""
+
+
+class _FilterRefused(Exception):
+    """The server offers to leave out files, but not by their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +85,46 @@ class Remote:
             self._reject_web_page(credentials)
         return refs
 
-    def fetch(self, git_dir: Path, wanted: str, credentials: Credentials) -> None:
+    def fetch(self, git_dir: Path, wanted: str, credentials: Credentials, *, is_new: bool = False) -> None:
         """
         Fetch a ref or a commit into a mirror, objects only; raise Damaged when the mirror is why that failed.
 
-        Refs of the server's names could conflict with those of earlier fetches.
+        Into a new mirror, large files are not fetched where the server can leave them out. Of a damaged one, git would
+        fetch each missing object by itself. Refs of the server's names could conflict with those of earlier fetches.
         """
-        arguments = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", REMOTE, wanted)
+        if is_new and can_leave_out_files():
+            filter = f"blob:limit={self._transport.limits.first_bytes + 1}"
+            settings = {f"remote.{REMOTE}.promisor": "true", f"remote.{REMOTE}.partialclonefilter": filter}
+            try:
+                return self._receive(git_dir, credentials, (f"--filter={filter}", REMOTE, wanted), settings)
+            except _FilterRefused:
+                pass
+        return self._receive(git_dir, credentials, (REMOTE, wanted))
+
+    def fetch_files(self, git_dir: Path, ids: Sequence[str], credentials: Credentials) -> None:
+        """Fetch files by their ids; InvalidInput where the server serves none so."""
+        # else the server would take them for present, as parts of the commits that are
+        settings = {"fetch.negotiationAlgorithm": "noop"}
+        for start in range(0, len(ids), _BATCH):
+            self._receive(git_dir, credentials, (REMOTE, *ids[start : start + _BATCH]), settings)
+
+    def _receive(
+        self,
+        git_dir: Path,
+        credentials: Credentials,
+        arguments: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         limits, credentials = self._transport.limits, self._transport.signed_in(self._url, credentials)
         with quarantine(git_dir) as env:
             try:
-                self._run(git_dir, credentials, *arguments, env=env, fails_on=_SHALLOW)
+                self._run(git_dir, credentials, *_FETCH, *arguments, env=env, settings=settings, fails_on=_SHALLOW)
             except GitFailed as error:
+                text = str(error)
+                if arguments[0].startswith("--filter") and _FILTER_REFUSED.search(text):
+                    raise _FilterRefused from error
                 if largest_file(git_dir) >= limits.pack_bytes:
                     raise self._too_large() from error
-                text = str(error)
                 raise local_failure(git_dir, text, limits.seconds) or self._error(text, credentials) from error
 
     def push(self, git_dir: Path, commit: str, branch: str, credentials: Credentials) -> None:
@@ -106,11 +139,12 @@ class Remote:
         credentials: Credentials,
         *arguments: str,
         env: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
         fails_on: str = "",
         seconds: float = float("inf"),
     ) -> bytes:
         transport, url = self._transport, self._redirected or self._url
-        with authenticated_env(url, credentials, transport.schemes, transport.ca_file) as ours:
+        with authenticated_env(url, credentials, transport.schemes, transport.ca_file, settings) as ours:
             return run(
                 git_dir,
                 *arguments,
