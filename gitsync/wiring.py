@@ -74,6 +74,7 @@ from gitsync.sync.credentials import credentials_of
 from gitsync.sync.decision import SyncGate
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.executor import SyncExecutor
+from gitsync.sync.incremental.settled import SettledReconciler
 from gitsync.sync.pipeline import Pipeline, Stages
 from gitsync.sync.planner import Planner
 from gitsync.sync.policies import Policies
@@ -250,7 +251,8 @@ def build_engine(
     watcher = GitWatcher(adapters.source, state, clock)
     desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher)
     analysis = PostSyncAnalysis(records, adapters.metrics)
-    pipeline = Pipeline(Stages(fetcher, watcher, desired, reconciler, analysis), records, statuses, state, clock)
+    stages = Stages(fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state), analysis)
+    pipeline = Pipeline(stages, records, statuses, state, clock)
     applications = ApplicationController(pipeline, watcher, state, ports, share=share, workers=workers)
     return applications, state
 

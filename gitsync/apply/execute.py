@@ -74,11 +74,14 @@ class Applier:
         """Return the objects of an Application whose writes are not answered yet."""
         return self._in_flight.refs(application)
 
+    def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
+        """Whether the writes of all these objects have not been taken as answered yet."""
+        return self._in_flight.is_writing(application, refs)
+
     def take_answered(self, application: str) -> list[AnsweredWrite]:
         """Return the writes of an Application that were answered late, with their outcomes in the audit."""
         answered = self._in_flight.take_answered(application)
-        for each in answered:
-            self._audit_outcomes(each.job, [each.result])
+        self._audit_outcomes((each.job, each.result) for each in answered)
         return answered
 
     def _write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
@@ -91,19 +94,20 @@ class Applier:
             {change.ref: _inventory_entry(job, change) for change in batch if change.action is not Action.PRUNE}
         )
         results = self._in_flight.run(job, batch, lambda change: apply_change(job, change, self._cluster, self._live))
-        self._audit_outcomes(job, [result for result in results if not isinstance(result.error, NotAnswered)])
+        self._audit_outcomes((job, result) for result in results if not isinstance(result.error, NotAnswered))
         return results
 
-    def _audit_outcomes(self, job: ApplyRequest, results: Sequence[StepResult]) -> None:
+    def _audit_outcomes(self, written: Iterable[tuple[ApplyRequest, StepResult]]) -> None:
         """Audit and log the outcomes of writes, except those that are not known."""
+        written = tuple(written)
         self._records.audit(
             replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
-            for result in results
+            for job, result in written
             if not result.is_unknown
         )
-        for result in results:
+        for job, result in written:
             _log_result(job, result)
-        if any(result.change.ref.of == CRD for result in results):
+        if any(result.change.ref.of == CRD for _, result in written):
             self._cluster.definitions_changed()
 
     def _audit(self, job: ApplyRequest, change: Change, outcome: Outcome, message: str) -> AuditRecord:

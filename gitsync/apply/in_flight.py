@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 
@@ -32,7 +35,9 @@ class WritesInFlight:
     """
     Run writes in a pool, and keep those that are not answered in time, by Application and object.
 
-    An Application is used by one worker at a time. ``on_answer`` is called with its key, from the thread of the write.
+    An Application is used by one worker at a time. ``on_answer`` is called with its key once all of its writes are
+    answered, from the thread of the last one: a call for each would plan a large Application as often as it has
+    objects.
     """
 
     def __init__(self, pool: Executor, on_answer: Callable[[str], None], patience: float = _PATIENCE) -> None:
@@ -40,10 +45,16 @@ class WritesInFlight:
         self._on_answer = on_answer
         self._patience = patience
         self._writes: dict[str, dict[ObjectRef, tuple[ApplyRequest, Future[StepResult]]]] = {}
+        self._unanswered: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def refs(self, application: str) -> frozenset[ObjectRef]:
         """Return the objects of an Application that are being written."""
         return frozenset(self._writes.get(application, ()))
+
+    def is_writing(self, application: str, refs: AbstractSet[ObjectRef]) -> bool:
+        """Whether the writes of all these objects have not been taken as answered yet."""
+        return refs <= self._writes.get(application, {}).keys()
 
     def run(
         self, job: ApplyRequest, changes: Sequence[Change], write: Callable[[Change], StepResult]
@@ -51,7 +62,9 @@ class WritesInFlight:
         """Run writes in parallel and return their results; of those that take longer, that they are not answered."""
         futures = [(change, self._pool.submit(write, change)) for change in changes]
         wait((future for _, future in futures), self._patience)
-        return [future.result() if future.done() else self._keep(job, change, future) for change, future in futures]
+        late = {change.ref: (job, future) for change, future in futures if not future.done()}
+        self._keep(job.app.key, late)
+        return [not_answered(change) if change.ref in late else future.result() for change, future in futures]
 
     def take_answered(self, application: str) -> list[AnsweredWrite]:
         """Return the writes of an Application that were answered since the last call."""
@@ -61,10 +74,22 @@ class WritesInFlight:
             self._writes.pop(application, None)
         return [AnsweredWrite(job, future.result()) for job, future in done.values()]
 
-    def _keep(self, job: ApplyRequest, change: Change, future: Future[StepResult]) -> StepResult:
-        self._writes.setdefault(job.app.key, {})[change.ref] = (job, future)
-        future.add_done_callback(lambda done: self._on_answer(job.app.key))
-        return not_answered(change)
+    def _keep(self, application: str, late: dict[ObjectRef, tuple[ApplyRequest, Future[StepResult]]]) -> None:
+        if late:
+            self._writes.setdefault(application, {}).update(late)
+            with self._lock:
+                self._unanswered[application] += len(late)
+            for _, future in late.values():
+                future.add_done_callback(lambda done: self._count_answer(application))
+
+    def _count_answer(self, application: str) -> None:
+        with self._lock:
+            self._unanswered[application] -= 1
+            is_last = not self._unanswered[application]
+            if is_last:
+                del self._unanswered[application]
+        if is_last:
+            self._on_answer(application)
 
 
 def not_answered(change: Change) -> StepResult:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
+from gitsync.controllers.changed_objects import ChangedObjects
 from gitsync.errors import ClusterUnavailable
 from gitsync.kube.crd import defined_kind
 from gitsync.kube.kinds import CRD
@@ -22,7 +23,7 @@ from gitsync.objects.keys import (
 )
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
 from gitsync.objects.phase import Phase
-from gitsync.objects.ref import GroupKind, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
@@ -45,8 +46,9 @@ class ApplicationController:
     Reconcile Applications, level-based: a key says which one, never what happened.
 
     An Application is reconciled when its spec or a request changes, when an object it declares or holds (or a part
-    of one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers. An Application of
-    another replica is only shown, as its status says; requests for it are forwarded by annotations.
+    of one, such as a Pod) changes, when its poll or retry is due, and when a watch fails or recovers. Which objects
+    changed only saves work: what they leave in sync is not observed again. An Application of another replica is only
+    shown, as its status says; requests for it are forwarded by annotations.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class ApplicationController:
         self._share = share or SingleReplica()
         self._queue: WorkQueue[str] = WorkQueue()
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
+        self._changed = ChangedObjects()
         self._resource: Resource | None = None
         self._pending_notifications: set[str] = set()
         """Applications of other replicas that have to be notified of a push."""
@@ -88,6 +91,7 @@ class ApplicationController:
 
     def reconcile(self, key: str) -> float | None:
         """Reconcile one Application; return the seconds until the next reconcile."""
+        changed = self._changed.take(key)
         manifest = self._get(key)
         if manifest is None:
             self._watcher.leave(key)
@@ -95,19 +99,22 @@ class ApplicationController:
             return None
         with self._share.claim(key) as is_ours:
             if is_ours:
-                return self._sync(key, manifest)
+                return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
         self._pipeline.relay(manifest)
         if key in self._pending_notifications:
             self._pending_notifications.discard(key)
             self._annotate(manifest, HINT_MANAGER, GIT_CHANGED)
         return None
 
-    def _sync(self, key: str, manifest: Manifest) -> float | None:
-        before = self._state.application(key)
+    def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
+        """Sync the changed objects of an Application, or all of it where they are None."""
+        before, pipeline = self._state.application(key), self._pipeline
         try:
-            result = self._pipeline.sync(manifest)
+            result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
         finally:
             self._log_transition(key, before.sequence if before is not None else 0)
+        if result is None:
+            return None
         self.repository_changed(result.peers)
         return result.requeue_after
 
@@ -140,7 +147,8 @@ class ApplicationController:
                 self._live.forget(defined_kind(manifest))
         for owner in self._live.owners(manifest):
             for key in self._state.applications_for(ref_of(owner)):
-                self._queue.add_after(key, _DEBOUNCE)
+                self._changed.add(key, ref_of(owner))
+                self._queue.add_part_after(key, _DEBOUNCE)
 
     def enqueue_all(self) -> None:
         """Enqueue every Application: a watch failed or recovered, or this replica owns others now."""

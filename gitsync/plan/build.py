@@ -118,6 +118,22 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     )
 
 
+def step_alone(given: PlanInput, ref: ObjectRef) -> Change | None:
+    """
+    Return the step of one declared object where it does nothing whatever the others do, else None.
+
+    Only the live object of this one is read.
+    """
+    for step in _steps(given, ref):
+        return None if step.is_write or step.options.hooks else classify(step)
+    return None
+
+
+def with_steps(plan: Plan, steps: Mapping[ObjectRef, Change]) -> Plan:
+    """Return a plan with other steps for some objects, which do nothing as the steps before did."""
+    return replace(plan, changes=tuple(steps.get(change.ref, change) for change in plan.changes))
+
+
 def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:
     """Return the refs whose step a dry-run apply should confirm, because only the API server can be sure."""
     return tuple(change.ref for change in plan.changes if not change.certain)

@@ -9,6 +9,8 @@ It promises:
   comes out, so no key starves;
 - a key added with a delay comes out when it is due; of several delays the shortest counts, and handing the key
   out forgets the delay, since the work answers for everything known by then;
+- a key added for a part of its work only is handed out for that part unless it was added for all of it meanwhile;
+  this forgets no delay of the whole work;
 - failures are counted per key, and one key's delay never holds up another.
 """
 
@@ -20,12 +22,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from random import random
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from gitsync.runtime.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
-
+_Timer: TypeAlias = tuple[K, bool]
+"""A key, and whether it becomes ready for all of its work."""
 
 _URGENT_IN_A_ROW = 4
 """Urgent keys that may come out while another one waits."""
@@ -53,8 +56,12 @@ class WorkQueue(Generic[K]):
         self._working: set[K] = set()
         self._again: dict[K, bool] = {}
         """Keys that were added while they are worked on, and whether they are urgent."""
-        self._due: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []
+        self._whole: set[K] = set()
+        """Keys that are handed out next for all of their work."""
+        self._partial: set[K] = set()
+        """Keys that are worked on in part."""
+        self._due: dict[_Timer[K], float] = {}
+        self._heap: list[tuple[float, int, _Timer[K]]] = []
         self._sequence = 0
         self._failures: dict[K, int] = {}
         self._closed = False
@@ -67,18 +74,25 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, *, urgent: bool = False) -> None:
         """Make the key ready now; an urgent one comes out before those that are not."""
         with self._changed:
-            self._add(key, urgent=urgent)
+            self._whole.add(key)
+            self._make_ready(key, urgent=urgent)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Make the key ready after ``seconds``, or earlier if it was scheduled earlier."""
         with self._changed:
-            due = self._monotonic() + max(seconds, 0.0)
-            if due >= self._due.get(key, float("inf")) or key in self._waiting:
-                return
-            self._due[key] = due
-            self._sequence += 1
-            heapq.heappush(self._heap, (due, self._sequence, key))
-            self._changed.notify()
+            if key not in self._waiting or key not in self._whole:
+                self._schedule((key, True), seconds)
+
+    def add_part_after(self, key: K, seconds: float) -> None:
+        """Make the key ready for a part of its work after ``seconds``; the caller keeps which part."""
+        with self._changed:
+            if key not in self._waiting:
+                self._schedule((key, False), seconds)
+
+    def is_partial(self, key: K) -> bool:
+        """Whether a key was handed out for a part of its work only."""
+        with self._changed:
+            return key in self._partial
 
     def retry(self, key: K) -> float:
         """Count a failure, make the key ready after its backoff, and return that delay in seconds."""
@@ -117,8 +131,9 @@ class WorkQueue(Generic[K]):
         """Say that the work on a key has ended; it comes out again if it was added meanwhile."""
         with self._changed:
             self._working.discard(key)
+            self._partial.discard(key)
             if key in self._again:
-                self._add(key, urgent=self._again.pop(key))
+                self._make_ready(key, urgent=self._again.pop(key))
 
     def close(self) -> None:
         """Hand out nothing more; workers that wait get None."""
@@ -126,7 +141,15 @@ class WorkQueue(Generic[K]):
             self._closed = True
             self._changed.notify_all()
 
-    def _add(self, key: K, *, urgent: bool = False) -> None:
+    def _schedule(self, timer: _Timer[K], seconds: float) -> None:
+        due = self._monotonic() + max(seconds, 0.0)
+        if due < self._due.get(timer, float("inf")):
+            self._due[timer] = due
+            self._sequence += 1
+            heapq.heappush(self._heap, (due, self._sequence, timer))
+            self._changed.notify()
+
+    def _make_ready(self, key: K, *, urgent: bool = False) -> None:
         if key in self._working:
             self._again[key] = urgent or self._again.get(key, False)
             return
@@ -144,7 +167,12 @@ class WorkQueue(Generic[K]):
             key = self._next()
         self._waiting.discard(key)
         self._working.add(key)
-        self._due.pop(key, None)
+        self._due.pop((key, False), None)
+        if key in self._whole:
+            self._whole.discard(key)
+            self._due.pop((key, True), None)
+        else:
+            self._partial.add(key)
         return key
 
     def _next(self) -> K:
@@ -159,13 +187,15 @@ class WorkQueue(Generic[K]):
         """Make keys ready that are due; return the seconds until the next one is."""
         now = self._monotonic()
         while self._heap:
-            due, _, key = self._heap[0]
-            if self._due.get(key) != due:  # forgotten, or superseded by an earlier time
+            due, _, (key, is_whole) = self._heap[0]
+            if self._due.get((key, is_whole)) != due:  # forgotten, or superseded by an earlier time
                 heapq.heappop(self._heap)
             elif due <= now:
                 heapq.heappop(self._heap)
-                del self._due[key]
-                self._add(key)
+                del self._due[key, is_whole]
+                if is_whole:
+                    self._whole.add(key)
+                self._make_ready(key)
             else:
                 return due - now
         return None

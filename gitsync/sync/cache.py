@@ -21,7 +21,7 @@ from gitsync.plan.normalize import PreparedObject
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
-from gitsync.sync.observed_objects import ObservedObjects
+from gitsync.sync.incremental.observed_objects import ObservedObjects
 
 
 @dataclass(slots=True)

@@ -136,6 +136,10 @@ class SyncExecutor:
         """Return the objects of an Application whose writes are not answered yet."""
         return self._applier.in_flight(application)
 
+    def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
+        """Whether all these objects are being written: the last answer reconciles their Application."""
+        return self._applier.is_writing(application, refs)
+
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
         kept = planned.given.state.operation

@@ -35,6 +35,7 @@ from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.desired import DesiredState, Rendered
+from gitsync.sync.incremental.settled import Settled, SettledReconciler
 from gitsync.sync.input import ReconcileInput, Rollback, Target
 from gitsync.sync.polling.fetch import Fetcher, Polled
 from gitsync.sync.polling.git_watcher import GitWatcher
@@ -78,6 +79,7 @@ class Stages:
     watcher: GitWatcher
     desired: DesiredState
     reconciler: Reconciler
+    settled: SettledReconciler
     analysis: PostSyncAnalysis
 
 
@@ -91,12 +93,33 @@ class Pipeline:
         self._watcher = stages.watcher
         self._desired = stages.desired
         self._reconciler = stages.reconciler
+        self._settled_reconciler = stages.settled
         self._analysis = stages.analysis
         self._records = records
         self._statuses = statuses
         self._state = state
         self._clock = clock
         self._caches: dict[str, ReconcileCache] = {}
+        self._settled: dict[str, Settled] = {}
+        """The Applications that were in sync at their last reconcile, by uid."""
+
+    def sync_changed(self, manifest: Manifest, changed: frozenset[ObjectRef]) -> SyncResult | None:
+        """
+        Bring changed live objects of one Application to what Git declares; None where they already are.
+
+        Where these objects alone cannot show that, the whole Application is synced.
+        """
+        meta, uid = metadata_of(manifest), uid_of(manifest)
+        if self._reconciler.is_writing(f"{meta.get('namespace')}/{meta.get('name')}", changed):
+            return None
+        before = self._settled.pop(uid, None)
+        if before is not None and not changed & _watched(before.planned.app):
+            with suppress(GitsyncError):  # the sync of the whole reports it
+                after = self._settled_reconciler.reconcile(manifest, before, changed, self._clock.now())
+                if after is not None:
+                    self._settled[uid] = after
+                    return None
+        return self.sync(manifest)
 
     def sync(self, manifest: Manifest) -> SyncResult:
         """
@@ -104,7 +127,9 @@ class Pipeline:
 
         A transient error is raised after it was recorded.
         """
-        cache = self._cache(uid_of(manifest))
+        uid = uid_of(manifest)
+        cache = self._cache(uid)
+        self._settled.pop(uid, None)
         report = Report.start(manifest, self._clock.now())
         is_deleted = False
         try:
@@ -127,7 +152,11 @@ class Pipeline:
         except Exception as fault:
             report.fail(unexpected_error(fault, report.app.key))
         try:
-            return self._record(report, is_deleted=is_deleted)
+            result = self._record(report, is_deleted=is_deleted)
+            settled = Settled.after(report)
+            if settled is not None and not cache.execution.has_unresolved_writes:
+                self._settled[uid] = settled
+            return result
         except GitsyncError:
             raise
         except Exception as fault:
@@ -153,6 +182,7 @@ class Pipeline:
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""
         self._caches.pop(uid, None)
+        self._settled.pop(uid, None)
 
     def poll_now(self, uid: str) -> None:
         """Poll the Git server at the next reconcile, whatever the interval."""

@@ -11,10 +11,10 @@ from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
-from gitsync.objects.change import Plan
+from gitsync.objects.change import Change, Plan
 from gitsync.objects.manifest import Manifest, resource_version_of
 from gitsync.objects.ref import ObjectRef
-from gitsync.plan.build import ClusterState, PlanInput, build_plan, uncertain
+from gitsync.plan.build import ClusterState, PlanInput, build_plan, step_alone, uncertain
 from gitsync.plan.ownership import APPLIERS
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Cluster
@@ -86,8 +86,7 @@ class Planner:
 
     def plan(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Planned:
         """Return the plan; raise ClusterUnavailable when a required dry run gets no response."""
-        expected = self._policy_of(given.app).expected_managers
-        undeclared = Undeclared(given.app.sync.undeclared_fields, expected)
+        undeclared = self._undeclared(given.app)
         if cache.undeclared != undeclared:
             cache.plan, cache.undeclared = None, undeclared
         plan = self._build(given, target, observation, cache)
@@ -102,6 +101,26 @@ class Planner:
             plan = self._build(given, target, observation, cache)
         cache.plan = plan
         return Planned(given, target, observation, plan, undeclared)
+
+    def steps_alone(self, planned: Planned, live: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, Change] | None:
+        """
+        Return the steps of changed live objects in a plan that does nothing, None where the whole has to be planned.
+
+        Each of them is declared, and does nothing as before.
+        """
+        app, seen = planned.app, planned.observation
+        is_claimed = bool(self._state.declared_elsewhere(app.key, live))
+        if is_claimed or planned.undeclared != self._undeclared(app) or not live.keys() <= seen.desired.keys():
+            return None
+        cluster, options = ClusterState(live, appliers=self._appliers), planned.target.options
+        expected = planned.undeclared.expected
+        inputs = PlanInput(app, seen.desired, options, cluster, seen.inventory, seen.schema_of, expected)
+        steps = {ref: step_alone(inputs, ref) for ref in live}
+        done = {ref: step for ref, step in steps.items() if step is not None}
+        return done if len(done) == len(steps) else None
+
+    def _undeclared(self, app: Application) -> Undeclared:
+        return Undeclared(app.sync.undeclared_fields, self._policy_of(app).expected_managers)
 
     def _build(self, given: ReconcileInput, target: Target, observation: Observation, cache: PlanCache) -> Plan:
         claims = self._state.declared_elsewhere(given.app.key, observation.versions)

@@ -17,9 +17,9 @@ from gitsync.ports import Cluster, LiveCache, Records
 from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
 from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
 from gitsync.sync.executor import SyncExecutor
+from gitsync.sync.incremental.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
-from gitsync.sync.observed_objects import health_by_ref, updated_inventory
 from gitsync.sync.operation import operation_to_status
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.state_store import StateStore
@@ -66,6 +66,10 @@ class Reconciler:
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
         self._conclude(report, cache, planned, message)
+
+    def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
+        """Whether all these objects are being written: the last answer reconciles their Application."""
+        return self._executor.is_writing(application, refs)
 
     def delete_all(self, report: Report, cache: ReconcileCache) -> bool:
         """

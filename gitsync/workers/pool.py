@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput, SourceUnavailable
@@ -18,25 +19,38 @@ from gitsync.workers.process import Process, WorkerCrashed, WorkerDied, WorkerMe
 _log = logging.getLogger(__name__)
 
 _CURE: Final = "divide the application, or raise the limit"
+_IDLE_SECONDS: Final = 300.0
 
 
 class RenderPool:
     """
     Render commits in at most ``size`` processes; safe for use from several threads.
 
-    A process starts with the first request that finds none idle, and stays. A render may take ``seconds`` and
+    A process starts with the first request that finds none idle, and ends after ``idle_seconds`` without one, which
+    frees its memory; the next render then starts one again. A render may take ``seconds`` and
     ``memory_mib`` MiB, and read files of ``file_mib`` MiB; one that takes more, or crashes its process twice, is an
     InvalidInput that names the limit. A process that something else ended, such as the kernel for lack of memory, is
     SourceUnavailable: it is retried.
     """
 
-    def __init__(self, size: int, seconds: float, memory_mib: int, file_mib: int = FILE_MIB) -> None:
+    def __init__(
+        self,
+        size: int,
+        seconds: float,
+        memory_mib: int,
+        file_mib: int = FILE_MIB,
+        *,
+        idle_seconds: float = _IDLE_SECONDS,
+    ) -> None:
         self._size = size
+        self._idle_seconds = idle_seconds
         self._seconds = seconds
         self._memory_mib = memory_mib
         self._file_bytes = file_mib << 20
         self._changed = threading.Condition()
-        self._idle: list[Process] = []
+        self._idle: dict[Process, float] = {}
+        """Processes without a request, and since when, in monotonic seconds; the last one used is the last."""
+        self._timer: threading.Timer | None = None
         self._processes: set[Process] = set()
         self._is_closed = False
         self._costly: set[tuple[str, str]] = set()
@@ -80,7 +94,9 @@ class RenderPool:
             self._is_closed = True
             for process in self._processes:
                 process.interrupt()
-            idle, self._idle = self._idle, []
+            idle, self._idle = self._idle, {}
+            if self._timer is not None:
+                self._timer.cancel()
             self._changed.notify_all()
         for process in idle:
             process.end()
@@ -133,7 +149,7 @@ class RenderPool:
                     raise SourceUnavailable("rendering has ended, because the controller stops")
                 if self._idle:
                     process = max(reversed(self._idle), key=lambda one: one.knows(request))
-                    self._idle.remove(process)
+                    del self._idle[process]
                     return process
                 if len(self._processes) < self._size:
                     return self._start()
@@ -151,9 +167,30 @@ class RenderPool:
         with self._changed:
             is_kept = is_usable and not self._is_closed
             if is_kept:
-                self._idle.append(process)
+                self._idle[process] = time.monotonic()
+                self._end_idle_later()
             else:
                 self._processes.discard(process)
             self._changed.notify()
         if not is_kept:
+            process.end()
+
+    def _end_idle_later(self) -> None:
+        """Have the process that is idle for longest ended when its time is over; called under the lock."""
+        if self._timer is None and self._idle and not self._is_closed:
+            delay = min(self._idle.values()) + self._idle_seconds - time.monotonic()
+            self._timer = threading.Timer(max(delay, 0.0), self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_idle(self) -> None:
+        """End the processes that have been idle for long enough."""
+        with self._changed:
+            self._timer, limit = None, time.monotonic() - self._idle_seconds
+            over = [process for process, since in self._idle.items() if since <= limit]
+            for process in over:
+                del self._idle[process]
+                self._processes.discard(process)
+            self._end_idle_later()
+        for process in over:
             process.end()

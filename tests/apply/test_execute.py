@@ -226,6 +226,19 @@ def test_a_write_that_is_not_answered_in_time_holds_no_worker(bench: Bench) -> N
     assert bench.applier.in_flight(APP.key) == frozenset()
 
 
+def test_late_writes_reconcile_once_all_of_them_are_answered(bench: Bench) -> None:
+    bench.in_flight._patience = 0.05
+    bench.sandbox.inject(Fault(FaultKind.LATENCY, verb="patch", count=3, seconds=0.5))
+    changes = [create(config_map(name, x="1")) for name in "abc"]
+    assert bench.applier.execute(bench.job(*changes)).waiting
+    refs = frozenset(change.ref for change in changes)
+    assert bench.applier.is_writing(APP.key, refs)
+    until(lambda: bench.answered)
+    assert bench.answered == [APP.key]
+    assert len(bench.applier.take_answered(APP.key)) == len(changes)
+    assert not bench.applier.is_writing(APP.key, refs)
+
+
 def test_conflicts_are_tried_again_but_not_for_ever(bench: Bench) -> None:
     bench.sandbox.inject(Fault(FaultKind.CONFLICT, verb="patch", resource="configmaps", count=4))
     job = bench.job(create(config_map("a", x="1")))

@@ -57,6 +57,17 @@ def status_writes(world: World) -> int:
     return world.sandbox.requests(verb="update", resource="applications.gitsync.dev/status")
 
 
+def test_a_first_sync_makes_three_requests_beside_those_for_objects(
+    world: World, fleet: str, git_processes: GitProcesses
+) -> None:
+    """The finalizer and the inventory before the objects, since each has to be stored first, and the result."""
+    settled(world)
+    assert world.sandbox.requests(verb="patch", resource="configmaps", agent="gitsync") == len(APPS)
+    assert world.sandbox.requests(verb="update", resource="applications.gitsync.dev", agent="gitsync") == len(APPS)
+    assert status_writes(world) == 2 * len(APPS)
+    assert sum(git_processes.counts().values()) <= 8, git_processes.counts()
+
+
 def test_a_commit_that_affects_one_application_writes_one_status(
     world: World, fleet: str, git_processes: GitProcesses
 ) -> None:

@@ -190,3 +190,56 @@ def test_what_is_added_always_comes_out_after_its_work_ends(steps: list[tuple[st
     while (got := keys.get(0)) is not None:
         left.add(got)
     assert left == owed
+
+
+def test_a_key_added_for_a_part_is_handed_out_for_it_and_keeps_its_delay() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add_after("a", 5)
+    keys.add_part_after("a", 1)
+    watch.time += 1
+    assert (keys.get(0), keys.is_partial("a")) == ("a", True)
+    keys.done("a")
+    assert keys.get(0) is None
+    watch.time += 4
+    assert (keys.get(0), keys.is_partial("a")) == ("a", False)
+
+
+def test_a_key_added_for_all_of_its_work_is_never_handed_out_for_a_part() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add_part_after("a", 0)
+    keys.add("a")
+    keys.add_part_after("a", 1)
+    assert (keys.get(0), keys.is_partial("a")) == ("a", False)
+    keys.add("a")
+    keys.add_part_after("a", 1)
+    keys.done("a")
+    watch.time += 1
+    assert (keys.get(0), keys.is_partial("a")) == ("a", False)
+    keys.done("a")
+    assert keys.get(0) is None
+
+
+def test_all_of_the_work_that_is_due_while_a_part_waits_includes_the_part() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add("other")
+    keys.add_after("a", 2)
+    keys.add_part_after("a", 1)
+    watch.time += 3
+    assert keys.get(0) == "other"
+    assert (keys.get(0), keys.is_partial("a")) == ("a", False)
+    keys.done("a")
+    assert keys.get(0) is None
+
+
+def test_a_part_that_is_added_during_work_on_a_part_comes_out_again() -> None:
+    watch = Watch()
+    keys = queue(watch)
+    keys.add_part_after("a", 0)
+    assert keys.get(0) == "a"
+    keys.add_part_after("a", 0)
+    assert keys.get(0) is None
+    keys.done("a")
+    assert (keys.get(0), keys.is_partial("a")) == ("a", True)

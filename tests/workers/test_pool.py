@@ -20,6 +20,7 @@ from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers.pool import RenderPool
 from tests.git_repository import GitRepo
+from tests.waiting import until
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config\ndata:\n"
 MIB = 1 << 20
@@ -161,6 +162,14 @@ def test_a_process_stays_for_the_next_render(make_pool: Callable[..., RenderPool
         with contextlib.suppress(InvalidInput):
             pool.render(snapshot, path)
     assert len(children() - before) == 1
+
+
+def test_a_process_that_is_idle_for_long_ends(snapshot: Snapshot) -> None:
+    before, pool = children(), RenderPool(2, 60.0, 512, idle_seconds=0.2)
+    with contextlib.closing(pool):
+        for _ in range(2):
+            assert pool.render(snapshot, "good").manifests
+            until(lambda: children() == before)
 
 
 def test_what_a_commit_does_not_touch_stays_the_very_same_object(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from gitsync.objects.change import Action, Change, Difference, FieldDifference
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, resource_version_of
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.build import with_steps
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.mask import mask, mask_change, mask_difference
 from gitsync.plan.undeclared import REPORT, Undeclared, undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.sync.observe import Observation
+from gitsync.sync.planner import Planned
 from gitsync.sync.status.report import Report
 
 _NO_HEALTH = HealthStatus(Health.UNKNOWN)
@@ -39,6 +44,22 @@ def view_of(report: Report, status: Manifest, previous: ApplicationView | None =
         verdict=report.verdict,
         seen=report.now,
     )
+
+
+def view_with(
+    view: ApplicationView, planned: Planned, steps: Mapping[ObjectRef, Change], now: datetime
+) -> ApplicationView:
+    """Return a view in which some objects changed without effect on the plan and the status."""
+    shown = {ref: mask_change(step) for ref, step in steps.items()}
+
+    def shown_again(resource: ResourceView) -> ResourceView:
+        foreign = _foreign(steps[resource.ref], resource, planned.observation)
+        judged = tuple(map(planned.undeclared.judged, foreign))
+        return replace(resource, change=shown[resource.ref], foreign=judged)
+
+    resources = tuple(shown_again(each) if each.ref in steps else each for each in view.resources)
+    plan = with_steps(view.plan, shown) if view.plan is not None else None
+    return replace(view, resources=resources, plan=plan, seen=now)
 
 
 def _resource(

@@ -1,0 +1,82 @@
+"""Reconcile single objects of an Application that is in sync, without observing the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gitsync.objects.inventory import Inventory, InventoryEntry
+from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
+from gitsync.objects.phase import Phase
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.build import with_steps
+from gitsync.plan.tracking import is_owned
+from gitsync.ports import Cluster, LiveCache
+from gitsync.sync.observe import Observation, health_of, observe
+from gitsync.sync.planner import Planned, Planner
+from gitsync.sync.state_store import StateStore
+from gitsync.sync.status.report import Report
+from gitsync.sync.status.view import view_with
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What the last reconcile of an Application planned, which was in sync; ``version`` is its resourceVersion."""
+
+    version: str
+    planned: Planned
+
+    @classmethod
+    def after(cls, report: Report) -> Settled | None:
+        """Return what a reconcile found, None where something is left to do or to report."""
+        planned, is_failed = report.planned, report.error is not None or report.source_error is not None
+        if planned is None or is_failed or report.outcome.phase is not Phase.SYNCED or planned.plan.writes:
+            return None
+        return cls(resource_version_of(report.manifest), planned)
+
+
+class SettledReconciler:
+    """
+    Decide whether changed live objects leave an Application in sync; the cost does not depend on the other objects.
+
+    They do where each is declared, needs no step, and has the same health and the same entry in the inventory. Then the
+    status stays as it is, and only the view of these objects is updated.
+    """
+
+    def __init__(self, cluster: Cluster, live: LiveCache, planner: Planner, state: StateStore) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._planner = planner
+        self._state = state
+
+    def reconcile(
+        self, manifest: Manifest, before: Settled, changed: Collection[ObjectRef], now: datetime
+    ) -> Settled | None:
+        """Return what is known with the changed objects; None where the whole Application has to be reconciled."""
+        planned = before.planned
+        seen = planned.observation
+        if resource_version_of(manifest) != before.version or not all(ref in seen.live for ref in changed):
+            return None
+        declared = {ref: seen.desired[ref] for ref in changed if ref in seen.desired}
+        found = observe(declared, Inventory(), self._cluster, self._live)
+        is_same = found.schemas is seen.schemas and all(self._is_same(planned, ref, found) for ref in changed)
+        steps = self._planner.steps_alone(planned, found.live) if is_same else None
+        if steps is None:
+            return None
+        live = {**seen.live, **found.live}
+        plan, observation = with_steps(planned.plan, steps), replace(seen, live=live)
+        after = replace(before, planned=replace(planned, plan=plan, observation=observation))
+        view = self._state.application(planned.app.key)
+        if view is not None:
+            self._state.publish(view_with(view, after.planned, steps, now))
+        return after
+
+    def _is_same(self, planned: Planned, ref: ObjectRef, found: Observation) -> bool:
+        """Whether health and inventory have the same entry for an object as before."""
+        seen, live = planned.observation, found.live.get(ref)
+        if live is None or ref not in seen.health:  # hooks have none
+            return False
+        entry = InventoryEntry(seen.versions[ref], uid_of(live))
+        is_held = not is_owned(planned.app, live) or seen.inventory.entries.get(ref) == entry
+        return is_held and health_of(ref, live, self._live, planned.app.health_checks) == seen.health[ref]
