@@ -44,12 +44,18 @@ class Inventory:
         return iter(self.entries)
 
     def widened(self, entries: Mapping[ObjectRef, InventoryEntry]) -> Inventory:
-        """Return the inventory with these entries added; a known uid is never forgotten for an unknown one."""
-        merged = dict(self.entries)
+        """
+        Return the inventory with these entries added, the identical one where it has them.
+
+        A known uid is never forgotten for an unknown one.
+        """
+        added = {}
         for ref, held in entries.items():
-            known = merged.get(ref)
-            merged[ref] = InventoryEntry(held.version, held.uid or (known.uid if known else ""))
-        return Inventory(merged)
+            known = self.entries.get(ref)
+            entry = InventoryEntry(held.version, held.uid or (known.uid if known else ""))
+            if entry != known:
+                added[ref] = entry
+        return Inventory({**self.entries, **added}) if added else self
 
     def without(self, refs: Iterable[ObjectRef]) -> Inventory:
         """Return the inventory without these refs."""
@@ -80,7 +86,9 @@ def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
     ]
     if len(entries) <= _LISTED:
         return {"inventory": entries} if entries else {}
-    return {"packedInventory": base64.b64encode(zlib.compress(json.dumps(entries).encode())).decode()}
+    import orjson  # late: rendering needs no JSON, and starts sooner without
+
+    return {"packedInventory": base64.b64encode(zlib.compress(orjson.dumps(entries))).decode()}
 
 
 def _parsed(entries: Iterable[Mapping[str, Any]]) -> dict[ObjectRef, InventoryEntry]:

@@ -24,7 +24,7 @@ from gitsync.plan.ignore import jq
 from gitsync.plan.ignore.fields import IgnoredFields, ignored_differences, without_ignored, without_ignored_fields
 from gitsync.plan.normalize import declared
 from gitsync.plan.options import options_of
-from gitsync.plan.order import hook_stage, in_order, stage_of
+from gitsync.plan.order import hook_stage, in_order, sort_key, stage_of
 from gitsync.plan.ownership import APPLIERS, Transfer, transfer
 from gitsync.plan.prune import prune_changes
 from gitsync.plan.risk.table import NOTHING, Scope, classify, plan_risk
@@ -101,11 +101,12 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
     before, scope = predecessors(fresh), Scope(app, desired, seen.live)
     fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
-    steps += [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
+    fresh = [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
+    steps += fresh
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
         # Hooks surround a sync; with nothing to sync they do not run.
         steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]
-    ordered = in_order(needs_first(steps))
+    ordered = _in_previous_order(fresh, known, len(steps)) or in_order(needs_first(steps))
     writes = [step for step in ordered if step.is_write]
     return Plan(
         app.key,
@@ -132,6 +133,22 @@ def step_alone(given: PlanInput, ref: ObjectRef) -> Change | None:
 def with_steps(plan: Plan, steps: Mapping[ObjectRef, Change]) -> Plan:
     """Return a plan with other steps for some objects, which do nothing as the steps before did."""
     return replace(plan, changes=tuple(steps.get(change.ref, change) for change in plan.changes))
+
+
+def _in_previous_order(
+    fresh: Iterable[Change], known: Mapping[ObjectRef, Change], count: int
+) -> tuple[Change, ...] | None:
+    """
+    Return the steps of the previous plan, in its order, with some replaced; None where the order may be another one.
+
+    ``known`` are those steps, ``count`` is the number of steps now. Sorting costs as much as all other planning.
+    """
+    replaced = {step.ref: step for step in fresh}
+    for ref, step in replaced.items():
+        before = known.get(ref)
+        if before is None or step.options.hooks or before.options.hooks or sort_key(step) != sort_key(before):
+            return None
+    return tuple({**known, **replaced}.values()) if len(known) == count else None
 
 
 def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:

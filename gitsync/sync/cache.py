@@ -67,6 +67,8 @@ class RenderResult:
     """
 
     build: Build
+    is_encrypted: bool = False
+    """Whether a manifest is encrypted."""
     app: Application | None = None
     declared: Mapping[ObjectRef, Manifest] | None = None
     options: Mapping[ObjectRef, Options] = field(default_factory=dict)

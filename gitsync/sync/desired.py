@@ -83,7 +83,7 @@ class DesiredState:
             if not len(given.state.inventory) or given.state.applied_to(given.app) in ("", commit.id):
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
-        keys = self._keys(app, result.build)
+        keys = self._keys_of(app, self._cluster, self._live) if result.is_encrypted else ()
         is_same = result.app == app and result.decryption_keys == keys
         if result.declared is None or not result.is_complete or not is_same:
             self._prepare(app, cache, commit, result, keys)
@@ -130,12 +130,6 @@ class DesiredState:
         result.options = {ref: options_of(manifest) for ref, manifest in objects.items()}
         result.declared, result.app, result.decryption_keys = objects, app, keys
 
-    def _keys(self, app: Application, build: Build) -> tuple[str, ...]:
-        """Return the decryption keys that the Application names; none where nothing is encrypted."""
-        if not any(is_encrypted(manifest) for manifest in build.manifests):
-            return ()
-        return self._keys_of(app, self._cluster, self._live)
-
     def _decrypted(
         self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: tuple[str, ...]
     ) -> Sequence[Manifest]:
@@ -164,16 +158,17 @@ class DesiredState:
             return known
         if render.error is not None and render.error[0] == commit.id:
             raise render.error[1]
-        made = self._same_as_before(given.app, cache, commit) or RenderResult(self._render(given.app, cache, commit))
+        made = self._same_as_before(given.app, cache, commit) or self._render(given.app, cache, commit)
         render.commits = {**dict(list(render.commits.items())[1 - _KEPT :]), commit.id: made}
         return made
 
-    def _render(self, app: Application, cache: ReconcileCache, commit: Commit) -> Build:
+    def _render(self, app: Application, cache: ReconcileCache, commit: Commit) -> RenderResult:
         snapshot = self._fetcher.snapshot(app, cache.git, commit.id)
         cache.git.snapshot = None  # its files are not needed any more
         try:
             build = self._renderer.render(snapshot, app.source.path, app.source.renderer)
-            return build._replace(warnings=(*snapshot.warnings, *build.warnings))
+            build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
+            return RenderResult(build, any(map(is_encrypted, build.manifests)))
         except InvalidInput as error:
             cache.render.error = (commit.id, error)
             raise

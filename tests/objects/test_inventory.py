@@ -40,3 +40,11 @@ def test_a_long_inventory_is_unpacked_once() -> None:
     again = {"packedInventory": "".join(list(status["packedInventory"]))}  # as another answer of the API server has it
     assert Inventory.from_status(status) is Inventory.from_status(again)
     assert Inventory.from_status(status).to_status() == status
+
+
+def test_an_inventory_that_has_the_entries_already_is_the_identical_one() -> None:
+    ref, other = ObjectRef("", "ConfigMap", "shop", "a"), ObjectRef("", "ConfigMap", "shop", "b")
+    held = Inventory({ref: InventoryEntry("v1", "uid")})
+    assert held.widened({ref: InventoryEntry("v1")}) is held
+    assert held.widened({other: InventoryEntry("v1")}).entries == {**held.entries, other: InventoryEntry("v1")}
+    assert held.widened({ref: InventoryEntry("v2")}).entries == {ref: InventoryEntry("v2", "uid")}

@@ -346,3 +346,19 @@ def test_too_many_deletes_make_the_plan_dangerous():
     live = live_of(app, *manifests)
     assert plan_of(app, manifests[:2], live).risk is Risk.MODERATE
     assert plan_of(app, manifests[:1], live).risk is Risk.DANGEROUS
+
+
+def test_a_plan_from_a_previous_one_has_the_order_of_one_from_nothing():
+    manifests = [deployment(), config(), *(config(name=f"c{number}") for number in range(5))]
+    live = live_of(APP, *manifests)
+    first = plan_of(APP, manifests, live)
+    gone = {known: manifest for known, manifest in live.items() if known.name not in ("c1", "c3")}
+    for now in (gone, live, {}, live):
+        again = plan_of(APP, manifests, now, previous=first)
+        assert again == plan_of(APP, manifests, now)
+        first = again
+    fewer, more = manifests[:-1], [*manifests, config(name="b")]
+    for declared in (fewer, more, manifests):
+        again = plan_of(APP, declared, live, previous=first, inventory=inventory_of(live))
+        assert again == plan_of(APP, declared, live, inventory=inventory_of(live))
+        first = again
