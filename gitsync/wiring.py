@@ -41,6 +41,7 @@ from gitsync.ports import (
     Reasoner,
     Records,
     Renderer,
+    RenderStore,
     Source,
     StateReader,
     SyncRequests,
@@ -83,6 +84,7 @@ from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.writer import StatusWriter
+from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
 
 _OTHER_CONNECTIONS = 48
@@ -128,6 +130,7 @@ class Adapters:
     pool: Executor
     reasoner: Reasoner | None = None
     metrics: MetricsProvider | None = None
+    builds: RenderStore | None = None
 
 
 def build_controller(settings: Settings, policy: Policy | None = None) -> Engine:
@@ -148,7 +151,9 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
-    adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics)
+    builds = KeptBuilds(settings.data / "builds")
+    builds.clean()
+    adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds)
     given = PolicySet((policy,)) if policy else read_policies(settings.policies, settings.prometheus)
     policies = Policies(cluster, live, source, given)
     applications, state = build_engine(
@@ -249,7 +254,7 @@ def build_engine(
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock, waits=False)
     watcher = GitWatcher(adapters.source, state, clock)
-    desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher)
+    desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
     stages = Stages(fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state), analysis)
     pipeline = Pipeline(stages, records, statuses, state, clock)

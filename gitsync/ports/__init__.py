@@ -8,7 +8,7 @@ from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDet
 from gitsync.ports.ports import Ports
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
-from gitsync.ports.renderer import Renderer
+from gitsync.ports.renderer import Renderer, RenderStore
 from gitsync.ports.source import CREDENTIALS_SECRET, Credentials, RevertResult, Snapshot, Source
 from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, StateReader
 from gitsync.ports.sync_requests import SyncRequests
@@ -30,6 +30,7 @@ __all__ = [
     "Ports",
     "Reasoner",
     "Records",
+    "RenderStore",
     "Renderer",
     "Resource",
     "ResourceView",

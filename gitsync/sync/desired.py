@@ -13,7 +13,7 @@ from gitsync.objects.options import Options
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
-from gitsync.ports import Cluster, LiveCache, Renderer, Source
+from gitsync.ports import Cluster, LiveCache, Renderer, RenderStore, Source
 from gitsync.render.build import Build
 from gitsync.render.provenance.locate import locate_field
 from gitsync.secrets.sops import is_encrypted
@@ -59,6 +59,7 @@ class DesiredState:
         live: LiveCache,
         fetcher: Fetcher,
         keys_of: DecryptionKeys = decryption_keys,
+        kept: RenderStore | None = None,
     ) -> None:
         self._source = source
         self._renderer = renderer
@@ -66,6 +67,7 @@ class DesiredState:
         self._live = live
         self._fetcher = fetcher
         self._keys_of = keys_of
+        self._kept = kept
 
     def load(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Rendered:
         """
@@ -150,7 +152,7 @@ class DesiredState:
         source, render = given.app.source, cache.render
         key = (source.repo_url, source.path, source.renderer)
         if render.source != key:
-            render.source, render.commits, render.error = key, {}, None
+            render.source, render.commits, render.error = key, self._load_kept(given.app), None
         if given.is_requested:
             render.error = None
         known = render.commits.get(commit.id)
@@ -168,10 +170,17 @@ class DesiredState:
         try:
             build = self._renderer.render(snapshot, app.source.path, app.source.renderer)
             build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
-            return RenderResult(build, any(map(is_encrypted, build.manifests)))
         except InvalidInput as error:
             cache.render.error = (commit.id, error)
             raise
+        if self._kept is not None:
+            self._kept.keep(app, commit.id, build)
+        return _result_of(build)
+
+    def _load_kept(self, app: Application) -> dict[str, RenderResult]:
+        """Return the build that was kept for the source before a restart, by its commit."""
+        kept = self._kept.load(app) if self._kept is not None else None
+        return {kept[0]: _result_of(kept[1])} if kept is not None else {}
 
     def _same_as_before(self, app: Application, cache: ReconcileCache, commit: Commit) -> RenderResult | None:
         """Return a cached render none of whose input files changed since."""
@@ -180,3 +189,7 @@ class DesiredState:
             if changed is not None and not reads(rendered.build.files_read, changed):
                 return rendered
         return None
+
+
+def _result_of(build: Build) -> RenderResult:
+    return RenderResult(build, any(map(is_encrypted, build.manifests)))

@@ -7,6 +7,9 @@ from collections import deque
 
 import pytest
 
+from gitsync.ports import Snapshot
+from gitsync.render.build import Build
+from gitsync.workers.pool import RenderPool
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
 from tests.git_processes import GitProcesses
@@ -94,6 +97,25 @@ def test_a_commit_that_affects_no_application_writes_nothing_also_after_a_restar
     until(lambda: len(world.controller.view.applications()) == len(APPS), 30)
     settled(world)
     assert status_writes(world) == before
+
+
+def test_a_restart_renders_only_what_git_changed(world: World, fleet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[str] = []
+    render = RenderPool.render
+
+    def count(self: RenderPool, snapshot: Snapshot, path: str, renderer: str = "Auto") -> Build:
+        rendered.append(path)
+        return render(self, snapshot, path, renderer)
+
+    monkeypatch.setattr(RenderPool, "render", count)
+    world.stop()
+    commit = world.repo.commit("one", {"app-07/a.yaml": config_map("a", of="changed")})
+    world.start()
+    world.synced(commit, "app-07", timeout=30)
+    until(lambda: len(world.controller.view.applications()) == len(APPS), 30)
+    settled(world)
+    assert rendered == ["app-07"]
+    assert all(view.status["sync"] == "Synced" for view in world.controller.view.applications())
 
 
 def test_a_requested_sync_reports_the_newest_commit(world: World, fleet: str) -> None:

@@ -1,0 +1,85 @@
+"""KeptBuilds: the last build of each Application in files, so that a restart renders only what Git changed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+import gitsync.render
+from gitsync.objects.application import Application
+from gitsync.render.build import Build
+from gitsync.workers import protocol
+
+_KEPT_SECONDS: Final = 30 * 86_400.0
+"""30 days; a build that was neither written nor read meanwhile belongs to no Application any more."""
+_log = logging.getLogger(__name__)
+
+
+class KeptBuilds:
+    """
+    Implement ``gitsync.ports.RenderStore`` in a folder, one file for each Application and source.
+
+    A build of another version of the renderer, or one that cannot be read, counts as absent; a failed write is logged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._renderer = _fingerprint(Path(gitsync.render.__file__).parent)
+
+    def load(self, app: Application) -> tuple[str, Build] | None:
+        """Return the commit and the build that were kept last for this source."""
+        file = self._file(app)
+        try:
+            message = orjson.loads(file.read_bytes())
+            if message["renderer"] != self._renderer:
+                return None
+            os.utime(file)
+            return str(message["commit"]), protocol.to_build(message["build"])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+    def keep(self, app: Application, commit: str, build: Build) -> None:
+        """Keep a build instead of the one before."""
+        message = {"renderer": self._renderer, "commit": commit, "build": protocol.of_build(build)}
+        file = self._file(app)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(temporary, message)
+            temporary.replace(file)
+        except OSError as error:
+            _log.warning("a build was not kept, and will be rendered again after a restart: %s", error)
+
+    def clean(self) -> None:
+        """Delete the builds that no Application has used for long."""
+        limit = time.time() - _KEPT_SECONDS
+        for file in self._folder.glob("*"):
+            with contextlib.suppress(OSError):
+                if file.stat().st_mtime < limit:
+                    file.unlink()
+
+    def _file(self, app: Application) -> Path:
+        source = app.source
+        key = "\0".join((app.uid, source.repo_url, source.credentials_secret, source.path, source.renderer))
+        return self._folder / hashlib.sha256(key.encode()).hexdigest()
+
+
+def _write(file: Path, message: dict[str, Any]) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(orjson.dumps(message))
+
+
+def _fingerprint(folder: Path) -> str:
+    """Return a hash that differs between versions of the renderer."""
+    files = sorted(folder.rglob("*.py"))
+    facts = [f"{file.relative_to(folder)} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
