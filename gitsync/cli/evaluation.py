@@ -132,7 +132,7 @@ class Evaluator:
         polled = fetcher.poll(given, cache.git)
         try:
             commit = fetcher.checkout(given, cache.git)
-        except Refused as refusal:  # of a rewritten branch, which a requested sync accepts
+        except Refused as refusal:  # of a rewritten revision, which a requested sync plans
             given = replace(given, requested_by="a user")
             return given, fetcher.checkout(given, cache.git), (str(refusal),)
         return given, commit, (f"compared with the last known commit: {polled.error}",) if polled.error else ()

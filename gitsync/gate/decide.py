@@ -51,7 +51,7 @@ def decide(
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
     asked = approval_messages(app, plan, policy)
-    waits = tuple(reason for reason in (mass_deletion(plan, app, policy), *asked) if reason)
+    waits = tuple(reason for reason in (_rewritten(plan), mass_deletion(plan, app, policy), *asked) if reason)
     return _verdict(app, plan, policy, review, _Waits(waits, closed))
 
 
@@ -74,6 +74,16 @@ def _closed_window(app: Application, policy: Policy, now: datetime, *, manual: b
         return state.reason
     states = (windows.state(required, now, manual=manual) for required in policy.windows)
     return next((f"{state.reason}, by policy {policy.name}" for state in states if not state.allowed), "")
+
+
+def _rewritten(plan: Plan) -> str:
+    """Return why the plan of a rewritten revision needs approval, empty for any other."""
+    if not plan.replaces:
+        return ""
+    return (
+        f"non-fast-forward: commit {plan.revision[:12]} does not contain the applied commit {plan.replaces[:12]}; "
+        "approve this plan if the revision was rewritten intentionally"
+    )
 
 
 def _read_only(policy: Policy) -> str:

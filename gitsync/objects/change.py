@@ -145,7 +145,8 @@ class Plan:
     ``digest`` is over commit, steps, risk rules, desired content, and of the live objects the uid and the content
     that an update changes or a deletion loses: an approval of it lapses when any of these changes. ``refusals`` are
     reasons, one line each, for which nothing of it may run. ``authors`` are names and e-mail addresses of authors and
-    committers of its commits; they are read only where a policy does not count their approvals.
+    committers of its commits; they are read only where a policy does not count their approvals. ``replaces`` is the
+    applied commit where the revision was rewritten and does not contain it any more.
     """
 
     application: str
@@ -156,6 +157,7 @@ class Plan:
     explanation: str = ""
     refusals: tuple[str, ...] = ()
     authors: frozenset[str] = frozenset()
+    replaces: str = ""
     writes: tuple[Change, ...] = field(init=False, repr=False, compare=False)
     """The steps that change the cluster."""
 

@@ -60,7 +60,8 @@ class PlanInput:
     """
     What a plan is computed from; ``desired`` comes from ``desired_objects``, ``options`` are those of each of it.
 
-    ``expected`` are patterns of field managers that may add fields, by the operator's policy.
+    ``expected`` are patterns of field managers that may add fields, by the operator's policy. ``replaces`` is that of
+    the plan.
     """
 
     app: Application
@@ -70,6 +71,7 @@ class PlanInput:
     inventory: Inventory
     schema_of: SchemaOf
     expected: tuple[str, ...] = ()
+    replaces: str = ""
 
     @property
     def undeclared(self) -> Undeclared:
@@ -112,10 +114,11 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
         app.key,
         revision,
         ordered,
-        digest(app.key, revision, writes),
+        digest(app.key, f"{revision} replaces {given.replaces}" if given.replaces else revision, writes),
         plan_risk(writes, app.risk.max_deletes),
         explain(ordered),
         _ownership_conflicts(app, ordered, seen.claims),
+        replaces=given.replaces,
     )
 
 

@@ -42,10 +42,12 @@ class Rendered:
     count: int
     warnings: tuple[str, ...]
     locate: Locator
+    replaces: str
 
     def target(self, fetched: Commit | None, newest: str = "") -> Target:
         """Return the target of a reconcile that converges to this commit; see there for the other commits."""
-        return Target(self.commit, self.objects, self.options, fetched.id if fetched else "", newest, self.locate)
+        known = fetched.id if fetched else ""
+        return Target(self.commit, self.objects, self.options, known, newest, self.locate, self.replaces)
 
 
 class DesiredState:
@@ -96,6 +98,7 @@ class DesiredState:
             len(result.build.manifests),
             result.build.warnings,
             partial(self._locate, app, cache, commit),
+            self._fetcher.replaced(given, cache.git, commit.id),
         )
 
     def last_change(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:

@@ -144,7 +144,8 @@ class Target:
     What a reconcile converges to: a commit, the objects it declares, and their options.
 
     ``newest`` is the id of the commit that Git has, empty when it could not be fetched, and ``fetched`` the newest one
-    that changed what the Application reads. Objects are validated where ``locate`` is given.
+    that changed what the Application reads. Objects are validated where ``locate`` is given. ``replaces`` is the
+    applied commit where the revision was rewritten and does not contain it any more.
     """
 
     commit: Commit
@@ -153,6 +154,7 @@ class Target:
     fetched: str = ""
     newest: str = ""
     locate: Locator | None = None
+    replaces: str = ""
 
     @property
     def hooks(self) -> frozenset[ObjectRef]:

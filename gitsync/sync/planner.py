@@ -133,6 +133,7 @@ class Planner:
             observation.inventory,
             observation.schema_of,
             cache.undeclared.expected,
+            target.replaces,
         )
         return build_plan(inputs, target.commit.id, cache.plan)
 

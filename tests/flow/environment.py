@@ -12,8 +12,11 @@ from gitsync.controllers.crds import CrdInstaller
 from gitsync.gate.policy import Policy
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
+from gitsync.runtime.clock import SystemClock
 from gitsync.sandbox.server import Sandbox
+from gitsync.services.reviews import Approval, ReviewService
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
 from tests.waiting import until
@@ -147,6 +150,15 @@ class World:
         found = self.controller.view.application(f"{NAMESPACE}/{name}")
         assert found is not None
         return found
+
+    def approve(self, *steps: str, name: str = "shop") -> None:
+        """Approve the plan that waits, or some steps of it."""
+        view = self.view(name)
+        assert view.plan is not None
+        assert view.application is not None
+        service = ReviewService(self.controller.records, SystemClock(), self.controller.policies.of)
+        service.approve(view.application, view.plan, Approval(User("ada"), "checked", steps=steps))
+        self.controller.requests.poll_now([view.key])
 
     def synced(self, commit: str, name: str = "shop", timeout: float = 10.0) -> dict[str, Any]:
         """Wait until the commit is applied completely and return the status."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.user import User
-from gitsync.runtime.clock import SystemClock
-from gitsync.services.reviews import Approval, ReviewService
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map, deployment
 from tests.review_factories import approval, keep, rejection
@@ -139,7 +137,7 @@ def test_one_deletion_is_approved_and_another_waits(world: World) -> None:
     second = world.repo.commit("drop both", new)
     until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
 
-    approve(world, "/PersistentVolumeClaim/shop/a")
+    world.approve("/PersistentVolumeClaim/shop/a")
     until(lambda: world.get("PersistentVolumeClaim", "a") is None, 10, world.status)
     until(lambda: len(pending_steps(world)) == 2, 10, lambda: pending_steps(world))
     until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
@@ -150,7 +148,7 @@ def test_one_deletion_is_approved_and_another_waits(world: World) -> None:
     assert [(step.action, step.ref) for step in record.steps] == [("prune", "/PersistentVolumeClaim/shop/a")]
     assert record.approver == "ada"
 
-    approve(world)
+    world.approve()
     world.synced(second)
     assert world.get("PersistentVolumeClaim", "b") is None
 
@@ -158,13 +156,3 @@ def test_one_deletion_is_approved_and_another_waits(world: World) -> None:
 def pending_steps(world: World) -> list[str]:
     plan = world.view().plan
     return [step.ref.name for step in plan.writes] if plan is not None else []
-
-
-def approve(world: World, *steps: str) -> None:
-    """Approve the plan that waits, or some steps of it."""
-    view = world.view()
-    assert view.plan is not None
-    assert view.application is not None
-    service = ReviewService(world.controller.records, SystemClock(), world.controller.policies.of)
-    service.approve(view.application, view.plan, Approval(User("ada"), "checked", steps=tuple(steps)))
-    world.controller.requests.poll_now([KEY])

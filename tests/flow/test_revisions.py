@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from gitsync.cli.applications import request_sync
+from gitsync.cli.options import Target
 from gitsync.objects.record import AuditRecord
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
@@ -19,10 +23,11 @@ def refusals(world: World) -> list[AuditRecord]:
     return [record for record in records if record.action == "sync"]
 
 
-def test_a_rewritten_branch_is_held_until_a_person_asks(world: World) -> None:
+@pytest.mark.parametrize("approval", ["Dangerous", "Never"])
+def test_a_rewritten_branch_is_held_until_its_plan_is_approved(world: World, approval: str) -> None:
     first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
     second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
-    world.application()
+    world.application(risk={"approval": approval})
     world.start()
     world.synced(second)
     world.repo.git("reset", "-q", "--hard", first)
@@ -33,9 +38,32 @@ def test_a_rewritten_branch_is_held_until_a_person_asks(world: World) -> None:
     world.client.send("DELETE", "/api/v1/namespaces/shop/configmaps/a", {})
     until(lambda: data(world) == {"x": "2"}, 10, world.status)  # and the last good one is kept up
     assert world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    assert f"does not contain the applied commit {second[:12]}" in world.condition("Ready")["message"]
+    assert (data(world), world.status()["revision"]["applied"]) == ({"x": "2"}, second)
+    world.approve()
     world.synced(first)
     assert data(world) == {"x": "1"}
-    assert len(refusals(world)) == 1
+    assert world.status()["history"][0]["trigger"] == "manual"
+
+
+def test_a_rewritten_branch_is_held_by_a_push_webhook_and_by_a_request_in_the_cluster(world: World) -> None:
+    first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
+    world.application(sync={"interval": "1h"})
+    world.start()
+    world.synced(second)
+    world.repo.git("push", "-q", "-f", "origin", f"{first}:main")
+    world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
+    until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
+    request_sync(world.client, Target(name="shop", namespace=NAMESPACE))
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    world.stop()
+    world.start()  # the request is in the cluster, so the plan is held again
+    known = world.controller.view.application
+    until(lambda: (found := known(f"{NAMESPACE}/shop")) is not None and found.plan is not None, 10, world.status)
+    assert world.status()["phase"] == "AwaitingApproval"
+    assert (data(world), world.status()["revision"]["applied"]) == ({"x": "2"}, second)
 
 
 def test_a_branch_that_moves_forward_again_is_taken(world: World) -> None:

@@ -38,8 +38,8 @@ def step(index, action, kind="ConfigMap", risk=Risk.MODERATE):
     )
 
 
-def plan(*steps, risk=Risk.MODERATE, refusals=()):
-    return Plan("gitsync/demo", "commit", steps, "digest", risk, refusals=refusals)
+def plan(*steps, risk=Risk.MODERATE, refusals=(), replaces=""):
+    return Plan("gitsync/demo", "commit", steps, "digest", risk, refusals=refusals, replaces=replaces)
 
 
 def approved_by(name="jane", *groups, known=True):
@@ -64,6 +64,15 @@ def test_an_ordinary_plan_is_allowed():
 
 def test_a_plan_without_writes_is_allowed_at_any_time():
     assert verdict(plan(step(0, Action.NOTHING)), application(sync={"windows": DENIED})).decision is Decision.ALLOWED
+
+
+@pytest.mark.parametrize("manual", [False, True])
+def test_the_plan_of_a_rewritten_branch_waits_for_an_approver_whatever_its_class(manual):
+    rewritten, app = plan(UPDATE, replaces="a" * 40), application(risk={"approval": "Never"})
+    held = verdict(rewritten, app, manual=manual)
+    assert (held.decision, held.holds) == (Decision.HELD, (HoldReason.APPROVAL,))
+    assert "non-fast-forward: commit commit does not contain the applied commit aaaaaaaaaaaa;" in held.reasons[0]
+    assert verdict(rewritten, app, approved_by()).approver == "jane"
 
 
 def test_a_dangerous_plan_waits_for_its_approver():

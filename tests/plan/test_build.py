@@ -11,7 +11,7 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.change import Action, Difference, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.plan.build import uncertain
+from gitsync.plan.build import ClusterState, PlanInput, build_plan, uncertain
 from tests.plan.factories import (
     application,
     applied,
@@ -283,6 +283,13 @@ def test_the_digest_follows_what_would_be_written():
     assert first.digest != plan_of(APP, [config(key="new")], {ref(config()): edited_live}).digest
     recreated = edited(live[ref(config())], ("metadata", "uid"), "another")
     assert first.digest != plan_of(APP, [config(key="new")], {ref(config()): recreated}).digest
+
+
+def test_an_approval_of_a_commit_does_not_approve_it_as_a_rewritten_one():
+    given = PlanInput(APP, {}, {}, ClusterState({}, {}, {}), inventory_of({}), lambda of: None)
+    forward, rewritten = (build_plan(replace(given, replaces=applied), "commit") for applied in ("", "a" * 40))
+    assert (rewritten.revision, rewritten.replaces) == ("commit", "a" * 40)
+    assert forward.digest != rewritten.digest
 
 
 @pytest.mark.parametrize("declared", [[deployment(replicas=5)], []], ids=["update", "prune"])

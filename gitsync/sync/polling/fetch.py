@@ -101,6 +101,8 @@ class Fetcher:
         """
         Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one.
 
+        A requested sync, and one that a crash interrupted, get a commit that is no descendant: its plan waits for an
+        approval (``replaced``).
         Raise the error of the last poll where it left no commit to use: SourceUnavailable is to be retried at the next
         poll, InvalidInput says that the revision does not exist.
         """
@@ -115,9 +117,18 @@ class Fetcher:
             cache.fetched, cache.trusted = snapshot.commit, trusted
         if error is None:
             cache.retry_delay = 0.0
-        if not given.is_requested:
-            self._reject_force_push(given, cache)
+        if not given.is_requested and given.state.operation.get("commit") != cache.commit:
+            self._hold_rewritten(given, cache)
         return cache.fetched
+
+    def replaced(self, given: ReconcileInput, cache: GitCache, commit: str) -> str:
+        """Return the applied commit where this is the polled one and, as the revision was rewritten, lacks it."""
+        source, before, after = given.app.source, given.state.applied_to(given.app), cache.commit
+        if not before or not commit or commit != after or before == after:
+            return ""
+        if cache.fast_forward[:2] != (before, after):
+            cache.fast_forward = (before, after, self._source.is_forward(source, before, after))
+        return "" if cache.fast_forward[2] else before
 
     def snapshot(self, app: Application, cache: GitCache, commit: str) -> Snapshot:
         """Return the files of a commit; the last snapshot is cached until it is rendered."""
@@ -138,19 +149,15 @@ class Fetcher:
             self._until_next_poll(error, cache)
             raise
 
-    def _reject_force_push(self, given: ReconcileInput, cache: GitCache) -> None:
-        """Raise Refused when the branch was rewritten: its new commit does not contain the applied one."""
-        source, before, after = given.app.source, given.state.applied_to(given.app), cache.commit
-        if not before or before == after:
-            return
-        if cache.fast_forward[:2] != (before, after):
-            cache.fast_forward = (before, after, self._source.is_forward(source, before, after))
-        if not cache.fast_forward[2]:
+    def _hold_rewritten(self, given: ReconcileInput, cache: GitCache) -> None:
+        """Raise Refused when the revision was rewritten: the applied commit is kept until a user requests a sync."""
+        before = self.replaced(given, cache, cache.commit)
+        if before:
             raise Refused(
-                f"non-fast-forward: {source.revision} was moved to {after[:12]}, which does not contain the "
-                f"applied commit {before[:12]}; it is held, and {before[:12]} stays applied",
+                f"non-fast-forward: {given.app.source.revision} was moved to {cache.commit[:12]}, which does not "
+                f"contain the applied commit {before[:12]}; it is held, and {before[:12]} stays applied",
                 location="spec.source.revision",
-                hint="request a sync to accept it",
+                hint="request a sync to plan it; that plan waits for an approval",
             )
 
     def _poll(self, given: ReconcileInput, cache: GitCache, now: float) -> None:
