@@ -68,7 +68,7 @@ from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
-from gitsync.source.verify import verify_commit
+from gitsync.source.verify import verify_revision
 from gitsync.sync.advice import AdviceGate
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.credentials import credentials_of
@@ -252,7 +252,7 @@ def build_engine(
     gate = SyncGate(ports, advice, policies)
     planner = Planner(cluster, state, adapters.pool, appliers, policies.of)
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
-    fetcher = Fetcher(adapters.source, verify_commit, cluster, live, clock, waits=False)
+    fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state, clock)
     desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)

@@ -29,7 +29,7 @@ from gitsync.source.local import open_path
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
 from gitsync.source.validation import SAFE_SCHEMES
-from gitsync.source.verify import verify_commit
+from gitsync.source.verify import verify_revision
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency
@@ -112,7 +112,7 @@ class Evaluator:
         return ReconcileInput.parse(manifest, self._clock.now())
 
     def _fetcher(self, source: Source) -> Fetcher:
-        return Fetcher(source, verify_commit, self.cluster, self.live, self._clock)
+        return Fetcher(source, verify_revision, self.cluster, self.live, self._clock, signers_of=self.policies.signers)
 
     def _desired(self, source: Source) -> DesiredState:
         return DesiredState(source, InProcessRenderer(), self.cluster, self.live, self._fetcher(source), self._keys)

@@ -90,6 +90,9 @@ def _limits(policy: Policy) -> Iterator[tuple[str, str]]:
             yield "operators", ", ".join(named)
         if require.signed_commits:
             yield "commits", "signed"
+        for signer in require.signers:
+            count = f"{len(signer.keys)} {'key' if len(signer.keys) == 1 else 'keys'}"
+            yield "signers", f"{', '.join(signer.paths)}: {count}{', also of tags' if signer.tags else ''}"
         if require.service_accounts:
             yield "service account", f"one of {', '.join(require.service_accounts)}"
         yield from (("window", _window(window)) for window in require.windows)

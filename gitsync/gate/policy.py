@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gitsync.gate.requirements import Require, unmet
 from gitsync.objects.application import Application, Window
 from gitsync.objects.ref import GroupKind, ObjectRef
+from gitsync.objects.signers import Trust
 from gitsync.objects.urls import matches_url
 
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
@@ -50,6 +51,11 @@ class Policy:
     def windows(self) -> tuple[tuple[Window, ...], ...]:
         """The windows that are required: of each member one has to allow a sync."""
         return tuple(require.windows for require in self.require if require.windows)
+
+    @property
+    def trust(self) -> Trust:
+        """The sets of signers that are required."""
+        return tuple(require.signers for require in self.require if require.signers)
 
     def grants(self, ref: ObjectRef) -> bool:
         """Whether the operator lists the kind of an object, so that it was allowed on purpose."""

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from gitsync.objects.application import Application, Approvers, Window
 from gitsync.objects.parsing import Spec, Strings
+from gitsync.objects.signers import Signer
 
 
 class RequiredApprovers(Approvers):
@@ -45,7 +46,15 @@ class Require(Spec):
         description="Who requests syncs, suspends, resumes and reverts at the dashboard; absent: everyone who is signed"
         " in.",
     )
-    signed_commits: bool = Field(False, description="Whether `source.verify.mode` must be `SignedCommits`.")
+    signed_commits: bool = Field(
+        False,
+        description="Whether `source.verify.mode` must be `SignedCommits`; `signers` require signatures without it.",
+    )
+    signers: Annotated[tuple[Signer, ...], Field(strict=False)] = Field(
+        (),
+        description="Who may sign: each commit since the applied one has to be signed by keys that may sign all files"
+        " that it changes, besides those of the Application; absent: as the Application says.",
+    )
     service_accounts: Strings = Field(
         (), description="ServiceAccounts, one of which must be impersonated; absent: all, or none."
     )
@@ -57,7 +66,7 @@ class Require(Spec):
 
 def unmet(require: Require, app: Application) -> Iterator[str]:
     """Yield what an Application lacks, one line each."""
-    if require.signed_commits and app.source.verify.mode != "SignedCommits":
+    if require.signed_commits and not require.signers and app.source.verify.mode != "SignedCommits":
         yield "spec.source.verify.mode: SignedCommits is required"
     account = app.destination.service_account
     accounts = require.service_accounts

@@ -9,7 +9,7 @@ from gitsync.ports.ports import Ports
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
 from gitsync.ports.renderer import Renderer, RenderStore
-from gitsync.ports.source import CREDENTIALS_SECRET, Credentials, RevertResult, Snapshot, Source
+from gitsync.ports.source import CREDENTIALS_SECRET, Credentials, RevertResult, Revision, Snapshot, Source, Tag
 from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, StateReader
 from gitsync.ports.sync_requests import SyncRequests
 
@@ -35,6 +35,7 @@ __all__ = [
     "Resource",
     "ResourceView",
     "RevertResult",
+    "Revision",
     "Sample",
     "Scope",
     "Snapshot",
@@ -42,4 +43,5 @@ __all__ = [
     "StateEvent",
     "StateReader",
     "SyncRequests",
+    "Tag",
 ]

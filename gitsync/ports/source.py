@@ -47,6 +47,25 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """An annotated tag: the id of its object, and its name without ``refs/tags/``."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A commit whose signatures are verified, the folder that is rendered, and the commit that was applied before."""
+
+    git_dir: str
+    commit: str
+    path: str = ""
+    since: str = ""
+    tag: Tag | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RevertResult:
     """A revert that was pushed: the new commit, and the branch it went to."""
 
@@ -80,6 +99,10 @@ class Source(Protocol):
 
         A failure of the server at most ``max_age`` seconds old may be raised again, so applications share failures.
         """
+        ...
+
+    def tag(self, source: GitSource, credentials: Credentials, commit: str) -> Tag | None:
+        """Return the annotated tag by which the revision names a commit, fetched if need be; None for any other."""
         ...
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:

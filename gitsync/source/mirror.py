@@ -17,14 +17,14 @@ from filelock import FileLock
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
-from gitsync.ports import Credentials
+from gitsync.ports import Credentials, Tag
 from gitsync.source.damage import Damaged, disk_failure, unusable
 from gitsync.source.failures import RecentFailures
 from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.objects.left_out import left_out, list_left_out, record_fetched
 from gitsync.source.objects.object_reader import AUTHORIZED, CORRUPT, ObjectReader, mark_corrupt
 from gitsync.source.objects.tree_diff import changed_paths
-from gitsync.source.refs import HEADS, branch_name, find_ref, missing_revision
+from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, missing_revision
 from gitsync.source.transport.quarantine import NEW, remove_leftovers
 from gitsync.source.transport.remote import Remote, Transport
 from gitsync.source.validation import is_commit
@@ -180,6 +180,16 @@ class Mirror:
                 )
             self._complete.add(commit)
 
+    def tag(self, revision: str, commit: str, credentials: Credentials) -> Tag | None:
+        """Return the annotated tag by which a revision names a fetched commit, by the last answer of the server."""
+        refs, name = self._refs, self._full_name(revision) or ""
+        if not name.startswith(TAGS) or refs.get(f"{name}^{{}}") != commit:
+            return None
+        with self._locked():
+            if not self._has(self.path, refs[name], "tag"):
+                self._remote.fetch(self.path, name, credentials)
+        return Tag(refs[name], name.removeprefix(TAGS))
+
     def _is_usable(self, commit: str, credentials: Credentials) -> bool:
         """Return whether a commit that was fetched completely is still here, and these credentials may read it."""
         is_damaged = (self.path / CORRUPT).exists()
@@ -282,7 +292,7 @@ class Mirror:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _has(self, git_dir: Path, commit: str, kind: str = "tree") -> bool:
-        if git_dir == self.path:
+        if git_dir == self.path and kind != "tag":
             return self.objects.has_commit(commit, with_files=kind == "tree")
         try:
             run(git_dir, "cat-file", "-e", f"{commit}^{{{kind}}}", env=self._env)

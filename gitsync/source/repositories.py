@@ -14,7 +14,7 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
-from gitsync.ports import Credentials, RevertResult, Snapshot
+from gitsync.ports import Credentials, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.large_files import fetch_changed, fetch_manifests
 from gitsync.source.mirror import Mirror, mirror_name
@@ -82,6 +82,10 @@ class Repositories:
         mirror = self._mirror(source)
         mirror.fetch(source.revision, commit, credentials, max_age)
         fetch_manifests(mirror, source, credentials, commit, max_age)
+
+    def tag(self, source: GitSource, credentials: Credentials, commit: str) -> Tag | None:
+        """Return the annotated tag by which the revision names a commit; see the port."""
+        return self._mirror(source).tag(source.revision, commit, credentials)
 
     def changed_paths(self, source: GitSource, before: str, after: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""

@@ -1,134 +1,137 @@
-"""Signatures of commits, verified with the keys that an Application trusts."""
+"""Who signed a revision: the signatures of its commits, or of its tag, by the keys that may sign what they change."""
 
 from __future__ import annotations
 
 import contextlib
-import re
-import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.objects.signers import Signer, Trust
+from gitsync.ports import Revision, Tag
 from gitsync.source.git import GitFailed, environment, run
+from gitsync.source.signatures import Kind, keyring, refused, verify_object
+from gitsync.source.validation import clean_path
 
-_SSH_KEY = re.compile(r"^(ssh-|ecdsa-|sk-)", re.MULTILINE)
-_GPG_STATUS = {
-    "GOODSIG": "",
-    "BADSIG": "the signature does not fit the commit",
-    "EXPSIG": "the signature is expired",
-    "EXPKEYSIG": "the key is expired",
-    "REVKEYSIG": "the key was revoked",
-    "ERRSIG": "the key is not among the trusted ones",
-    "NO_PUBKEY": "the key is not among the trusted ones",
-}
+_Known = Sequence[tuple[Signer, Mapping[str, str]]]
+"""Signers, each with the environment in which git knows its keys."""
 
 
-def verify_commit(git_dir: Path, commit: str, trusted: Mapping[str, str], since: str = "") -> str:
+def verify_revision(revision: Revision, trust: Trust) -> None:
     """
-    Return the key that signed a commit; raise Refused unless all commits after ``since`` have a trusted signature.
+    Raise Refused unless all commits after the applied one are signed by keys that may sign what they change.
 
-    A signed commit on top of an unsigned one would otherwise apply both. Without ``since``, or where it is not in the
-    mirror, only the commit itself is verified. ``trusted`` maps names to texts: armored OpenPGP public keys, SSH
-    public keys (one in a line), or lines of an SSH ``allowed_signers`` file, whose validity times count.
+    A signed commit on top of an unsigned one would otherwise apply both. Without an applied commit, or where it is not
+    in the mirror, only the commit itself is verified, and its keys have to cover every file of the folder too. A signed
+    tag counts for all its commits where one of the signers says so.
     """
-    if not trusted:
-        raise InvalidInput(
-            "no trusted keys are named", location="spec.source.verify", hint="name a Secret with public keys: secretRef"
-        )
-    with _keyring(trusted) as env:
-        key = _verify_one(git_dir, commit, env)
-        for earlier in _commits_between(git_dir, since, commit, env):
-            _verify_one(git_dir, earlier, env)
-        return key
+    for signers in trust:
+        if not any(key.strip() for signer in signers for key in signer.keys):
+            raise InvalidInput(
+                "no trusted keys are named",
+                location="spec.source.verify",
+                hint="name a Secret with public keys: secretRef",
+            )
+        with contextlib.ExitStack() as stack:
+            known = [(signer, stack.enter_context(keyring(signer.keys))) for signer in signers]
+            _Verification(revision, known).run()
 
 
-def _commits_between(git_dir: Path, since: str, commit: str, env: Mapping[str, str]) -> list[str]:
-    """Return the ancestors of a commit that ``since`` does not contain, of merged branches too."""
-    if not since:
-        return []
-    try:
-        run(git_dir, "cat-file", "-e", f"{since}^{{commit}}", env=env)
-    except GitFailed:
-        return []
-    try:
-        return run(git_dir, "rev-list", "--skip=1", commit, f"^{since}", env=env).decode().split()
-    except GitFailed as error:
-        raise SourceUnavailable(f"the commits from {since[:12]} to {commit[:12]} cannot be read: {error}") from error
+class _Verification:
+    """Verify one revision by one set of signers."""
+
+    def __init__(self, revision: Revision, known: _Known) -> None:
+        self._revision = revision
+        self._git_dir = Path(revision.git_dir)
+        self._known = known
+        self._env = environment(())
+        self._names_files = any(signer.paths != ("*",) for signer, _ in known)
+
+    def run(self) -> None:
+        """Verify the tag, or else each commit."""
+        earlier, tag = self._earlier(), self._revision.tag
+        commits = [self._revision.commit, *(earlier or ())]
+        vouched = self._files() if earlier is None else frozenset[str]()
+        if tag is not None and self._is_signed(tag, vouched | self._changed(commits)):
+            return
+        for number, id in enumerate(commits):
+            self._check("commit", id, self._changed([id]) | (frozenset() if number else vouched), self._known)
+
+    def _earlier(self) -> list[str] | None:
+        """Return the ancestors of the commit that the applied one does not contain; None where there is no such one."""
+        since, commit = self._revision.since, self._revision.commit
+        if not since:
+            return None
+        try:
+            run(self._git_dir, "cat-file", "-e", f"{since}^{{commit}}", env=self._env)
+        except GitFailed:
+            return None
+        return self._git("rev-list", "--skip=1", commit, f"^{since}").split()
+
+    def _is_signed(self, tag: Tag, changed: frozenset[str]) -> bool:
+        """Return whether a tag is signed by keys that may sign all that its commits change."""
+        taggers = [(signer, env) for signer, env in self._known if signer.tags]
+        header, _, _ = self._git("cat-file", "tag", tag.id).partition("\n\n") if taggers else ("", "", "")
+        if f"\ntag {tag.name}\n" not in f"{header}\n":
+            return False  # a ref may be moved to the signed tag of another version
+        try:
+            self._check("tag", tag.id, changed, taggers)
+        except Refused:
+            return False
+        return True
+
+    def _files(self) -> frozenset[str]:
+        """Return the files of the folder, where it matters which these are."""
+        if not self._names_files:
+            return frozenset()
+        names = _names(self._git("ls-tree", "-r", "-z", "--name-only", "--full-tree", self._revision.commit))
+        folder = clean_path(self._revision.path)
+        return frozenset(name for name in names if not folder or name.startswith(f"{folder}/"))
+
+    def _changed(self, commits: Iterable[str]) -> frozenset[str]:
+        """
+        Return the files that commits change, where it matters which these are.
+
+        A merge changes what differs from the automatic merge of its parents, and one of more than two parents what
+        differs from any of them.
+        """
+        if not self._names_files:
+            return frozenset()
+        return frozenset(name for commit in commits for name in self._changed_by(commit))
+
+    def _changed_by(self, commit: str) -> list[str]:
+        parents = len(self._git("rev-list", "--parents", "--max-count=1", commit).split()) - 1
+        merge = "-m" if parents > 2 else "--remerge-diff"
+        options = ("--format=", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+        return _names(self._git("show", merge, *options, commit))
+
+    def _check(self, kind: Kind, id: str, paths: Collection[str], known: _Known) -> None:
+        """Raise Refused unless keys that may sign a change of all these files signed a commit or a tag."""
+        left, key, refusals = frozenset(paths), "", []
+        for signer, env in known:
+            rest = signer.unsigned(left)
+            if key and rest == left:
+                continue
+            try:
+                key = verify_object(self._git_dir, kind, id, env)
+                left = rest
+            except Refused as refusal:
+                refusals.append(refusal)
+            if key and not left:
+                return
+        if not key:
+            raise next((one for one in refusals if "not among" not in one.message), refusals[0])
+        more = f" and {len(left) - 1} more files" if len(left) > 1 else ""
+        raise refused(kind, id, f"its key may not sign a change of {min(left)}{more}", key)
+
+    def _git(self, *arguments: str) -> str:
+        try:
+            return run(self._git_dir, *arguments, env=self._env).decode(errors="surrogateescape")
+        except GitFailed as error:
+            commit = self._revision.commit[:12]
+            raise SourceUnavailable(f"the signatures of {commit} cannot be verified: {error}") from error
 
 
-def _verify_one(git_dir: Path, commit: str, env: Mapping[str, str]) -> str:
-    try:
-        output = run(git_dir, "cat-file", "commit", commit, env=env)
-    except GitFailed as error:
-        raise Refused(f"commit {commit[:12]} cannot be read", location="spec.source.verify") from error
-    if b"\ngpgsig" not in output.partition(b"\n\n")[0]:
-        raise _refused(commit, "it is not signed")
-    done = subprocess.run(
-        ["git", "--git-dir", str(git_dir), "verify-commit", "--raw", commit],
-        env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
-    )  # fmt: skip
-    text = done.stderr.decode(errors="replace")
-    return _gpg_verdict(commit, text) if "[GNUPG:]" in text else _ssh_verdict(commit, text, done.returncode)
-
-
-def _gpg_verdict(commit: str, text: str) -> str:
-    """Return the key id of a good signature, by GnuPG's status lines (doc/DETAILS of GnuPG)."""
-    lines = [line.split() for line in text.splitlines() if line.startswith("[GNUPG:]")]
-    found = {parts[1]: parts[2] if len(parts) > 2 else "" for parts in lines if len(parts) > 1}
-    for status, reason in _GPG_STATUS.items():
-        if reason and status in found:
-            raise _refused(commit, reason, found[status])
-    if "GOODSIG" not in found or "VALIDSIG" not in found:
-        raise _refused(commit, "the signature cannot be checked")
-    return found["VALIDSIG"]
-
-
-def _ssh_verdict(commit: str, text: str, code: int) -> str:
-    """Return the fingerprint of a good signature, by what ssh-keygen prints through git."""
-    key = re.search(r"SHA256:\S+", text)
-    name = key.group() if key else ""
-    if code == 0 and text.startswith('Good "git" signature for '):
-        return name
-    if "No principal matched" in text or text.startswith('Good "git" signature with'):
-        raise _refused(commit, "the key is not among the trusted ones, or not at that time", name)
-    if "expired" in text:
-        raise _refused(commit, "the key is expired", name)
-    raise _refused(commit, "the signature does not fit the commit or the key is not among the trusted ones", name)
-
-
-def _refused(commit: str, reason: str, key: str = "") -> Refused:
-    return Refused(
-        f"the signature of commit {commit[:12]} is not accepted: {reason}" + (f" (key {key})" if key else ""),
-        location="spec.source.verify",
-        hint="sign it with a trusted key; the last good revision stays applied",
-    )
-
-
-@contextlib.contextmanager
-def _keyring(trusted: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield an environment in which git knows the trusted keys and no others."""
-    with tempfile.TemporaryDirectory(prefix="gitsync-keys-") as folder:
-        home = Path(folder) / "gpg"
-        home.mkdir(mode=0o700)
-        signers = Path(folder) / "allowed_signers"
-        signers.write_text("".join(_signer_lines(trusted)))
-        env = environment((), {"gpg.ssh.allowedSignersFile": str(signers)}) | {"GNUPGHOME": str(home), "HOME": folder}
-        armored = "\n".join(text for text in trusted.values() if "BEGIN PGP PUBLIC KEY" in text)
-        if armored:
-            subprocess.run(
-                ["gpg", "--batch", "--quiet", "--no-autostart", "--import"],
-                env=env, input=armored.encode(), capture_output=True, timeout=30, check=False,
-            )  # fmt: skip
-            # a key in the Secret is trusted; GnuPG's own web of trust does not apply
-            (home / "gpg.conf").write_text("trust-model always\nno-auto-key-retrieve\n")
-        yield env
-
-
-def _signer_lines(trusted: Mapping[str, str]) -> Iterator[str]:
-    for text in trusted.values():
-        if "BEGIN PGP" in text:
-            continue
-        for line in text.splitlines():
-            if line.strip() and not line.startswith("#"):
-                yield f"* {line}\n" if _SSH_KEY.match(line) else f"{line}\n"
+def _names(listed: str) -> list[str]:
+    """Return names that git divides by NUL."""
+    return [name for name in listed.split("\0") if name]

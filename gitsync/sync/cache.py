@@ -17,6 +17,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
 from gitsync.objects.record import Commit, Step
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.signers import Trust
 from gitsync.plan.normalize import PreparedObject
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
@@ -100,8 +101,8 @@ class GitCache:
     credentials: Credentials = field(default_factory=Credentials)
     """The credentials of the last poll."""
     fetched: Commit | None = None
-    trusted: Mapping[str, str] | None = None
-    """The keys by which the fetched commit was verified; None where no signature is required."""
+    trusted: Trust = ()
+    """The signers by whose keys the fetched commit was verified; none where no signature is required."""
     last_change: Commit | None = None
     """The newest commit that changed what the Application reads."""
     is_report_due: bool = False

@@ -256,8 +256,7 @@ class Pipeline:
             self._watcher.leave(report.app.key)
             return
         rendered = cache.render.commits.get(report.commit.id) if report.commit else None
-        is_signed = report.app.source.verify.mode == "SignedCommits"
-        is_reported = is_signed or self._is_dependency(report.app)
+        is_reported = bool(cache.git.trusted) or self._is_dependency(report.app)
         read = rendered.build.files_read if rendered is not None and not is_reported else None
         self._watcher.follow(report.app.key, polled.query, report.newest, read)
         report.poll_after = max(polled.requeue_after, _RESYNC_PERIOD)

@@ -12,6 +12,7 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.signers import Trust
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, LiveCache, Source
 from gitsync.sync.validation import policy_violations
@@ -35,6 +36,10 @@ class Policies:
     def of(self, app: Application) -> Policy:
         """Return the policy of an Application, with the limits and requirements of those above it."""
         return policy_for(self.current.policies, app, self._ancestors(app))
+
+    def signers(self, app: Application) -> Trust:
+        """Return the sets of signers that the policies require."""
+        return self.of(app).trust
 
     def explain(self, app: Application) -> tuple[Setting, ...]:
         """Return the effective policy of an Application, a line for each setting."""

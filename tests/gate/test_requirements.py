@@ -199,6 +199,21 @@ def test_signed_commits_and_a_service_account_are_required():
     assert application_violations(required, met) == ()
 
 
+def test_signers_of_all_policies_above_an_application_count():
+    shop = {"keys": ["ssh-ed25519 AAAA shop"], "paths": ["apps/shop/*"]}
+    lead = {"keys": ["ssh-ed25519 AAAA lead"], "tags": True}
+    own = policy(require={"signedCommits": True, "signers": [shop]}, applications=["gitsync/child"])
+    above = policy(require={"signers": [lead]}, applications=["gitsync/root"])
+    found = policy_for((own, above), application())
+    assert [[signer.paths for signer in signers] for signers in found.trust] == [[("apps/shop/*",)], [("*",)]]
+    assert [[signer.tags for signer in signers] for signers in found.trust] == [[False], [True]]
+    assert application_violations(found, application()) == (), "signers ask for signatures without the Application"
+    lines = [item.value for item in explain(application(), (own, above), PolicySet((own, above)))]
+    assert [line for line in lines if "1 key" in line] == ["apps/shop/*: 1 key", "*: 1 key, also of tags"]
+    with pytest.raises(InvalidInput, match=r"signers\[0\].keys"):
+        policy(require={"signers": [{"paths": ["x"]}]})
+
+
 QUERY = {"name": "errors", "prometheusQuery": "up", "max": "1"}
 METRICS = "https://metrics.example:9090/prefix"
 

@@ -17,6 +17,8 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
+from gitsync.objects.signers import Signer, Trust
+from gitsync.ports import Revision
 from gitsync.sandbox.server import Sandbox
 from gitsync.source.repositories import Repositories
 from gitsync.sync.cache import GitCache
@@ -53,9 +55,9 @@ class Site:
     cluster: KubernetesCluster
     live: InformerCache
     cache: GitCache
-    verified: list[dict[str, str]]
+    verified: list[Trust]
     since: list[str]
-    make: Callable[[], Fetcher]
+    make: Callable[..., Fetcher]
     clock: TestClock
     interval: str = "3m"
     wait: float = 0.0
@@ -111,13 +113,13 @@ def site(tmp_path: Path) -> Iterator[Site]:
     with Sandbox(workloads=False) as sandbox, GitServer(tmp_path / "git") as git:
         client = Client(Connection(str(sandbox.kubeconfig(tmp_path / "kubeconfig"))))
         cluster, live = KubernetesCluster(client), InformerCache(client)
-        verified: list[dict[str, str]] = []
+        verified: list[Trust] = []
         applied: list[str] = []
 
-        def verify(folder: Path, commit: str, keys: object, since: str) -> None:
-            verified.append(dict(keys))  # type: ignore[call-overload]
-            applied.append(since)
-            if "good" not in verified[-1]:
+        def verify(revision: Revision, trust: Trust) -> None:
+            verified.append(trust)
+            applied.append(revision.since)
+            if any("good" not in signer.keys for signers in trust for signer in signers):
                 raise Refused("not signed by a trusted key")
 
         clock = TestClock()
@@ -130,7 +132,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
             GitCache(),
             verified,
             applied,
-            lambda: Fetcher(source, verify, cluster, live, clock, random=lambda: 0.0),
+            lambda **given: Fetcher(source, verify, cluster, live, clock, random=lambda: 0.0, **given),
             clock,
         )
         live.stop()
@@ -168,10 +170,10 @@ def test_unchanged_credentials_ask_nothing_before_a_poll_is_due(site: Site) -> N
 def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: Site) -> None:
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
     fetcher = site.make()
-    site.secret("keys", bad="key")
+    site.secret("keys", a="bad")
     with pytest.raises(Refused, match="not signed"):
         site.fetch(fetcher, **VERIFY)
-    site.secret("keys", good="key")
+    site.secret("keys", a="good")
     assert site.fetch(fetcher, **VERIFY).id == commit
     assert site.fetch(fetcher, **VERIFY).id == commit
     assert len(site.verified) == 2  # the same keys are not asked about twice
@@ -180,9 +182,22 @@ def test_other_trusted_keys_are_applied_to_a_commit_that_is_known_already(site: 
 def test_the_commits_since_the_applied_one_are_verified(site: Site) -> None:
     applied = site.repo.commit({"x/a.yaml": "a: 1"})
     site.repo.commit({"x/a.yaml": "a: 2"})
-    site.secret("keys", good="key")
+    site.secret("keys", a="good")
     site.fetch(site.make(), status={"revision": {"applied": applied}}, **VERIFY)
     assert site.since == [applied]
+
+
+def test_signers_of_a_policy_have_to_sign_besides_those_of_the_application(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    site.secret("keys", a="good")
+    required: list[Trust] = [((Signer(keys=("good",)),), (Signer(keys=("bad",)),))]
+    fetcher = site.make(signers_of=lambda app: required[-1])
+    for settings in (VERIFY, {}):
+        with pytest.raises(Refused, match="not signed"):
+            site.fetch(fetcher, **settings)
+    assert [len(trust) for trust in site.verified] == [3, 2]
+    required.append(((Signer(keys=("good",)),),))  # the operator changes the policy
+    assert site.fetch(fetcher).id == commit
 
 
 def test_failed_polls_are_retried_with_growing_delays_up_to_the_interval(site: Site) -> None:

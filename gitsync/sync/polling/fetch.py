@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from random import random
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused, SourceThrottled, SourceUnavailable
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
-from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Snapshot, Source
+from gitsync.objects.signers import Signer, Trust
+from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveCache, Revision, Snapshot, Source
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.polling.git_watcher import Query
 
-Verify = Callable[[Path, str, Mapping[str, str], str], object]
-"""Raise Refused unless a commit of a mirror, and all after the last applied one, are signed by the named keys."""
+Verify = Callable[[Revision, Trust], object]
+"""Raise Refused unless a revision is signed by one of each set of signers."""
 
 _NOW = float("-inf")
 _RETRY = 30.0
@@ -61,6 +61,7 @@ class Fetcher:
         live: LiveCache,
         clock: Clock,
         *,
+        signers_of: Callable[[Application], Trust] = lambda app: (),
         waits: bool = True,
         random: Callable[[], float] = random,
     ) -> None:
@@ -69,6 +70,7 @@ class Fetcher:
         self._cluster = cluster
         self._live = live
         self._clock = clock
+        self._signers_of = signers_of
         self._waits = waits
         self._random = random
 
@@ -101,19 +103,20 @@ class Fetcher:
         """
         Return the polled commit; raise Refused when it is not signed or not a descendant of the applied one.
 
-        A requested sync, and one that a crash interrupted, get a commit that is no descendant: its plan waits for an
-        approval (``replaced``).
+        A requested sync, and one that a crash interrupted, get a commit that does not contain the applied one: its plan
+        waits for an approval (``replaced``).
+
         Raise the error of the last poll where it left no commit to use: SourceUnavailable is to be retried at the next
         poll, InvalidInput says that the revision does not exist.
         """
         error = cache.poll_error
         if error is not None and (not cache.commit or cache.is_unfetched or isinstance(error, InvalidInput)):
             raise self._until_next_poll(error, cache)
-        trusted = self._trusted_keys(given.app) if given.app.source.verify.mode == "SignedCommits" else None
+        trusted = self._trusted(given.app)
         if cache.fetched is None or cache.fetched.id != cache.commit or cache.trusted != trusted:
             snapshot = self._fetch(given.app, cache)
-            if trusted is not None:
-                self._verify(Path(snapshot.git_dir), cache.commit, trusted, given.state.applied_to(given.app))
+            if trusted:
+                self._verify(self._revision(given, cache, snapshot.git_dir, trusted), trusted)
             cache.fetched, cache.trusted = snapshot.commit, trusted
         if error is None:
             cache.retry_delay = 0.0
@@ -202,10 +205,22 @@ class Fetcher:
     def _credentials(self, app: Application) -> Credentials:
         return credentials_of(app, self._cluster, self._live)
 
-    def _trusted_keys(self, app: Application) -> dict[str, str]:
+    def _trusted(self, app: Application) -> Trust:
+        """Return who has to sign: the keys that the Application names, and the signers of its policies."""
+        required = self._signers_of(app)
+        if app.source.verify.mode != "SignedCommits":
+            return required
         where = "spec.source.verify.secretRef.name"
         secret = secret_of(app, app.source.verification_secret, where, self._cluster, self._live)
-        return {name: text_of(secret, name) for name in secret.get("data") or {}}
+        keys = tuple(text_of(secret, name) for name in sorted(secret.get("data") or {}))
+        return ((Signer(keys=keys or ("",)),), *required)
+
+    def _revision(self, given: ReconcileInput, cache: GitCache, git_dir: str, trusted: Trust) -> Revision:
+        """Return what is verified; the tag only where one of the signers may sign tags."""
+        source = given.app.source
+        has_taggers = any(signer.tags for signers in trusted for signer in signers)
+        tag = self._source.tag(source, cache.credentials, cache.commit) if has_taggers else None
+        return Revision(git_dir, cache.commit, source.path, given.state.applied_to(given.app), tag)
 
 
 def _max_age(given: ReconcileInput, cache: GitCache, now: float) -> float:

@@ -1,0 +1,38 @@
+"""Who may sign commits: keys, and the files whose changes they may sign."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from pydantic import Field
+
+from gitsync.objects.parsing import Spec, Strings
+
+
+class Signer(Spec):
+    """Keys that may sign changes of some files."""
+
+    keys: Strings = Field(
+        min_length=1,
+        description="Public keys: armored OpenPGP keys, SSH keys, or lines of an SSH `allowed_signers` file, whose"
+        " validity times count.",
+    )
+    paths: Strings = Field(
+        ("*",),
+        description="Files of the repository whose changes these keys may sign; `*` matches `/` too; absent: all.",
+    )
+    tags: bool = Field(
+        False,
+        description="Whether the signature of the annotated tag that `source.revision` names counts for all its"
+        " commits.",
+    )
+
+    def unsigned(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return those of some files whose changes these keys may not sign."""
+        return frozenset(path for path in paths if not any(fnmatch.fnmatchcase(path, one) for one in self.paths))
+
+
+Trust: TypeAlias = tuple[tuple[Signer, ...], ...]
+"""Sets of signers, one of each of which has to sign: those of the Application, and those of each policy."""
