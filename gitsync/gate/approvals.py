@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from gitsync.gate.policy import Policy
+from gitsync.gate.roles import is_named, is_one_of
 from gitsync.objects.application import Application, Approvers
 from gitsync.objects.change import DRIFT, Action, Change, Plan, Review, Risk
 from gitsync.objects.keys import APPLICATION
@@ -56,19 +57,8 @@ def may_review(app: Application, person: User, policy: Policy = _OPEN) -> bool:
     """Whether a user may approve and reject; without named approvers every user with access may."""
     needs_proof = any(require.approvers.needs_proof for require in policy.require)
     return (person.is_authenticated or not needs_proof) and all(
-        _is_one_of(person, named) for named in _approvers(app, policy)
+        is_one_of(person, named) for named in _approvers(app, policy)
     )
-
-
-def may_operate(person: User, policy: Policy) -> bool:
-    """Whether a user may request syncs, suspend, resume and revert; without named operators every user may."""
-    named = (require.operators for require in policy.require)
-    return all(_is_one_of(person, one) for one in named if one.groups or one.users)
-
-
-def _is_one_of(person: User, named: Approvers) -> bool:
-    is_named = person.name in named.users or not set(named.groups).isdisjoint(person.groups)
-    return person.is_authenticated and is_named
 
 
 def is_author(person: User, plan: Plan) -> bool:
@@ -95,7 +85,7 @@ def approvers(app: Application, policy: Policy = _OPEN) -> str:
 def _approvers(app: Application, policy: Policy) -> Iterator[Approvers]:
     """Yield the sets of approvers that a user has to be in, each."""
     for named in (app.risk.approvers, *(require.approvers for require in policy.require)):
-        if named.groups or named.users:
+        if is_named(named):
             yield named
 
 

@@ -123,7 +123,7 @@ def policies_for(policies: Sequence[Policy], app: Application, ancestors: Iterab
     if not policies:
         return (Policy(),)
     keys = dict.fromkeys((app.key, *((app.owner,) if app.is_managed else ()), *ancestors))
-    return tuple(_policy_named(policies, key) for key in keys)
+    return tuple(policy_named(policies, key) for key in keys)
 
 
 def policy_for(policies: Sequence[Policy], app: Application, ancestors: Iterable[str] = ()) -> Policy:
@@ -142,7 +142,10 @@ def combine(found: Sequence[Policy]) -> Policy:
     )
 
 
-def _policy_named(policies: Sequence[Policy], key: str) -> Policy:
+def policy_named(policies: Sequence[Policy], key: str) -> Policy:
+    """Return the own policy of an Application (``namespace/name``): the first that names it."""
+    if not policies:
+        return Policy()
     named = (policy for policy in policies if any(fnmatch.fnmatchcase(key, name) for name in policy.applications))
     found = next(named, _DENY_ALL)
     namespace = key.partition("/")[0]

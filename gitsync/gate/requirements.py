@@ -41,6 +41,11 @@ class Require(Spec):
         default_factory=RequiredApprovers,
         description="Who approves and rejects; the Application's own approvers only narrow it; absent: any of those.",
     )
+    viewers: Approvers = Field(
+        default_factory=Approvers,
+        description="Who sees the Application on the dashboard and in the API, besides the operators and approvers that"
+        " are named here; absent: everyone who is signed in. Only that of its own policy counts.",
+    )
     operators: Approvers = Field(
         default_factory=Approvers,
         description="Who requests syncs, suspends, resumes and reverts at the dashboard; absent: everyone who is signed"

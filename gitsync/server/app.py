@@ -17,7 +17,7 @@ from gitsync.server.api import routes as api
 from gitsync.server.api.problems import PREFIX, problem
 from gitsync.server.assets import Assets, web_folder
 from gitsync.server.auth import signin
-from gitsync.server.auth.access import Access, Guard
+from gitsync.server.auth.access import Access, Guard, current_user
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
@@ -42,6 +42,7 @@ from gitsync.server.pages import (
 )
 from gitsync.server.pages.templates import Pages
 from gitsync.server.reviews import ReviewHandler
+from gitsync.server.visibility import visible_to
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.add_middleware(Headers)
     app.include_router(signin.router(pages, access))
     app.include_router(probes.router(engine))
-    app.include_router(live.router(engine.view))
+    app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
     app.include_router(webhooks.router(engine, webhook_secret))
     for routes in (overview, applications, changes, drift, objects, agents, search, wall, approvals, audit):
         app.include_router(routes.router)

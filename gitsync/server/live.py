@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 import orjson
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Request
 from fastapi.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -21,17 +22,30 @@ _CLIENTS = 512
 """Streams at once: half of the connections are left for pages."""
 
 
-def router(view: StateReader, *, patience: float = _PATIENCE, clients: int = _CLIENTS) -> APIRouter:
-    """Return the route ``/live``: ids to resume from, ``reset`` when they are too old, a comment as heartbeat."""
+def router(
+    view: StateReader,
+    seen_by: Callable[[Request], StateReader],
+    *,
+    patience: float = _PATIENCE,
+    clients: int = _CLIENTS,
+) -> APIRouter:
+    """
+    Return the route ``/live``: ids to resume from, ``reset`` when they are too old, a comment as heartbeat.
+
+    ``seen_by`` returns the state as the user of a request sees it now.
+    """
     routes = APIRouter()
     feed = Feed(view)
 
     @routes.get("/live")
-    async def live(after: int = 0, last_event_id: str = Header("", alias="Last-Event-ID")) -> Response:
+    async def live(
+        request: Request, after: int = 0, last_event_id: str = Header("", alias="Last-Event-ID")
+    ) -> Response:
         if feed.listeners >= clients:
             return PlainTextResponse("Too many live pages; try again later.", 503, headers={"Retry-After": "30"})
         known = last_event_id.isascii() and last_event_id.isdigit()
-        return EventStreamResponse(feed, int(last_event_id[:18]) if known else after, patience)
+        position = int(last_event_id[:18]) if known else after
+        return EventStreamResponse(feed.messages(position, partial(seen_by, request)), patience)
 
     return routes
 
@@ -57,8 +71,8 @@ class Feed:
         """Whether the state is polled."""
         return self._watch is not None
 
-    async def messages(self, position: int) -> AsyncIterator[bytes]:
-        """Yield what a listener at this position has to be sent, for ever."""
+    async def messages(self, position: int, seen: Callable[[], StateReader]) -> AsyncGenerator[bytes, None]:
+        """Yield what a listener at this position, who sees this state, has to be sent, for ever."""
         self.listeners += 1
         if self._watch is None:
             self._newest = self._view.bounds[1]
@@ -73,8 +87,10 @@ class Feed:
                 news = self._news
                 if position < self._newest:
                     oldest = self._view.bounds[0]
-                    yield _reset(self._newest) if position + 1 < oldest else self._batch(position)
-                    position = self._newest
+                    before, position = position, self._newest
+                    message = _reset(position) if before + 1 < oldest else self._message(before, seen())
+                    if message:
+                        yield message
                     continue
                 try:
                     await asyncio.wait_for(news.wait(), _HEARTBEAT)
@@ -96,14 +112,19 @@ class Feed:
                 news.set()
             await asyncio.sleep(_BEAT)
 
-    def _batch(self, position: int) -> bytes:
-        """Return one message with one entry for each application; those at one position share it."""
+    def _message(self, position: int, seen: StateReader) -> bytes:
+        """Return one message with one entry for each application; those at one position who see all share it."""
+        if seen is not self._view:
+            return self._batch(position, seen)
         if position not in self._batches:
-            events = self._view.events(position, limit=self._newest - position)
-            latest = {event.application: event.kind for event in events}
-            data = orjson.dumps([{"app": app, "kind": kind} for app, kind in latest.items()]).decode()
-            self._batches[position] = f"event: changed\nid: {self._newest}\ndata: {data}\n\n".encode()
+            self._batches[position] = self._batch(position, seen)
         return self._batches[position]
+
+    def _batch(self, position: int, seen: StateReader) -> bytes:
+        events = seen.events(position, limit=self._newest - position)
+        latest = {event.application: event.kind for event in events}
+        data = orjson.dumps([{"app": app, "kind": kind} for app, kind in latest.items()]).decode()
+        return f"event: changed\nid: {self._newest}\ndata: {data}\n\n".encode() if latest else b""
 
 
 def _reset(newest: int) -> bytes:
@@ -115,11 +136,10 @@ class EventStreamResponse(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: Feed, position: int, patience: float) -> None:
+    def __init__(self, messages: AsyncGenerator[bytes, None], patience: float) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._feed = feed
-        self._position = position
+        self._messages = messages
         self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,13 +154,12 @@ class EventStreamResponse(Response):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, send: Send) -> None:
-        messages = self._feed.messages(self._position)
         try:
-            async for message in messages:
+            async for message in self._messages:
                 async with asyncio.timeout(self._patience):
                     await send({"type": "http.response.body", "body": message, "more_body": True})
         finally:
-            await messages.aclose()  # type: ignore[attr-defined]
+            await self._messages.aclose()
 
 
 async def _left(receive: Receive) -> None:

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy
-from gitsync.gate.policy_files import policies_for, policy_for
+from gitsync.gate.policy_files import policies_for, policy_for, policy_named
 from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP, VERSION
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.signers import Trust
+from gitsync.objects.user import User
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import Cluster, LiveCache, Source
 from gitsync.sync.validation import policy_violations
@@ -36,6 +38,14 @@ class Policies:
     def of(self, app: Application) -> Policy:
         """Return the policy of an Application, with the limits and requirements of those above it."""
         return policy_for(self.current.policies, app, self._ancestors(app))
+
+    def sees_all(self, user: User) -> bool:
+        """Return whether no policy hides Applications from a user."""
+        return all(may_view(user, policy) for policy in self.current.policies)
+
+    def may_view(self, key: str, user: User) -> bool:
+        """Return whether a user may see an Application (``namespace/name``), which need not exist any more."""
+        return may_view(user, policy_named(self.current.policies, key))
 
     def signers(self, app: Application) -> Trust:
         """Return the sets of signers that the policies require."""

@@ -12,7 +12,9 @@ from typing import Any
 from gitsync.errors import GitsyncError
 from gitsync.gate.explain import Setting, explain
 from gitsync.gate.policy import Policy
+from gitsync.gate.policy_files import policy_named
 from gitsync.gate.policy_set import PolicySet
+from gitsync.gate.roles import may_view
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import (
     Action,
@@ -29,6 +31,7 @@ from gitsync.objects.change import (
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView, StateEvent
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
@@ -148,10 +151,17 @@ class StoppedClock:
 
 @dataclass(slots=True)
 class StillPolicies:
-    """The same policy for every application."""
+    """The same policy for every application; viewers are those of ``named``."""
 
     policy: Policy = field(default_factory=Policy)
     problem: str = ""
+    named: tuple[Policy, ...] = ()
+
+    def sees_all(self, user: User) -> bool:
+        return all(may_view(user, policy) for policy in self.named)
+
+    def may_view(self, key: str, user: User) -> bool:
+        return may_view(user, policy_named(self.named, key))
 
     def of(self, app: Application) -> Policy:
         return self.policy

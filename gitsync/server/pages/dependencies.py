@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Depends, HTTPException, Query, Request
 
 from gitsync.errors import Refused
-from gitsync.gate.approvals import may_operate
 from gitsync.gate.policy import Policy
+from gitsync.gate.roles import may_operate
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.access import current_user
@@ -20,7 +20,7 @@ from gitsync.server.reviews import ReviewHandler
 
 def _pages(request: Request) -> Pages:
     pages: Pages = request.app.state.pages
-    return pages
+    return pages.seen_by(current_user(request))
 
 
 def _reviews(request: Request) -> ReviewHandler:

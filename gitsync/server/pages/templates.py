@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from gitsync.objects.user import User
 from gitsync.server.assets import fingerprint, web_folder
 from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
@@ -16,6 +18,7 @@ from gitsync.server.formatting import age, app_url, duration, iso, utc, visible
 from gitsync.server.notices import drop_notice, take_notice
 from gitsync.server.pending import awaiting_decision
 from gitsync.server.rows.words import KINDS, TRIGGERS, words
+from gitsync.server.visibility import visible_to
 
 
 class Pages:
@@ -42,9 +45,16 @@ class Pages:
         self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
         self._templates.globals["static"] = lambda name: f"/static/{name}?v={fingerprint(name)}"
 
+    def seen_by(self, user: User) -> Pages:
+        """Return the templates over what a user may see."""
+        seen = copy(self)
+        seen.engine = visible_to(self.engine, user)
+        return seen
+
     def show(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """Return a page."""
-        _, newest = self.engine.view.bounds
+        seen = visible_to(self.engine, current_user(request))
+        _, newest = seen.view.bounds
         page = self._templates.get_template(template).render(
             token=form_token(request),
             read_only=self._access.is_read_only,
@@ -53,7 +63,7 @@ class Pages:
             path=request.url.path,
             last_event=newest,
             now=self.engine.clock.now(),
-            waiting=len(awaiting_decision(self.engine.view.applications(), self.engine)),
+            waiting=len(awaiting_decision(seen.view.applications(), seen)),
             notice=take_notice(request),
             is_compact=request.cookies.get("gitsync-density") == "compact",
             **context,

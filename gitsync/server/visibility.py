@@ -1,0 +1,156 @@
+"""
+What one user may see: the engine without the Applications that policies show to others only.
+
+Every route gets its engine from here, by ``BackendOf`` and ``PagesOf``, so that no page decides for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import AuditRecord, SyncRecord
+from gitsync.objects.ref import ObjectRef
+from gitsync.objects.user import User
+from gitsync.ports import ApplicationView, Clock, ObjectDetails, Records, StateEvent, StateReader, SyncRequests
+from gitsync.server.backend import Backend
+from gitsync.services.provenance import FieldProvenance
+from gitsync.services.revert import RevertService
+from gitsync.services.revert_preview import RevertPreview
+from gitsync.sync.policies import Policies
+
+_Record = TypeVar("_Record", AuditRecord, SyncRecord)
+Shows = Callable[[str], bool]
+"""Whether an Application (``namespace/name``) is shown."""
+
+
+def visible_to(engine: Backend, user: User) -> Backend:
+    """Return the engine as a user sees it, the same one where no policy hides Applications from them."""
+    if isinstance(engine, VisibleBackend) or engine.policies.sees_all(user):
+        return engine
+    shows = partial(engine.policies.may_view, user=user)
+    view = VisibleState(engine.view, shows)
+    return VisibleBackend(
+        view,
+        engine.requests,
+        VisibleRecords(engine.records, view, shows),
+        engine.reverts,
+        engine.provenance,
+        engine.preview,
+        engine.details,
+        engine.policies,
+        engine.clock,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleBackend:
+    """An engine that shows some Applications, as ``Backend``."""
+
+    view: StateReader
+    requests: SyncRequests
+    records: Records
+    reverts: RevertService
+    provenance: FieldProvenance
+    preview: RevertPreview
+    details: ObjectDetails
+    policies: Policies
+    clock: Clock
+
+
+class VisibleState:
+    """The state of the Applications that are shown, as ``StateReader``."""
+
+    def __init__(self, state: StateReader, shows: Shows) -> None:
+        self._state = state
+        self._shows = shows
+        self.wait = state.wait
+        self.owned_by = state.owned_by  # by a uid, which only the objects of an Application name
+
+    def applications(self) -> tuple[ApplicationView, ...]:
+        """Return the Applications that are shown, sorted by key."""
+        return tuple(view for view in self._state.applications() if self._shows(view.key))
+
+    def application(self, key: str) -> ApplicationView | None:
+        """Return one Application; None also for one that is not shown."""
+        return self._state.application(key) if self._shows(key) else None
+
+    def events(self, after: int = 0, *, limit: int = 500) -> tuple[StateEvent, ...]:
+        """Return the kept events about Applications that are shown."""
+        return tuple(event for event in self._state.events(after, limit=limit) if self._shows(event.application))
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The ids of the oldest kept and the newest event of all."""
+        return self._state.bounds
+
+    def live(self, key: str, ref: ObjectRef) -> Manifest | None:
+        """Return a live object of an Application that is shown."""
+        return self._state.live(key, ref) if self._shows(key) else None
+
+    def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
+        """Return the live objects that an object of an Application that is shown owns."""
+        return self._state.dependents(key, ref) if self._shows(key) else ()
+
+
+class VisibleRecords:
+    """
+    The history and audit of the Applications that are shown, as ``Records``.
+
+    Records about no Application, such as sign-ins and changes of policies, are not shown.
+    """
+
+    def __init__(self, records: Records, view: StateReader, shows: Shows) -> None:
+        self._records = records
+        self._view = view
+        self._shows = shows
+        self.audit, self.keep_review, self.review = records.audit, records.keep_review, records.review
+        self.save, self.mark_failed, self.end_approval = records.save, records.mark_failed, records.end_approval
+        self.head, self.verify, self.unfinished = records.head, records.verify, records.unfinished
+        self.forget, self.trim = records.forget, records.trim
+
+    def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
+        """Return the syncs of one Application or of all that are shown, newest first."""
+        read = partial(self._records.history, limit=limit, before=before)
+        return self._newest(read, application, limit)
+
+    def record(self, id: int) -> SyncRecord | None:
+        """Return one sync; None also for one of an Application that is not shown."""
+        found = self._records.record(id)
+        return found if found is not None and self._shows(found.application) else None
+
+    def audit_records(
+        self,
+        application: str = "",
+        *,
+        sync: str = "",
+        action: str = "",
+        outcome: str = "",
+        limit: int = 100,
+        before: int = 0,
+    ) -> tuple[AuditRecord, ...]:
+        """Return the audit of one Application or of all that are shown, newest first."""
+        wanted = {"sync": sync, "action": action, "outcome": outcome}
+        read = partial(self._records.audit_records, **wanted, limit=limit, before=before)
+        return self._newest(read, application, limit)
+
+    def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:
+        """Return the decisions about one Application or about all that are shown, newest first."""
+        read = partial(self._records.decisions, limit=limit, before=before)
+        return self._newest(read, application, limit)
+
+    def export(self, application: str = "") -> Iterator[AuditRecord]:
+        """Yield the records of the chain about Applications that are shown, oldest first."""
+        for record in self._records.export(application):
+            if record.application and self._shows(record.application):
+                yield record
+
+    def _newest(self, read: Callable[[str], tuple[_Record, ...]], application: str, limit: int) -> tuple[_Record, ...]:
+        """Return the newest records of one Application, or of all that are shown."""
+        if application:
+            return read(application) if self._shows(application) else ()
+        found = [record for view in self._view.applications() for record in read(view.key)]
+        return tuple(sorted(found, key=lambda record: record.id, reverse=True)[:limit])

@@ -1,0 +1,165 @@
+"""A viewer of one Application finds no other one in any answer: the routes are those that the dashboard has."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
+from gitsync.objects.change import Risk
+from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.user import User
+from gitsync.server.app import create_app
+from gitsync.server.auth.access import Access
+from gitsync.server.auth.users import Users, add
+from tests.asgi_server import Answer, Served, serve
+from tests.server.fakes import FORM, NOW, StillEngine, application, changed, engine, resource
+
+OWN, HIDDEN, ABSENT = "shop", "vault", "absent"
+WORD = "canary"
+"""Only texts about the hidden Application have it."""
+FORM_HEADERS = {"Content-Type": "application/x-www-form-urlencoded"}
+JSON_HEADERS = {"Content-Type": "application/json"}
+FIELDS = b"reason=why&newest=x&decision=approve&digest=" + b"d" * 64 + b"&token=" + FORM.encode()
+WORDS = b'{"reason": "why", "verdict": "approve", "digest": "' + b"d" * 64 + b'"}'
+
+
+def policy(name: str, *groups: str) -> Policy:
+    require = Require.model_validate({"viewers": {"groups": list(groups)}})
+    return Policy(name=name, applications=(f"gitsync/{name}",), require=(require,))
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """A dashboard with an Application that Ada may see and one that only Eve may see."""
+
+    app: FastAPI
+    web: Served
+    engine: StillEngine
+    sync: int
+    """The id of a sync of the hidden Application."""
+    ada: str
+    eve: str
+
+    def routes(self, method: str) -> Iterator[str]:
+        """Yield the paths of all routes that answer a method, but for the stream of events."""
+        for path, operations in self.app.openapi()["paths"].items():
+            if method.lower() in operations and path != "/live":
+                yield path
+
+    def path(self, template: str, name: str) -> str:
+        """Return the path of a route for an Application; KeyError for a parameter that the walk does not know."""
+        return template.format_map({"namespace": "gitsync", "name": name, "id": self.sync})
+
+    def get(self, path: str, token: str) -> Answer:
+        return self.web.ask(path, headers={**self._browser(token), "Accept": "text/html"})
+
+    def post(self, path: str, token: str) -> Answer:
+        is_api = path.startswith("/api/")
+        headers = {**self._browser(token), **(JSON_HEADERS if is_api else FORM_HEADERS)}
+        return self.web.ask(path, method="POST", body=WORDS if is_api else FIELDS, headers=headers)
+
+    def _browser(self, token: str) -> dict[str, str]:
+        cookie = f"gitsync-form-{self.web.url.rpartition(':')[2]}={FORM}"
+        return {"Authorization": f"Bearer {token}", "Origin": self.web.url, "Cookie": cookie}
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+    drifted = resource(f"{WORD}-object", sync="OutOfSync", risk=Risk.DANGEROUS, differences=(changed(live=WORD),))
+    hidden = application(HIDDEN, [drifted], held=(f"waits for {WORD}",), message=f"Open the {WORD}", ready=WORD)
+    drift = {"objects": 1, "detectedAt": NOW.isoformat()}
+    hidden = replace(hidden, status={**hidden.status, "drift": drift})
+    still = engine(tmp_path, [application(OWN, [resource("a")]), hidden])
+    still.policies.named = (policy(OWN, "team", "auditors"), policy(HIDDEN, "auditors"))
+    step = Step(f"/ConfigMap/shop/{WORD}-object", "update", "Safe", WORD, Outcome.SUCCEEDED)
+    commit = Commit("b" * 40, "Grace", message=f"Change the {WORD}")
+    record = SyncRecord(f"gitsync/{HIDDEN}", commit, "drift", NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+    saved = still.records.save(record)
+    mine = Commit("a" * 40, "Ada", message="Mine")
+    still.records.save(replace(record, application=f"gitsync/{OWN}", commit=mine, trigger="commit", steps=()))
+    still.records.audit([AuditRecord.by_user(f"gitsync/{HIDDEN}", "suspend", User("grace"), NOW, f"the {WORD}")])
+    still.records.audit([AuditRecord.by_user("", "policy", User(WORD), NOW, WORD)])
+    still.records.audit([AuditRecord.by_user(f"gitsync/{OWN}", "suspend", User("ada"), NOW, "mine")])
+    file = tmp_path / "users.yaml"
+    tokens = add(file, "ada", ["team"]), add(file, "eve", ["auditors"])
+    app = create_app(still, Access(users=Users(file)))
+    with serve(app) as web:
+        yield Dashboard(app, web, still, saved.id, *tokens)
+    still.records.close()
+
+
+def test_no_list_names_another_application(dashboard: Dashboard) -> None:
+    shown = 0
+    for template in dashboard.routes("GET"):
+        if "{" in template:
+            continue
+        for query in ("", f"?q=app:{HIDDEN}", f"?app=gitsync/{HIDDEN}", f"?app={HIDDEN}", f"?q=-app:{OWN}"):
+            mine = dashboard.get(f"{template}{query}", dashboard.ada)
+            assert WORD not in mine.text, f"{template}{query} shows the hidden Application"
+            assert query or HIDDEN not in mine.text, f"{template} names the hidden Application"
+            shown += WORD in dashboard.get(f"{template}{query}", dashboard.eve).text
+    assert shown > 40, "the same routes show it to users who may see it"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_every_route_of_a_hidden_application_answers_as_if_it_did_not_exist(dashboard: Dashboard, method: str) -> None:
+    routes = [path for path in dashboard.routes(method) if "{name}" in path and not path.startswith("/webhook/")]
+    assert len(routes) > 5
+    before = len(dashboard.engine.records.audit_records())
+    for template in routes:
+        ask = dashboard.get if method == "GET" else dashboard.post
+        hidden = ask(dashboard.path(template, HIDDEN), dashboard.ada)
+        absent = ask(dashboard.path(template, ABSENT), dashboard.ada)
+        assert hidden.status == absent.status == 404, template
+        assert hidden.text.replace(HIDDEN, ABSENT) == absent.text, template
+    assert dashboard.engine.requests.done == []
+    assert len(dashboard.engine.records.audit_records()) == before
+
+
+def test_no_page_of_an_own_application_shows_another_one(dashboard: Dashboard) -> None:
+    found = 0
+    for template in dashboard.routes("GET"):
+        if "{name}" in template:
+            answer = dashboard.get(dashboard.path(template, OWN), dashboard.ada)
+            assert WORD not in answer.text, template
+            assert HIDDEN not in answer.text, template
+            found += answer.status == 200
+    assert found > 10
+
+
+def test_the_own_records_are_listed(dashboard: Dashboard) -> None:
+    assert "Mine" in dashboard.get("/changes", dashboard.ada).text
+    assert "mine" in dashboard.get("/audit", dashboard.ada).text
+    assert dashboard.get("/audit.jsonl", dashboard.ada).text.count("\n") == 1
+    assert dashboard.get("/audit.jsonl", dashboard.eve).text.count("\n") == 3
+
+
+def test_events_of_another_application_are_not_sent_also_after_a_change_of_the_policy(dashboard: Dashboard) -> None:
+    host, _, port = dashboard.web.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as listener:
+        lines = ("GET /live HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {dashboard.ada}", "", "")
+        listener.sendall("\r\n".join(lines).encode())
+        _read(listener, ": connected")
+        dashboard.engine.view.happen(f"gitsync/{HIDDEN}")
+        dashboard.engine.view.happen(f"gitsync/{OWN}")
+        assert HIDDEN not in _read(listener, f'"gitsync/{OWN}"')
+        dashboard.engine.policies.named = (policy(OWN, "auditors"), policy(HIDDEN, "team"))
+        dashboard.engine.view.happen(f"gitsync/{OWN}")
+        dashboard.engine.view.happen(f"gitsync/{HIDDEN}")
+        assert OWN not in _read(listener, f'"gitsync/{HIDDEN}"')
+
+
+def _read(listener: socket.socket, mark: str) -> str:
+    text = ""
+    while mark not in text:
+        chunk = listener.recv(65536)
+        assert chunk, text
+        text += chunk.decode()
+    return text
