@@ -46,6 +46,7 @@ from gitsync.ports import (
     StateReader,
     SyncRequests,
 )
+from gitsync.record.configuration_audit import POLICY, USERS, ConfigurationAudit
 from gitsync.record.database import Database
 from gitsync.record.heads import AuditHeads
 from gitsync.record.records import SqlRecords
@@ -56,6 +57,7 @@ from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.manager import Manager, Runnable
 from gitsync.runtime.membership import Membership
 from gitsync.runtime.shard import Shard, SingleReplica
+from gitsync.server.auth.user_audit import UserAudit
 from gitsync.server.notify.channels import AppriseChannel, EventChannel
 from gitsync.server.notify.notifier import Channel, Notifier
 from gitsync.server.notify.rules import read_rules
@@ -173,7 +175,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     live.subscribe(
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )
-    details = ApiObjectDetails(client)
+    details, audit = ApiObjectDetails(client), partial(ConfigurationAudit, records, clock)
     channels = _channels(settings, details)
     parts: list[Runnable] = [
         _CloseOnStop(records.close),
@@ -191,7 +193,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         applications,
         agents,
         MirrorCleanup(source, applications.repositories),
-        *([PolicyReloader(settings.policies, policies, enqueue_all)] if settings.policies else []),
+        *([PolicyReloader(settings.policies, policies, audit(POLICY), enqueue_all)] if settings.policies else []),
+        *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(state, clock, channels, share.owns)] if channels else []),
     ]
     reverts = RevertService(source, cluster, live)

@@ -11,12 +11,15 @@ from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.gate.cel_rules import parse_rules
 from gitsync.gate.policy_files import parse_policy
 from gitsync.gate.policy_set import PolicySet
+from gitsync.objects.manifest import at, content_hash
+from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
 from gitsync.render.yaml.reader import read_all
 from gitsync.sync.policies import Policies
 
 Files = dict[str, bytes]
 """The content of Policy files by name."""
 
+_HASH = 16
 _EVERY = 2.0
 """Seconds between two reads of the folder: a ConfigMap that is mounted has no reliable file events."""
 _log = logging.getLogger(__name__)
@@ -50,17 +53,28 @@ def _parsed(files: Files, prometheus: str) -> PolicySet:
     return PolicySet(tuple(policy for policy in policies if policy is not None), tuple(rules), prometheus)
 
 
+def entries_of(files: Files) -> dict[str, str]:
+    """Return the names of the policies in valid files, each with a hash of its content."""
+    documents = [document for name, text in files.items() for document in read_all(text, name)]
+    return {str(at(document, "metadata", "name")): content_hash(document)[:_HASH] for document in documents}
+
+
 class PolicyReloader:
     """
     Use the policies of a folder as soon as its files change; then ``on_change`` reconciles all Applications.
 
-    The last valid policies stay in use while the files are invalid or gone, which is logged and shown.
+    The last valid policies stay in use while the files are invalid or gone, which is logged and shown. Each change
+    is audited, also one that was made while the controller was stopped.
     """
 
-    def __init__(self, folder: Path, policies: Policies, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, policies: Policies, audit: ConfigurationAudit, on_change: Callable[[], None]
+    ) -> None:
         self._folder = folder
         self._policies = policies
+        self._audit = audit
         self._on_change = on_change
+        self._unrecorded: Files | None = None
         self._read: Files | str | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
@@ -76,7 +90,12 @@ class PolicyReloader:
             self._thread.join()
 
     def reload(self) -> None:
-        """Use the files where they differ from those read before."""
+        """Use the files where they differ from those read before, and record that they changed."""
+        self._load()
+        if self._unrecorded is not None and self._audit.record(entries_of(self._unrecorded), owner_of(self._folder)):
+            self._unrecorded = None
+
+    def _load(self) -> None:
         try:
             found: Files | str = _files(self._folder)
         except InvalidInput as error:
@@ -91,6 +110,8 @@ class PolicyReloader:
         except GitsyncError as error:
             current, problem = None, str(error)
         self._policies.problem = problem
+        if isinstance(found, dict) and current is not None:
+            self._unrecorded = found
         if problem:
             _log.error("the policies are not used, the earlier ones stay in use: %s", problem)
         elif current is not None and current != self._policies.current:

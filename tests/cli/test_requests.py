@@ -149,6 +149,14 @@ def test_an_approval_at_the_dashboard_is_of_the_person_of_the_token(shop: Shop, 
     )
 
 
+def test_a_change_of_the_users_is_audited_with_who_made_it(shop: Shop, tmp_path: Path) -> None:
+    users, data = tmp_path / "users.yaml", shop.world.folder / "data"
+    shop.run("users", "add", "ada", "--group", "platform", "--users", users, "--by", "grace", "--data", data)
+    shop.run("users", "remove", "ada", "--users", users, "--by", "grace", "--data", data)
+    found = shop.world.controller.records.audit_records(action="users")
+    assert [(record.message, record.approver) for record in found] == [("removed ada", "grace"), ("added ada", "grace")]
+
+
 def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
     hold(shop)
     data = shop.world.folder / "data"

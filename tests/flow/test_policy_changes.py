@@ -10,7 +10,9 @@ import pytest
 from gitsync.errors import Refused
 from gitsync.objects.user import User
 from gitsync.sandbox.server import Sandbox
+from gitsync.server.changes import Position, changes
 from gitsync.server.reviews import ReviewHandler
+from gitsync.server.rows.query import Query
 from gitsync.services.reviews import Approval
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
@@ -26,6 +28,38 @@ ADA, BEN, EVE = (User(name, ("sre",), is_authenticated=True) for name in ("ada",
 
 def require(world: World, text: str) -> None:
     (world.folder / "policies" / "team.yaml").write_text(POLICY % text)
+
+
+def policy_records(world: World) -> list[tuple[str, str]]:
+    found = world.controller.records.audit_records(action="policy")
+    return [(record.message, record.approver) for record in reversed(found)]
+
+
+def test_each_change_of_a_policy_is_audited_once(world: World) -> None:
+    by = f"{(world.folder / 'policies').owner()} (owner of policies)"
+    require(world, "{}")
+    world.start()
+    until(lambda: policy_records(world) == [("added team", by)], describe=lambda: policy_records(world))
+    world.stop()
+    require(world, "{readOnly: true}")  # while the controller is stopped
+    (world.folder / "policies" / "more.yaml").write_text(POLICY.replace("team", "more") % "{}")
+    world.start()
+    until(lambda: len(policy_records(world)) == 2, describe=lambda: policy_records(world))
+    require(world, "{readOnly: maybe}")  # invalid, so not in use
+    until(lambda: world.controller.policies.problem != "")
+    (world.folder / "policies" / "more.yaml").unlink()
+    require(world, "{readOnly: true}")
+    until(lambda: len(policy_records(world)) == 3, describe=lambda: policy_records(world))
+    assert [message for message, _ in policy_records(world)] == [
+        "added team",
+        "added more; changed team",
+        "removed more",
+    ]
+    assert world.controller.records.verify() == ()
+    shown = changes(world.controller, Query(), Position(), 10).entries
+    assert [entry.title for entry in shown if entry.kind == "policy"] == ["Policies changed"] * 3
+    assert shown[0].people == (by,)
+    assert shown[0].reason == "removed more"
 
 
 @pytest.fixture

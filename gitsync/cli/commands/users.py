@@ -9,10 +9,15 @@ from typing import Annotated
 import typer
 
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import UsersFile
+from gitsync.cli.identity import user_name
+from gitsync.cli.options import DATA, Data, Requester, UsersFile
 from gitsync.cli.output import Exit, say
+from gitsync.cli.records import open_records
 from gitsync.errors import InvalidInput
+from gitsync.record.configuration_audit import USERS, ConfigurationAudit
+from gitsync.runtime.clock import SystemClock
 from gitsync.server.auth import users as users_file
+from gitsync.server.auth.user_audit import entries_of
 
 users = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Manage the users who may sign in to the dashboard."
@@ -31,10 +36,14 @@ def add(
     ] = "",
     days: Annotated[int, typer.Option(min=1, max=3650, help="Days until the token expires.")] = 365,
     file: UsersFile = None,
+    by: Requester = "",
+    data: Data = DATA,
 ) -> Exit:
     """Add a user, or replace the token of an existing one; the token is printed once."""
     expires = datetime.now(UTC) + timedelta(days=days)
-    token = users_file.add(_named(file), name, group or [], token_name, expires)
+    path = _named(file)
+    token = users_file.add(path, name, group or [], token_name, expires)
+    _audit(path, user_name(by, "--by"), data)
     groups = f" of {', '.join(group)}" if group else ""
     say(f"token for {name}{groups}, valid until {expires:%Y-%m-%d} (shown once):")
     print(token)
@@ -43,14 +52,25 @@ def add(
 
 @users.command()
 @exit_on_error
-def remove(name: UserName, file: UsersFile = None) -> Exit:
+def remove(name: UserName, file: UsersFile = None, by: Requester = "", data: Data = DATA) -> Exit:
     """Revoke a user's access; effective immediately."""
     path = _named(file)
     if not users_file.remove(path, name):
         known = ", ".join(str(entry.get("name")) for entry in users_file.read(path))
         raise InvalidInput(f"user {name!r} not found", location=str(path), hint=f"known: {known}" if known else "")
+    _audit(path, user_name(by, "--by"), data)
     say(f"{name} may not sign in any more")
     return Exit.OK
+
+
+def _audit(path: Path, by: str, data: Path) -> None:
+    """Record a change of the file; without the controller's database, the controller does when it reads the file."""
+    try:
+        with open_records(data) as records:
+            ConfigurationAudit(records, SystemClock(), USERS).record(entries_of(users_file.read(path)), by)
+    except InvalidInput as error:
+        if error.location != "--data":
+            raise
 
 
 def _named(file: Path | None) -> Path:

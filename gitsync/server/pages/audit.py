@@ -19,7 +19,10 @@ router = APIRouter()
 
 _PAGE = 60
 WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
-DECISIONS = ("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "post-sync", "trim")
+DECISIONS = (
+    *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "revert", "post-sync", "trim"),
+    *("policy", "users", "sign-in"),
+)
 
 Text = Annotated[str, Query(max_length=300)]
 

@@ -16,7 +16,7 @@ from gitsync.server.rows.words import words
 
 KINDS: Final = (
     *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "pin", "unpin"),
-    *("refused", "post-sync", "trim"),
+    *("refused", "post-sync", "trim", "policy", "users", "sign-in"),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -119,6 +119,9 @@ _TITLES: Final = {
     "unpin": "Unpinned",
     "post-sync": "Limits after the sync",
     "trim": "Audit trimmed",
+    "policy": "Policies changed",
+    "users": "Users changed",
+    "sign-in": "Signed in",
 }
 
 

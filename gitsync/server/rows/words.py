@@ -67,6 +67,9 @@ KINDS = {
     "refused": "Refused",
     "post-sync": "Limits",
     "trim": "Audit trimmed",
+    "policy": "Policies changed",
+    "users": "Users changed",
+    "sign-in": "Signed in",
 }
 """The kinds of entries of the timeline."""
 

@@ -15,11 +15,13 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.requirements import Require
 from gitsync.objects.change import Risk
 from gitsync.objects.user import User
+from gitsync.record.configuration_audit import USERS, ConfigurationAudit
 from gitsync.server.auth.access import Proxy
+from gitsync.server.auth.user_audit import UserAudit
 from gitsync.server.auth.users import Users, add, hash_of, read, remove, session_of
 from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, application, resource
+from tests.server.fakes import NOW, StoppedClock, application, resource
 
 SHOP, KEY, DIGEST = "/apps/gitsync/shop", "gitsync/shop", "d" * 64
 API = "/api/v1/applications/gitsync/shop"
@@ -85,6 +87,31 @@ def test_the_audit_names_the_token_and_the_sign_in(site: Open, file: Path) -> No
     review, sign_in = opened.engine.records.audit_records()
     assert (sign_in.action, sign_in.approver, sign_in.details["token"]) == ("sign-in", "ada", "laptop")
     assert (review.action, review.approver, review.details["token"]) == ("approve", "ada", "laptop")
+
+
+def test_each_change_of_the_users_is_audited_once_without_tokens(site: Open, file: Path) -> None:
+    token = add(file, "ada", ["platform"], "laptop")
+    records = site([HELD]).engine.records
+    audit = ConfigurationAudit(records, StoppedClock(), USERS)
+    for _ in range(2):
+        UserAudit(file, audit).check()  # the second one is that of a restart
+    add(file, "ada", ["sre"], "laptop")
+    add(file, "eve", [])
+    watch = UserAudit(file, audit)
+    watch.check()
+    remove(file, "eve")
+    watch.check()
+    file.write_text("users: [")
+    watch.check()
+    found = list(reversed(records.audit_records(action=USERS)))
+    assert [record.message for record in found] == [
+        "added ada (laptop)",
+        "added eve; changed ada (laptop)",
+        "removed eve",
+    ]
+    assert {record.approver for record in found} == {f"{file.owner()} (owner of users.yaml)"}
+    assert key_of(token) not in repr(found)
+    assert session_of(token) not in repr(found)
 
 
 @pytest.mark.parametrize("path", ["/sync", "/suspend", "/resume", "/revert"])

@@ -1,0 +1,70 @@
+"""Audit what the operator configures in files: policies and users."""
+
+from __future__ import annotations
+
+import logging
+import pwd
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gitsync.errors import RecordUnavailable
+from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.ports import Clock, Records
+
+POLICY, USERS = "policy", "users"
+"""The actions of the records."""
+_log = logging.getLogger(__name__)
+
+
+class ConfigurationAudit:
+    """
+    Record which entries of a configuration were added, changed and removed since the last record of the action.
+
+    So a change that was made while the controller was stopped is recorded too, and each one once.
+    """
+
+    def __init__(self, records: Records, clock: Clock, action: str) -> None:
+        self._records = records
+        self._clock = clock
+        self._action = action
+
+    def record(self, entries: Mapping[str, str], by: str) -> bool:
+        """Record a change of the entries (name and hash of the content); return False while the database fails."""
+        try:
+            last = self._records.audit_records(action=self._action, limit=1)
+            before = last[0].details.get("entries", {}) if last else {}
+            if before != entries:
+                self._records.audit([self._change(before, entries, by)])
+        except RecordUnavailable as error:
+            _log.warning("the change of the %s is not recorded yet: %s", self._action, error)
+            return False
+        return True
+
+    def _change(self, before: Mapping[str, str], after: Mapping[str, str], by: str) -> AuditRecord:
+        message, details = "; ".join(_differences(before, after)), {"entries": dict(after)}
+        now = self._clock.now()
+        return AuditRecord(
+            "", self._action, "", Outcome.SUCCEEDED, now, "", message=message, approver=by, details=details
+        )
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for word, names in (
+        ("added", after.keys() - before.keys()),
+        ("changed", {name for name in after.keys() & before.keys() if after[name] != before[name]}),
+        ("removed", before.keys() - after.keys()),
+    ):
+        if names:
+            yield f"{word} {', '.join(sorted(names))}"
+
+
+def owner_of(path: Path) -> str:
+    """Return the owner of a file or folder, by whose right it was changed; the user id where that has no name."""
+    try:
+        id = path.stat().st_uid
+    except OSError:
+        return "unknown"
+    try:
+        return f"{pwd.getpwuid(id).pw_name} (owner of {path.name})"
+    except KeyError:
+        return f"user {id} (owner of {path.name})"
