@@ -20,6 +20,8 @@ Files = dict[str, bytes]
 """The content of Policy files by name."""
 
 _HASH = 16
+_VERSION = "..data"
+"""The link to the folder of the current version in a mounted ConfigMap (source: Kubernetes, AtomicWriter)."""
 _EVERY = 2.0
 """Seconds between two reads of the folder: a ConfigMap that is mounted has no reliable file events."""
 _log = logging.getLogger(__name__)
@@ -37,11 +39,21 @@ def read_policies(folder: Path | None, prometheus: str = "") -> PolicySet:
     return _parsed(_files(folder) if folder is not None else {}, prometheus)
 
 
+def read_files(folder: Path) -> Files:
+    """Return the Policy files of a folder; raise InvalidInput when one is not valid."""
+    found = _files(folder)
+    _parsed(found, "")
+    return found
+
+
 def _files(folder: Path) -> Files:
+    """Return the files of a folder; those of a mounted ConfigMap, which changes as a whole, are of one version."""
     if not folder.is_dir():
         raise InvalidInput(f"folder {folder} does not exist", location="policies")
     try:
-        return {file.name: file.read_bytes() for file in sorted(folder.glob("*.yaml"))}
+        version = folder / _VERSION
+        current = version.resolve() if version.is_dir() else folder
+        return {file.name: file.read_bytes() for file in sorted(current.glob("*.yaml"))}
     except OSError as error:
         raise InvalidInput(f"folder {folder} cannot be read: {error.strerror}", location="policies") from error
 

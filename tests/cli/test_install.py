@@ -73,6 +73,26 @@ def test_the_image_is_of_this_version_or_the_one_named(gitsync: Gitsync) -> None
     assert gitsync("install", "--image", "example.com:5000/gitsync").code == 2
 
 
+def test_the_policies_of_a_folder_are_those_of_the_config_map(gitsync: Gitsync, tmp_path: Path) -> None:
+    text = "kind: Policy\nmetadata: {name: team}\nspec: {require: {approval: Moderate}}\n"
+    (tmp_path / "team.yaml").write_text(text)
+    base = objects(gitsync("install").out)
+    found = objects(gitsync("install", "--policies", tmp_path).out)
+    assert found["ConfigMap", "gitsync-policies"]["data"] == {"team.yaml": text}
+    assert "data" not in base["ConfigMap", "gitsync-policies"]
+    assert {key: item for key, item in found.items() if key[0] != "ConfigMap"} == {
+        key: item for key, item in base.items() if key[0] != "ConfigMap"
+    }
+    pod = base["Deployment", "gitsync"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"name": "GITSYNC_POLICIES", "value": "/policies"} in container["env"]
+    assert {"name": "policies", "mountPath": "/policies", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "policies", "configMap": {"name": "gitsync-policies"}} in pod["volumes"]
+    (tmp_path / "team.yaml").write_text(text.replace("Moderate", "Sometimes"))
+    refused = gitsync("install", "--policies", tmp_path)
+    assert (refused.code, "team.yaml: spec.require.approval" in refused.err) == (2, True), refused.err
+
+
 def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
     base, names = objects(gitsync("install").out), ("agents", "cluster-admin", "read-secrets", "podmonitor")
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)

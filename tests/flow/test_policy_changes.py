@@ -30,6 +30,30 @@ def require(world: World, text: str) -> None:
     (world.folder / "policies" / "team.yaml").write_text(POLICY % text)
 
 
+def test_a_changed_config_map_takes_effect_without_a_restart(world: World) -> None:
+    folder = world.folder / "policies"
+
+    def mount(version: str, text: str) -> None:
+        """Replace the files as the kubelet does: a folder for the version, and one link that is renamed."""
+        (folder / version).mkdir()
+        (folder / version / "team.yaml").write_text(POLICY % text)
+        (folder / "..new").symlink_to(version)
+        (folder / "..new").rename(folder / "..data")
+
+    mount("..2026_1", "{}")
+    (folder / "team.yaml").symlink_to("..data/team.yaml")
+    first = world.repo.commit("Open", {"shop/a.yaml": config_map("a", mode="open")})
+    world.application()
+    world.start()
+    world.synced(first)
+    mount("..2026_2", "{readOnly: true}")
+    until(lambda: world.controller.policies.current.policies[0].read_only)
+    world.repo.commit("Close", {"shop/a.yaml": config_map("a", mode="closed")})
+    says(world, "policy team is read-only")
+    mount("..2026_3", "{}")
+    until(lambda: (world.get("ConfigMap", "a") or {}).get("data") == {"mode": "closed"}, describe=world.status)
+
+
 def policy_records(world: World) -> list[tuple[str, str]]:
     found = world.controller.records.audit_records(action="policy")
     return [(record.message, record.approver) for record in reversed(found)]

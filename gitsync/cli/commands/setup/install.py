@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,9 +13,11 @@ from gitsync.cli.commands.setup.package_files import shipped_folder
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit
 from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry
 from gitsync.render.build import build
 from gitsync.render.yaml.writer import write, write_all
+from gitsync.services.policies import read_files
 from gitsync.source.folder import FolderTree
 
 _IMAGE = "gitsync"
@@ -40,6 +43,9 @@ def install(
     component: Annotated[
         list[ComponentName] | None, typer.Option(help="Add agents, cluster-admin, read-secrets or podmonitor.")
     ] = None,
+    policies: Annotated[
+        Path | None, typer.Option(help="A folder with Policy files, for the ConfigMap that the controller reads.")
+    ] = None,
     crds: Annotated[bool, typer.Option("--crds", help="Print only the CustomResourceDefinitions.")] = False,
     tenant: Annotated[
         str, typer.Option(metavar="NAMESPACE", help="Print only what Applications of this namespace need.")
@@ -54,9 +60,16 @@ def install(
     else:
         overlay["components"] = [f"../gitsync/components/{name.value}" for name in component or ()]
         overlay["images"] = [{"name": _IMAGE, **_image(image)}] if image else []
+        overlay["patches"] = [{"patch": write(_policies(policies))}] if policies is not None else []
     tree = _Overlay(FolderTree(shipped_folder("manifests")), write(overlay).encode())
     sys.stdout.write(write_all(list(build(tree, _OVERLAY).manifests)))
     return Exit.OK
+
+
+def _policies(folder: Path) -> Manifest:
+    """Return the ConfigMap of the Policy files in a folder; raise InvalidInput when one is not valid."""
+    data = {name: text.decode() for name, text in read_files(folder).items()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "gitsync-policies"}, "data": data}
 
 
 def _image(text: str) -> dict[str, str]:
