@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import SourceUnavailable, UnexpectedError
 from gitsync.objects.application import GitSource, parse_application
 from gitsync.ports import Cluster, Credentials, LiveCache, Source
 from gitsync.runtime.clock import SystemClock
@@ -33,6 +33,8 @@ class Server:
         self.ages.append(max_age)
         if self.is_down:
             raise SourceUnavailable("no answer")
+        if source.revision == "defect":
+            raise ZeroDivisionError("a value of a Secret")
         return "c" * 40
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
@@ -77,3 +79,10 @@ def test_each_query_gets_an_error_of_its_own(watcher: GitWatcher, server: Server
     found = answers(watcher)
     assert all(isinstance(error, SourceUnavailable) for error in found)
     assert len(set(map(id, found))) == len(APPS)
+
+
+def test_a_defect_is_an_answer_too(watcher: GitWatcher) -> None:
+    found = answers(watcher, "defect")
+    assert all(isinstance(error, UnexpectedError) for error in found)
+    assert "gitsync has a defect (ZeroDivisionError, id " in str(found[0])
+    assert "Secret" not in str(found[0])

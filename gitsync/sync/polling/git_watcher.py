@@ -17,6 +17,7 @@ from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.cache import GitCache
 from gitsync.sync.polling.path_index import PathIndex
 from gitsync.sync.state_store import StateStore, branch_of
+from gitsync.sync.status.defects import unexpected_error
 
 _THREADS = 32
 """Threads that wait for Git servers; each URL is queried by one at a time."""
@@ -204,6 +205,8 @@ class GitWatcher:
                 self._answered(group, known[group])
         except GitsyncError as error:
             return error
+        except Exception as fault:  # the queries of other Applications are answered
+            return unexpected_error(fault, query.app.key)
         return known[group]
 
     def _remove_query(self, url: str, key: str, query: Query) -> None:
