@@ -58,9 +58,14 @@ class ClusterSchemas:
         return Schemas.from_openapi(self._documents.values())
 
     def _fetch(self, url: str) -> bool:
-        """Read a document; return False for a group version that is removed, which the index may still list."""
+        """
+        Read a document; return False for a group version that is removed, which the index may still list.
+
+        It is requested without the hash of its URL: with one that definitions have changed since, the API server
+        answers with a redirect, again at each retry.
+        """
         try:
-            self._documents[url] = self._client.get(*_split(url))
+            self._documents[url] = self._client.get(url.partition("?")[0])
         except Rejected as error:
             if error.code != 404:
                 raise
@@ -73,8 +78,3 @@ class ClusterSchemas:
         except Rejected:
             return {}
         return {name: str(entry["serverRelativeURL"]) for name, entry in answer["paths"].items()}
-
-
-def _split(url: str) -> tuple[str, dict[str, str]]:
-    path, _, query = url.partition("?")
-    return path, dict(part.partition("=")[::2] for part in query.split("&") if part)
