@@ -13,6 +13,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _QUOTED: Final = re.compile(r'\["((?:[^"\\]|\\.)*)"\]')
 _SELECTOR: Final = re.compile(r'\[((?:[^\]"]|"(?:[^"\\]|\\.)*")*)\]')
+_NEXT_KEY: Final = re.compile(r",(?=\w+=)")
 _PAIR: Final = re.compile(r'([^=,]*)=("(?:[^"\\]|\\.)*"|[^,]*),?')
 
 _STEP: Final = re.compile(
@@ -103,7 +104,8 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 def _part(step: re.Match[str]) -> str:
     if step["key"]:
-        return f"[{step['key']}={_unescaped(step['value'].strip(chr(34)))}]"
+        more = "".join(f",{key}={_unquoted(value)}" for key, value in _PAIR.findall((step["more"] or "")[1:]))
+        return f"[{step['key']}={_unquoted(step['value'])}{more}]"
     return step["index"] or _unescaped(step["quoted"] or step["name"] or "")
 
 
@@ -114,14 +116,22 @@ def show_path(parts: tuple[str, ...]) -> str:
 
 def _spelled(part: str) -> str:
     if part.startswith("[") and part.endswith("]") and "=" in part:
-        key, _, value = part[1:-1].partition("=")
-        return f'[{key}="{value}"]'
+        pairs = (pair.partition("=") for pair in _NEXT_KEY.split(part[1:-1]))
+        spelled = ",".join(f'{key}="{_escaped(value)}"' for key, _, value in pairs)
+        return f"[{spelled}]"
     if part.isdigit():
         return f"[{part}]"
     if re.search(r'[.\[\]"\\]', part) or not part:
-        quoted = re.sub(r'(["\\])', r"\\\1", part)
-        return f'["{quoted}"]'
+        return f'["{_escaped(part)}"]'
     return f".{part}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r'(["\\])', r"\\\1", text)
+
+
+def _unquoted(text: str) -> str:
+    return _unescaped(text.strip('"'))
 
 
 def _unescaped(text: str) -> str:

@@ -81,9 +81,23 @@ def test_a_missing_object_or_field_is_reported(
     assert output in done.err
 
 
+def test_several_keys_of_an_item_are_spelled_as_the_api_server_does() -> None:
+    parts = ("spec", "ports", "[port=53,protocol=UDP]", "[name=a,b]")
+
+    assert show_path(parts) == '.spec.ports[port="53",protocol="UDP"][name="a,b"]'
+    assert parse_path(show_path(parts)) == parts
+
+
 @pytest.mark.parametrize(
     "path",
-    [".spec.replicas", '.metadata.annotations["a.b/c"]', '.spec.ports[port="80"].name', ".args[0]", '["a\\"b"].c'],
+    [
+        ".spec.replicas",
+        '.metadata.annotations["a.b/c"]',
+        '.spec.ports[port="80"].name',
+        '.spec.ports[port="53",protocol="UDP"]',
+        ".args[0]",
+        '["a\\"b"].c',
+    ],
 )
 def test_a_shown_path_can_be_read_again(path: str) -> None:
     assert show_path(parse_path(show_path(parse_path(path)))) == show_path(parse_path(path))

@@ -16,7 +16,8 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.plan.mask import MASK, is_secret
 from gitsync.render.build import Build
-from gitsync.render.provenance.recorder import FieldPath, History
+from gitsync.render.provenance.paths import FieldPath
+from gitsync.render.provenance.recorder import History
 from gitsync.render.yaml.writer import write
 from gitsync.source.local import open_path
 

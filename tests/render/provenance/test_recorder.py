@@ -132,21 +132,100 @@ def test_a_generator_that_repeats_a_value_is_the_last_to_set_it():
     assert [setter.where for setter in history.of("data.a")] == ["base/kustomization.yaml:2", "kustomization.yaml:3"]
 
 
-def test_items_with_equal_keys_are_told_apart_by_their_index():
-    service = (
-        "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n  ports:\n"
-        "  - {port: 53, protocol: UDP}\n  - {port: 53, protocol: TCP}\n  - {port: 80}\n"
-    )
-    (history,) = rendered({"s.yaml": service}, provenance=True).provenance
+SERVICE = (
+    "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n  ports:\n"
+    "  - {port: 53, protocol: UDP}\n  - {port: 53, protocol: TCP}\n  - {port: 80}\n"
+)
+
+
+def test_items_with_equal_keys_are_distinguished_by_further_keys():
+    (history,) = rendered({"s.yaml": SERVICE}, provenance=True).provenance
 
     assert {path[2:]: value for path, value in history.leaves.items() if path[0] == "spec"} == {
-        ("0", "port"): 53,
-        ("0", "protocol"): "UDP",
-        ("1", "port"): 53,
-        ("1", "protocol"): "TCP",
+        ("[port=53,protocol=UDP]", "port"): 53,
+        ("[port=53,protocol=UDP]", "protocol"): "UDP",
+        ("[port=53,protocol=TCP]", "port"): 53,
+        ("[port=53,protocol=TCP]", "protocol"): "TCP",
         ("[port=80]", "port"): 80,
     }
     assert [setter.where for setter in history.of("spec.ports.1.protocol")] == ["s.yaml:7"]
+    assert len(history.below(("spec", "ports", "[port=53]"))) == 4
+    assert len(history.below(("spec", "ports", "[port=80,protocol=TCP]"))) == 1
+
+
+def test_items_with_all_keys_equal_are_distinguished_by_their_index():
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    env:\n"
+    text = f"{pod}    - {{name: A, value: x}}\n    - {{name: A, value: y}}\n"
+    (history,) = rendered({"p.yaml": text}, provenance=True).provenance
+    env = ("spec", "containers", "[name=c]", "env")
+
+    assert history.leaves[*env, "0", "value"] == "x"
+    assert history.leaves[*env, "1", "value"] == "y"
+    assert [setter.where for setter in history.setters((*env, "1", "value"))] == ["p.yaml:9"]
+
+
+def test_a_patch_of_one_of_several_items_with_equal_keys_sets_that_one_only():
+    patch = SERVICE.replace("  - {port: 53, protocol: UDP}\n", "").replace("TCP}", "TCP, nodePort: 30053}")
+    files = {
+        "s.yaml": SERVICE,
+        "p.yaml": patch.replace("  - {port: 80}\n", ""),
+        "kustomization.yaml": "resources: [s.yaml]\npatches: [{path: p.yaml}]\n",
+    }
+    (history,) = rendered(files, provenance=True).provenance
+    places = {
+        item: [setter.where for setter in history.of(f"spec.ports.[port=53,protocol={item}].port")]
+        for item in ("UDP", "TCP")
+    }
+
+    assert places == {"UDP": ["s.yaml:6"], "TCP": ["s.yaml:7", "p.yaml:6"]}
+    assert [one.where for one in history.of("spec.ports.[port=53,protocol=TCP].nodePort")] == ["p.yaml:6"]
+
+
+def test_a_patch_may_name_an_item_by_another_key():
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    volumeMounts:\n"
+    files = {
+        "r.yaml": f"{pod}    - {{name: v, mountPath: /a}}\n    - {{name: v, mountPath: /b}}\n",
+        "p.yaml": f"{pod}    - {{mountPath: /b, readOnly: true}}\n",
+        "kustomization.yaml": "resources: [r.yaml]\npatches: [{path: p.yaml}]\n",
+    }
+    (history,) = rendered(files, provenance=True).provenance
+
+    mounted = "spec.containers.0.volumeMounts.[name=v,mountPath=/b]"
+    assert [one.where for one in history.of(f"{mounted}.readOnly")] == ["p.yaml:8"]
+    assert [one.where for one in history.of(f"{mounted}.mountPath")] == ["r.yaml:9", "p.yaml:8"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "renamed", "place"),
+    [
+        pytest.param(
+            '[{"op": "replace", "path": "/spec/ports/2/port", "value": 81}, '
+            '{"op": "add", "path": "/spec/ports/-", "value": {"port": 90}}]',
+            "[port=81]",
+            "s.yaml:8",
+            id="and another one is appended",
+        ),
+        pytest.param(
+            '[{"op": "replace", "path": "/spec/ports/1/port", "value": 54}]',
+            "[port=54]",
+            "s.yaml:7",
+            id="that shared its key before",
+        ),
+        pytest.param(
+            '[{"op": "replace", "path": "/spec/ports/2/port", "value": 53}]',
+            "2",
+            "s.yaml:8",
+            id="that shares its key now",
+        ),
+    ],
+)
+def test_an_item_keeps_its_origin_when_its_key_changes(patch, renamed, place):
+    patches = f"patches: [{{target: {{kind: Service}}, patch: '{patch}'}}]\n"
+    files = {"s.yaml": SERVICE, "kustomization.yaml": f"resources: [s.yaml]\n{patches}"}
+    (history,) = rendered(files, provenance=True).provenance
+
+    found = history.setters(("spec", "ports", renamed, "port"))
+    assert [setter.where for setter in found] == [place, "kustomization.yaml:2"]
 
 
 def test_an_item_that_is_renamed_keeps_its_origin():
