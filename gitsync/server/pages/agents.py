@@ -14,6 +14,8 @@ from gitsync.server.pages.dependencies import BackendOf, PagesOf, SearchText, St
 from gitsync.server.pages.paging import list_url, page_of
 from gitsync.server.rows.agents import NAMES, FoundAgent, agent_row, find_agents, matching, prompt_history
 from gitsync.server.rows.query import parse_query
+from gitsync.server.rows.systems.find import brokers_of, find_system, policies_of
+from gitsync.server.rows.systems.graph import HEIGHT, WIDTH, system_graph
 
 router = APIRouter(prefix="/agents")
 
@@ -45,6 +47,32 @@ def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 
         following=following,
         page_size=_ROWS,
         url=list_url("/agents", str(query)),
+    )
+
+
+@router.get("/systems/{namespace}/{name}", response_class=HTMLResponse)
+def system(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLResponse:
+    """Show a system: its members, and who may talk to whom."""
+    backend = pages.engine
+    found = find_system(backend.view.applications(), backend.view.live, namespace, name)
+    if found is None:
+        raise HTTPException(404, f"No system {visible(namespace)}/{visible(name)} in any application.")
+    agents = {one.ref.name: one.live for one in agents_of(backend) if one.ref.namespace == namespace}
+    policies = policies_of(backend.view.applications(), namespace, agents.values(), backend.view.owned_by)
+    return pages.show(
+        request,
+        "agent_system.html",
+        name=name,
+        namespace=namespace,
+        application=found.application,
+        phase=str(at(found.live, "status", "phase", default="Unknown")),
+        ready=str(at(found.live, "status", "ready", default="0")),
+        description=str(at(found.live, "spec", "description", default="")),
+        owner=str(at(found.live, "spec", "owner", default="")),
+        brokers=brokers_of(found.live),
+        graph=system_graph(found.live, agents, policies),
+        width=WIDTH,
+        height=HEIGHT,
     )
 
 

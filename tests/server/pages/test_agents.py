@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -125,3 +126,56 @@ def test_the_page_of_an_agent_shows_its_prompts_word_by_word(site: Open) -> None
 def test_an_unknown_agent_is_not_found(site: Open) -> None:
     opened = site([application(resources=[held(TRIAGE)])])
     assert opened.get("/agents/shop/other").status == 404
+
+
+MEMBERS = [{"name": "front", "template": {}}, {"name": "triage", "agentRef": {"name": "triage"}}, {"name": "b"}]
+CHANNELS = [
+    {"name": "ask", "type": "A2A", "from": ["front"], "to": ["triage", "b"]},
+    {
+        "name": "events",
+        "type": "PubSub",
+        "from": ["triage"],
+        "to": ["front"],
+        "broker": {"type": "NATS", "url": "nats://nats.shop.svc"},
+        "topic": "tickets",
+    },
+]
+
+
+def policy(name: str, **ingress_from: str) -> Manifest:
+    peers = [{"podSelector": {"matchLabels": {"agents.gitsync.dev/agent": one}}} for one in ingress_from.values()]
+    spec = {
+        "podSelector": {"matchLabels": {"agents.gitsync.dev/agent": name}},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": peers, "ports": [{"protocol": "TCP", "port": 8080}]}],
+    }
+    return live("NetworkPolicy", name, "networking.k8s.io/v1", spec=spec)
+
+
+def test_a_system_shows_who_may_talk_to_whom_as_declared_and_as_allowed(site: Open) -> None:
+    status = {"phase": "Running", "ready": "2/3", "waves": [["triage", "b"], ["front"]]}
+    system = live("MultiAgentSystem", "desk", spec={"agents": MEMBERS, "channels": CHANNELS}, status=status)
+    opened = site([application(resources=[held(system), held(TRIAGE), held(policy("triage", one="other"))])])
+    owner = {"ownerReferences": [{"kind": "MultiAgentSystem", "name": "desk"}]}
+    front = live("Agent", "desk-front", metadata=owner, spec={"tools": [{"agentRef": {"name": "desk-b"}}]})
+    opened.engine.view.children["uid-desk"] = (front, live("Agent", "desk-b", metadata=owner, spec={}))
+    opened.engine.view.children["uid-desk-b"] = (policy("desk-b", one="desk-front"),)
+    page = opened.get("/agents/systems/shop/desk").text
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page)]
+    assert rows[1:] == [
+        ["front", "b", "a tool, ask", "allow it"],
+        ["front", "triage", "ask", "deny it: ingress of triage"],
+        ["b", "front", "nothing", "allow it"],
+        ["triage", "front", "nothing", "allow it"],
+    ]
+    assert "events: triage to front, NATS nats://nats.shop.svc, topic tickets" in page
+    assert page.count("<rect") == 3
+    assert page.count('class="flow-') == 4
+    assert 'href="/agents/systems/shop/desk"' in opened.get("/agents").text
+    assert opened.get("/agents/systems/shop/other").status == 404
+
+
+def test_a_member_that_does_not_exist_is_shown(site: Open) -> None:
+    system = live("MultiAgentSystem", "desk", spec={"agents": MEMBERS}, status={"waves": [["triage"]]})
+    page = site([application(resources=[held(system)])]).get("/agents/systems/shop/desk").text
+    assert page.count("the Agent does not exist") == 3

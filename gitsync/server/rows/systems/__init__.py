@@ -1,0 +1,1 @@
+"""Systems of agents: who may talk to whom. Pure."""
