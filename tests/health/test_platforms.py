@@ -18,8 +18,10 @@ AGENT = "agents.gitsync.dev/v1alpha1/Agent"
 SYSTEM = "agents.gitsync.dev/v1alpha1/MultiAgentSystem"
 KAGENT, ARK = "kagent.dev/v1alpha2", "ark.mckinsey.com/v1alpha1"
 SANDBOX, POOL = "agents.x-k8s.io/v1alpha1/Sandbox", "extensions.agents.x-k8s.io/v1alpha1/SandboxWarmPool"
+BETA = "agents.x-k8s.io/v1beta1/Sandbox"
 CLAIM = "extensions.agents.x-k8s.io/v1alpha1/SandboxClaim"
 KAITO, RAG = "kaito.sh/v1beta1/Workspace", "kaito.sh/v1beta1/RAGEngine"
+SET = "kaito.sh/v1beta1/InferenceSet"
 INFERENCE_POOL = "inference.networking.k8s.io/v1/InferencePool"
 LWS = "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet"
 QUEUE, WORKLOAD = "kueue.x-k8s.io/v1beta1/ClusterQueue", "kueue.x-k8s.io/v1beta1/Workload"
@@ -40,6 +42,11 @@ def parent(*conditions: str) -> dict[str, Any]:
 
 def groups(ready: int, updated: int, *conditions: str) -> dict[str, Any]:
     return said(*conditions, readyReplicas=ready, updatedReplicas=updated)
+
+
+def serving(status: str, message: str = "") -> dict[str, Any]:
+    applications = {"app": {"status": status, "message": message}}
+    return {"serviceStatus": "Running", "activeServiceStatus": {"applicationStatuses": applications}}
 
 
 CASES: dict[str, list[Case]] = {
@@ -80,6 +87,9 @@ CASES: dict[str, list[Case]] = {
         (live(SANDBOX, {}, said("Ready=False:ReconcilerError:no image")), D, "no image"),
         (live(SANDBOX, {}, said("Ready=False:SandboxExpired:expired")), S, "expired"),
         (live(SANDBOX, {"replicas": 0}, said("Ready=False:DependenciesNotReady:stopped")), S, "stopped"),
+        (live(BETA, {"operatingMode": "Suspended"}, said("Ready=False:SandboxSuspended:by a user")), S, "by a user"),
+        (live(BETA, {}, said("Ready=True", "Finished=True:PodSucceeded:ended")), H, "ended"),
+        (live(BETA, {}, said("Ready=False", "Finished=True:PodFailed:exit 1")), D, "exit 1"),
         (live(CLAIM, {}, said("Ready=False:TemplateNotFound:no template")), D, "no template"),
         (live(POOL, {"replicas": 2}), P, "waiting"),
         (live(POOL, {"replicas": 2}, {"replicas": 2, "readyReplicas": 1}), P, "1 of 2"),
@@ -91,6 +101,9 @@ CASES: dict[str, list[Case]] = {
         (live(KAITO, {}, said("ResourceReady=False:workspaceResourceStatusFailed:no quota")), D, "no quota"),
         (live(KAITO, {}, said("ResourceReady=True", "InferenceReady=Unknown::starting")), P, "starting"),
         (live(KAITO, {}, said("InferenceReady=True", "WorkspaceSucceeded=True::serves")), H, "serves"),
+        (live(SET, {"replicas": 2}, {"replicas": 2, "readyReplicas": 1}), P, "1 of 2"),
+        (live(SET, {"replicas": 2}, {"replicas": 2, "readyReplicas": 2}), H, "2 of 2"),
+        (live(SET, {"replicas": 0}), S, "no replicas"),
         (live(RAG, {}, said("RAGEngineSucceeded=True::answers")), H, "answers"),
         (live(RAG, {}, said("ServiceReady=False:serviceFailed:crashes")), D, "crashes"),
     ],
@@ -133,6 +146,9 @@ CASES: dict[str, list[Case]] = {
         (live(f"{RAY}/RayService", {}, said("Ready=True:NonZeroServeEndpoints:serves")), H, "serves"),
         (live(f"{RAY}/RayService", {}, said("Ready=True", "UpgradeInProgress=True::upgrades")), P, "upgrades"),
         (live(f"{RAY}/RayService", {}, {"serviceStatus": "Running"}), H, "Running"),
+        (live(f"{RAY}/RayService", {}, serving("RUNNING")), H, "Running"),
+        (live(f"{RAY}/RayService", {}, serving("DEPLOY_FAILED", "no module")), D, "app: no module"),
+        (live(f"{RAY}/RayService", {}, serving("UNHEALTHY")), D, "app: UNHEALTHY"),
     ],
     "KServe": [
         (live(KSERVE, {}), P, "Waiting"),

@@ -75,12 +75,17 @@ def ark(live: Manifest) -> HealthStatus:
 
 def sandbox(live: Manifest) -> HealthStatus:
     """
-    Judge a Sandbox or SandboxClaim of agent-sandbox; one with no replicas or past its shutdown is stopped on purpose.
+    Judge a Sandbox or SandboxClaim of agent-sandbox; one that is suspended or past its shutdown is stopped on purpose.
 
-    Source: kubernetes-sigs/agent-sandbox, api/v1alpha1/sandbox_types.go (condition type Ready and its reasons).
+    Source: kubernetes-sigs/agent-sandbox, api/v1alpha1 (replicas) and api/v1beta1/sandbox_types.go (operatingMode,
+    condition types Ready, Suspended and Finished, and their reasons).
     """
-    ready = condition(conditions(live), "Ready") or {}
-    if ready.get("reason") == "SandboxExpired" or number(live, "spec", "replicas", default=1) == 0:
+    found = conditions(live)
+    ready, finished = condition(found, "Ready") or {}, condition(found, "Finished") or {}
+    if finished.get("status") == "True":
+        return degraded(_said(finished)) if "Failed" in text(finished, "reason") else healthy(_said(finished))
+    is_stopped = number(live, "spec", "replicas", default=1) == 0 or text(live, "spec", "operatingMode") == "Suspended"
+    if is_stopped or ready.get("reason") in ("SandboxExpired", "SandboxSuspended", "ClaimExpired"):
         return suspended(_said(ready))
     if ready.get("status") == "True":
         return healthy(message(ready))
@@ -93,7 +98,7 @@ def warm_pool(live: Manifest) -> HealthStatus:
     """
     Judge a SandboxWarmPool by its ready replicas: it has no conditions.
 
-    Source: kubernetes-sigs/agent-sandbox, extensions/api/v1alpha1/sandboxwarmpool_types.go.
+    Source: kubernetes-sigs/agent-sandbox, extensions/api/v1alpha1 and v1beta1, sandboxwarmpool_types.go.
     """
     wanted = number(live, "spec", "replicas")
     if "replicas" not in status_of(live) and wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitsync.health.fields import condition, conditions, items, message, number, status_of, text
 from gitsync.health.rules import Rule, degraded, healthy, progressing, suspended
 from gitsync.objects.health import HealthStatus
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind
 
 
@@ -25,6 +25,19 @@ def kaito(live: Manifest) -> HealthStatus:
         return degraded(_said(failed[0]))
     waiting = next((one for one in found if one.get("status") != "True"), None)
     return progressing(_said(waiting) if waiting else "waiting for the first condition")
+
+
+def kaito_set(live: Manifest) -> HealthStatus:
+    """
+    Judge a KAITO InferenceSet by its ready Workspaces.
+
+    Source: kaito-project/kaito, api/v1beta1/inferenceset_types.go (replicas, readyReplicas).
+    """
+    wanted, ready = number(live, "spec", "replicas", default=1), number(live, "status", "readyReplicas")
+    if wanted == 0:
+        return suspended("no replicas are wanted")
+    detail = f"{ready} of {wanted} Workspaces are ready"
+    return healthy(detail) if ready >= wanted else progressing(detail)
 
 
 def inference_pool(live: Manifest) -> HealthStatus:
@@ -137,12 +150,15 @@ def ray_job(live: Manifest) -> HealthStatus:
 
 def ray_service(live: Manifest) -> HealthStatus:
     """
-    Judge a RayService: an upgrade continues beside the ready one.
+    Judge a RayService: its applications, and whether an upgrade continues beside the ready one.
 
     Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayservice_types.go (conditions Ready and UpgradeInProgress,
-    serviceStatus).
+    serviceStatus, and the statuses of Ray Serve's applications in activeServiceStatus).
     """
-    found = conditions(live)
+    found, applications = conditions(live), at(live, "status", "activeServiceStatus", "applicationStatuses") or {}
+    for name, each in sorted(applications.items()):
+        if each.get("status") in ("DEPLOY_FAILED", "UNHEALTHY"):
+            return degraded(f"{name}: {each.get('message') or each['status']}")
     ready, upgrade = condition(found, "Ready"), condition(found, "UpgradeInProgress") or {}
     if upgrade.get("status") == "True":
         return progressing(_said(upgrade))
@@ -159,6 +175,7 @@ def _said(sign: dict[str, object]) -> str:
 RULES: dict[GroupKind, Rule] = {
     GroupKind("kaito.sh", "Workspace"): kaito,
     GroupKind("kaito.sh", "RAGEngine"): kaito,
+    GroupKind("kaito.sh", "InferenceSet"): kaito_set,
     GroupKind("inference.networking.k8s.io", "InferencePool"): inference_pool,
     GroupKind("inference.networking.x-k8s.io", "InferencePool"): inference_pool,
     GroupKind("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): leader_worker_set,
