@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitsync.agents.topology import check_object
 from gitsync.cli.build_options import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.gate.validation import Problem, check_manifests, validate
@@ -21,6 +20,7 @@ from gitsync.render.errors import ErrorCollector
 from gitsync.render.provenance.recorder import History
 from gitsync.render.yaml.ambiguous_bools import reject_ambiguous_bools
 from gitsync.secrets.sops import is_encrypted
+from gitsync.services.validation import check_own
 from gitsync.source.local import LocalTarget
 from gitsync.workers import protocol
 
@@ -54,7 +54,7 @@ def _validate(build: Build) -> Iterator[str]:
         sent = protocol.as_received(manifest)
         for problem in validate(sent, schema) if schema is not None else ():
             yield str(_as_error(problem, manifest, history))
-        for problem in _agent_problems(sent):
+        for problem in _own_problems(sent):
             yield str(_as_error(problem, manifest, history))
         for line in check_manifests([sent]):
             yield str(InvalidInput(line, location=history.source.where(())))
@@ -69,10 +69,10 @@ def _validate(build: Build) -> Iterator[str]:
                 )
 
 
-def _agent_problems(manifest: Manifest) -> Iterator[Problem]:
-    """Yield why an Agent or a MultiAgentSystem is not valid: its schema is part of gitsync."""
+def _own_problems(manifest: Manifest) -> Iterator[Problem]:
+    """Yield why an object of our kinds is not valid: its schema is part of gitsync."""
     try:
-        check_object(manifest)
+        check_own(manifest)
     except InvalidInput as error:
         yield Problem(f".{error.location}", f"{error.message}; {error.hint}" if error.hint else error.message)
 

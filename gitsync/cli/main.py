@@ -21,6 +21,7 @@ _MODULE_OF = {
     "doctor": "setup.doctor",
     "completion": "setup.completion",
     "policy": "setup.policy",
+    "webhook": "setup.webhook",
 }
 """Commands in a module of another name: that of the command that they undo, or one of a sub-package."""
 

@@ -19,6 +19,18 @@ from tests.cli.conftest import Gitsync
 
 ROOT = Path(__file__).resolve().parents[2]
 GITSYNC = ROOT / "manifests" / "gitsync"
+WEBHOOK = (
+    "ValidatingWebhookConfiguration",
+    "Deployment",
+    "PodDisruptionBudget",
+    "NetworkPolicy",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Service",
+)
 
 
 def objects(text: str) -> dict[tuple[str, str], Manifest]:
@@ -94,7 +106,7 @@ def test_the_policies_of_a_folder_are_those_of_the_config_map(gitsync: Gitsync, 
 
 
 def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
-    base, names = objects(gitsync("install").out), ("agents", "cluster-admin", "read-secrets", "podmonitor")
+    base, names = objects(gitsync("install").out), ("agents", "cluster-admin", "read-secrets", "podmonitor", "webhook")
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
     assert more.keys() - base.keys() == {
         ("ClusterRole", "gitsync-agents"),
@@ -102,6 +114,7 @@ def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
         ("ClusterRoleBinding", "gitsync-cluster-admin"),
         ("ClusterRole", "gitsync-read-secrets"),
         ("PodMonitor", "gitsync"),
+        *((kind, "gitsync-webhook") for kind in WEBHOOK),
     }
     assert {key: more[key] for key in base} == base
     assert sorted(names) == sorted(folder.name for folder in (GITSYNC / "components").iterdir())

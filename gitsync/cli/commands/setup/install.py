@@ -33,6 +33,7 @@ class ComponentName(StrEnum):
     READ_SECRETS = "read-secrets"
     POD_MONITOR = "podmonitor"
     AGENTS = "agents"
+    WEBHOOK = "webhook"
 
 
 @exit_on_error
@@ -41,7 +42,7 @@ def install(
         str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.1.0.")
     ] = "",
     component: Annotated[
-        list[ComponentName] | None, typer.Option(help="Add agents, cluster-admin, read-secrets or podmonitor.")
+        list[ComponentName] | None, typer.Option(help="Add agents, webhook, cluster-admin, read-secrets or podmonitor.")
     ] = None,
     policies: Annotated[
         Path | None, typer.Option(help="A folder with Policy files, for the ConfigMap that the controller reads.")
