@@ -34,6 +34,8 @@ def _all(agent: Agent) -> Iterator[Reference]:
         yield Reference("ConfigMap", prompt.name, prompt.key, is_copied=True)
     if spec.evaluation is not None:
         yield Reference("ConfigMap", spec.evaluation.cases.name, spec.evaluation.cases.key, is_copied=True)
+        if spec.evaluation.judge is not None and (signin := spec.evaluation.judge.credentials) is not None:
+            yield Reference("Secret", signin.secret_key_ref.name, signin.secret_key_ref.key, is_copied=True)
     for tool in spec.tools:
         yield from (Reference("Secret", one.secret_key_ref.name, one.secret_key_ref.key) for one in tool.headers_from)
         if tool.agent_ref is not None:

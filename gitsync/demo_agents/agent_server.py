@@ -34,7 +34,7 @@ class Agent(AgentExecutor):
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def answer(self, question: str) -> tuple[str, list[str]]:
+    async def answer(self, question: str) -> tuple[str, list[dict[str, Any]]]:
         """Return the answer to one question, and the tools that were called."""
         self._in_flight += 1
         self._idle.clear()

@@ -20,9 +20,9 @@ _TIMEOUT = 30.0
 Message = dict[str, Any]
 
 
-async def converse(settings: Settings, question: str) -> tuple[str, list[str]]:
-    """Return the answer of the agent to a question, and the tools that it called."""
-    called: list[str] = []
+async def converse(settings: Settings, question: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the answer of the agent to a question, and the tools that it called with their arguments."""
+    called: list[dict[str, Any]] = []
     messages: list[Message] = [{"role": "system", "content": settings.prompt}, {"role": "user", "content": question}]
     async with AsyncExitStack() as closing:
         sessions = {tool.name: await _open(tool, closing) for tool in settings.tools}
@@ -34,7 +34,8 @@ async def converse(settings: Settings, question: str) -> tuple[str, list[str]]:
                 return str(message["content"]), called
             messages.append(message)
             for call in calls:
-                called.append(call["function"]["name"].partition("__")[2])
+                name, arguments = call["function"]["name"].partition("__")[2], call["function"]["arguments"]
+                called.append({"name": name, "arguments": json.loads(arguments)})
                 text = await _call(settings, sessions, call["function"])
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
     return "I could not finish: too many tool calls.", called

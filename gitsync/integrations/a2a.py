@@ -7,13 +7,15 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitsync.agents.evaluation import Answer
+from gitsync.agents.evaluation.assertions import Answer, ToolCall
 from gitsync.errors import ClusterUnavailable
 
 _MOST_BYTES = 4 * 1024 * 1024
 _HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
 TOOL_CALLS = "toolCalls"
-"""The member of a message's metadata in which an agent lists the tools that it called."""
+"""The member of a message's metadata in which an agent lists the tools that it called: names, or name and arguments."""
+TOKENS = "totalTokens"
+"""The member of a message's metadata with the tokens that the answer took."""
 
 
 def send(url: str, text: str, seconds: float) -> Answer:
@@ -37,8 +39,20 @@ def _answer(found: Any, url: str) -> Answer:
     task = result.get("task") or {}
     parts = [*_parts(message), *_parts((task.get("status") or {}).get("message") or {})]
     parts += [part for artifact in task.get("artifacts") or () for part in _parts(artifact)]
-    calls = (message.get("metadata") or {}).get(TOOL_CALLS)
-    return Answer("\n".join(parts), tuple(map(str, calls)) if isinstance(calls, list) else None)
+    metadata = message.get("metadata") or {}
+    calls, tokens = metadata.get(TOOL_CALLS), metadata.get(TOKENS)
+    return Answer(
+        "\n".join(parts),
+        tuple(map(_tool_call, calls)) if isinstance(calls, list) else None,
+        int(tokens) if isinstance(tokens, int | float) else 0,
+    )
+
+
+def _tool_call(call: Any) -> ToolCall:
+    if not isinstance(call, dict):
+        return ToolCall(str(call))
+    arguments = call.get("arguments")
+    return ToolCall(str(call.get("name", "")), arguments if isinstance(arguments, dict) else {})
 
 
 def _parts(holder: Mapping[str, Any]) -> Iterator[str]:

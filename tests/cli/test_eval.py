@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -35,12 +36,25 @@ data:
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answer a message with its own text."""
+    """Answer a message with its own text; judge that answers about the morning are good."""
 
     def do_POST(self) -> None:
         call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/v1/chat/completions":
+            self.judge(call)
+            return
         message = {"messageId": "2", "role": "ROLE_AGENT", "parts": call["params"]["message"]["parts"]}
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"message": message}}).encode()
+        self.reply({"jsonrpc": "2.0", "id": 1, "result": {"message": message}})
+
+    def judge(self, call: dict[str, Any]) -> None:
+        asked = json.loads(call["messages"][1]["content"])
+        is_good = "morning" in asked["answer"] and self.headers["Authorization"] == "Bearer secret"
+        verdict = {"pass": is_good, "reason": f"by {call['model']}"}
+        usage = {"total_tokens": 60}
+        self.reply({"choices": [{"message": {"content": json.dumps(verdict)}}], "usage": usage})
+
+    def reply(self, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -78,6 +92,40 @@ def test_cases_of_a_file_are_compared_with_the_agent_that_serves(url: str, tmp_p
     done = CliRunner().invoke(app, ["eval", *options])
     assert done.exit_code == 0, done.output
     assert json.loads(summary.read_text())["results"] == [{"name": "greeting", "before": "passed", "now": "passed"}]
+
+
+RUBRIC = '{"name": "%s", "input": "good %s", "assert": [{"rubric": "It is about the morning."}]}\n'
+
+
+def test_a_model_judges_by_a_rubric_within_limits(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITSYNC_JUDGE_KEY", "secret")
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text("".join(RUBRIC % (word, word) for word in ("morning", "evening", "night")))
+
+    def run(**settings: Any) -> str:
+        given = {"judge": {"id": "grader", "endpoint": f"{url}v1"}, **settings}
+        done = CliRunner().invoke(app, ["eval", "--cases", str(cases), "--url", url, "--settings", json.dumps(given)])
+        assert done.exit_code == 1
+        return done.output
+
+    assert "1 of 3 cases passed; failed: evening, night" in run()
+    assert "evening: judged: by grader" in run()
+    assert "night: limits: not asked: the limit of 4 calls is reached" in run(limits={"calls": 4})
+    assert "evening: limits: not asked: the limit of 60 tokens is reached" in run(limits={"tokens": 60})
+
+
+def test_a_configuration_of_promptfoo_becomes_cases(tmp_path: Path) -> None:
+    config = tmp_path / "promptfooconfig.yaml"
+    config.write_text(
+        "prompts: ['{{text}}']\ntests:\n- vars: {text: hello}\n  assert: [{type: icontains, value: hello}]\n"
+    )
+    done = CliRunner().invoke(app, ["eval", "--promptfoo", str(config)])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"name": "test 1", "input": "hello", "assert": [{"contains": "hello"}]}
+    config.write_text("tests:\n- vars: {text: hello}\n  assert: [{type: rouge-n, value: hello}]\n")
+    done = CliRunner().invoke(app, ["eval", "--promptfoo", str(config)])
+    assert done.exit_code == 1
+    assert "not imported: test 1: assertion rouge-n" in done.stderr
 
 
 def test_an_agent_that_does_not_answer_fails_its_cases(tmp_path: Path) -> None:

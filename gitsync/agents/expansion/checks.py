@@ -17,7 +17,7 @@ from gitsync.objects.manifest import Manifest
 
 EVALUATION: Final = "evaluation"
 """The container and the volume of an evaluation."""
-_EVALUATION_SECONDS = 3600
+_JUDGE_KEY = "GITSYNC_JUDGE_KEY"
 _CASES_PATH, _CASES_FILE = "/etc/agent/evaluation", "cases.jsonl"
 _REQUEST = (
     'code=$(curl --silent --show-error --output /dev/stderr --write-out "%{http_code}" --max-time "$TIMEOUT"'
@@ -53,7 +53,8 @@ def validation_job(agent: Agent, revision: Revision, facts: Facts) -> list[Manif
     spec = {
         "backoffLimit": max((check.retries for check in checks), default=0),
         "activeDeadlineSeconds": max((_seconds(check) for check in checks), default=0)
-        + (_EVALUATION_SECONDS if evaluation else 60),
+        + (evaluation.limits.seconds if evaluation else 0)
+        + 60,
         "template": {"metadata": {"labels": labels}, "spec": compact(pod) | {"automountServiceAccountToken": False}},
     }
     job = child(agent, "batch/v1", "Job", validation_name(revision, agent), spec=spec)
@@ -85,10 +86,19 @@ def _evaluation(agent: Agent, evaluation: Evaluation) -> dict[str, Any]:
             "name": EVALUATION,
             "image": evaluation.image,
             "command": command,
+            "env": _judge_key(evaluation),
             "securityContext": security(agent),
             "volumeMounts": [{"name": EVALUATION, "mountPath": _CASES_PATH, "readOnly": True}],
         }
     )
+
+
+def _judge_key(evaluation: Evaluation) -> list[dict[str, Any]]:
+    credentials = evaluation.judge.credentials if evaluation.judge else None
+    if credentials is None:
+        return []
+    source = credentials.secret_key_ref
+    return [{"name": _JUDGE_KEY, "valueFrom": {"secretKeyRef": {"name": source.name, "key": source.key}}}]
 
 
 def _container(agent: Agent, check: Check, revision: Revision, facts: Facts) -> dict[str, Any]:

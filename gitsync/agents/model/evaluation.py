@@ -7,10 +7,31 @@ from typing import Annotated
 from pydantic import Field
 
 from gitsync.agents.model.base import ConfigMapKeyRef, Seconds
+from gitsync.agents.model.llm import Endpoint, ModelCredentials
 from gitsync.agents.model.runtime import Image
 from gitsync.objects.parsing import Section, Text
 
 Percent = Annotated[int, Field(ge=0, le=100)]
+
+
+class Judge(Section):
+    """The model that judges answers by rubrics, behind an OpenAI-compatible endpoint."""
+
+    id: Annotated[Text, Field(max_length=256)] = Field(description="The model, as its service names it.")
+    endpoint: Endpoint = Field(description="Base URL of the service.")
+    credentials: ModelCredentials | None = Field(None, description="How the evaluation signs in at the service.")
+
+
+class Limits(Section):
+    """What an evaluation may use; cases beyond a limit fail."""
+
+    seconds: Annotated[int, Field(ge=1, le=86400)] = Field(3600, description="Seconds in all.")
+    calls: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        None, description="Messages to agents and requests to the judge; absent: not limited."
+    )
+    tokens: Annotated[int, Field(ge=1, le=1000000000)] | None = Field(
+        None, description="Tokens that the judge used and that agents report; absent: not limited."
+    )
 
 
 class Evaluation(Section):
@@ -25,6 +46,8 @@ class Evaluation(Section):
         description="Names of cases that may not fail where they pass on the revision that serves, or where none does.",
     )
     timeout_seconds: Seconds = Field(30, description="How long the agent may take for one case.")
+    judge: Judge | None = Field(None, description="The model that judges answers; needed by cases with a `rubric`.")
+    limits: Limits = Field(default_factory=Limits, description="What the evaluation may use.")
     image: Image = Field(
         "gitsync:latest", description="Image with gitsync, which sends the cases: the one of the controller."
     )

@@ -8,7 +8,9 @@ from typing import Annotated
 import orjson
 import typer
 
-from gitsync.agents.evaluation import Case, Verdict, parse_cases
+from gitsync.agents.evaluation.cases import Case, parse_cases
+from gitsync.agents.evaluation.promptfoo import imported
+from gitsync.agents.evaluation.verdict import Verdict
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.cli.build_options import BuildOptions
@@ -19,6 +21,7 @@ from gitsync.cli.output import Exit, say
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ref_of
+from gitsync.render.yaml.reader import read_all
 from gitsync.source.local import open_path
 from gitsync.workers import protocol
 
@@ -39,8 +42,13 @@ def eval(
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML to this file.")] = None,
     summary: Annotated[Path | None, typer.Option(help="Write the verdict as JSON to this file.")] = None,
+    promptfoo: Annotated[
+        Path | None, typer.Option(help="Print the tests of this promptfoo configuration as cases, and ask nothing.")
+    ] = None,
 ) -> Exit:
     """Ask agents the cases of their evaluation, and compare the answers with the assertions."""
+    if promptfoo is not None:
+        return _import(promptfoo)
     if cases is not None:
         members = {"cases": {"name": "file", "key": cases.name}, **orjson.loads(settings)}
         found = parse_cases(cases.read_text(encoding="utf-8"), str(cases))
@@ -49,6 +57,17 @@ def eval(
         manifests = [protocol.as_received(one) for one in BuildOptions().render(open_path(_needed(path), "")).manifests]
         verdicts = _of_folder(manifests, agent, url, images)
     return _report(verdicts, junit, summary)
+
+
+def _import(file: Path) -> Exit:
+    """Print cases to standard output, and what has no counterpart to standard error."""
+    document = next(iter(read_all(file.read_text(encoding="utf-8"), str(file))), None)
+    found = imported(document, str(file))
+    for case in found.cases:
+        typer.echo(orjson.dumps(case).decode())
+    for line in found.left_out:
+        typer.echo(f"not imported: {line}", err=True)
+    return Exit.DIFFERENT if found.left_out else Exit.OK
 
 
 def _needed(value: str) -> str:

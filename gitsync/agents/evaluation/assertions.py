@@ -1,0 +1,128 @@
+"""Assertions on the answer of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import re2
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from gitsync.agents.evaluation.json_schema import check_schema, violation
+from gitsync.agents.model.base import FreeForm, Rule, Ruled
+from gitsync.objects.parsing import Text
+
+Grade = Callable[[str, str], str]
+"""Judge an answer by a rubric; return why it fails, empty where it passes."""
+
+_ONE_OF = ("contains", "notContains", "matches", "notMatches", "jsonSchema", "toolCalled", "toolNotCalled", "rubric")
+_NAMES = f"{', '.join(_ONE_OF[:-1])} and {_ONE_OF[-1]}"
+
+
+class Assertion(Ruled):
+    """What an answer has to be; exactly one member is set, besides the arguments of a tool."""
+
+    RULES = (
+        Rule(
+            f"[{', '.join(f'has(self.{name})' for name in _ONE_OF)}].filter(one, one).size() == 1",
+            f"set exactly one of {_NAMES}",
+        ),
+        Rule(
+            "!has(self.arguments) || has(self.toolCalled) || has(self.toolNotCalled)",
+            "are those of toolCalled or toolNotCalled",
+            "arguments",
+        ),
+    )
+
+    contains: Text | None = Field(None, description="Text in the answer, in any case of letters.")
+    not_contains: Text | None = Field(None, description="Text that is not in the answer.")
+    matches: Text | None = Field(None, description="Regular expression (RE2) that a part of the answer matches.")
+    not_matches: Text | None = Field(None, description="Regular expression (RE2) that no part of the answer matches.")
+    json_schema: FreeForm | None = Field(
+        None, description="JSON Schema (draft 2020-12) of the answer, which has to be JSON; patterns are RE2."
+    )
+    tool_called: Text | None = Field(None, description="Tool that was called.")
+    tool_not_called: Text | None = Field(None, description="Tool that was not called.")
+    arguments: FreeForm | None = Field(None, description="Arguments that the call of the tool has, among others.")
+    rubric: Text | None = Field(None, description="What a model judges the answer by: `judge` of the evaluation.")
+
+    @field_validator("matches", "not_matches")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        try:
+            re2.compile(pattern or "")
+        except re2.error as error:
+            raise PydanticCustomError("pattern", "not a regular expression: {why}", {"why": str(error)}) from error
+        return pattern
+
+    @field_validator("json_schema")
+    @classmethod
+    def _is_schema(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        why = check_schema(schema) if schema is not None else ""
+        if why:
+            raise PydanticCustomError("schema", "not a JSON Schema: {why}", {"why": why})
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool; ``arguments`` are empty where the agent does not report them."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent answered, the tools that it called (None: not reported), and the tokens that it reports."""
+
+    text: str
+    tools: tuple[ToolCall, ...] | None = None
+    tokens: int = 0
+
+
+def broken(assertion: Assertion, answer: Answer, grade: Grade | None) -> str:
+    """Return why an answer breaks an assertion, empty where it does not; a rubric needs a ``grade``."""
+    if assertion.json_schema is not None:
+        return violation(answer.text, assertion.json_schema)
+    if assertion.rubric is not None:
+        return grade(assertion.rubric, answer.text) if grade else "no model judges: spec.evaluation.judge is not set"
+    if assertion.tool_called is not None or assertion.tool_not_called is not None:
+        return _broken_call(assertion, answer)
+    return _broken_text(assertion, answer.text)
+
+
+def _broken_text(assertion: Assertion, text: str) -> str:
+    folded = text.casefold()
+    if assertion.contains is not None and assertion.contains.casefold() not in folded:
+        return f"the answer does not contain {assertion.contains!r}"
+    if assertion.not_contains is not None and assertion.not_contains.casefold() in folded:
+        return f"the answer contains {assertion.not_contains!r}"
+    if assertion.matches is not None and not re2.search(assertion.matches, text):
+        return f"no part of the answer matches {assertion.matches!r}"
+    if assertion.not_matches is not None and re2.search(assertion.not_matches, text):
+        return f"a part of the answer matches {assertion.not_matches!r}"
+    return ""
+
+
+def _broken_call(assertion: Assertion, answer: Answer) -> str:
+    wanted, given = assertion.tool_called or assertion.tool_not_called, assertion.arguments or {}
+    if answer.tools is None:
+        return "the agent does not report which tools it called"
+    calls = [call for call in answer.tools if call.name == wanted]
+    if given and any(not call.arguments for call in calls):
+        return "the agent does not report the arguments of its tool calls"
+    is_called = any(_has(call.arguments, given) for call in calls)
+    if is_called is (assertion.tool_called is not None):
+        return ""
+    how = " with these arguments" if given else ""
+    return f"the tool {wanted} was {'' if is_called else 'not '}called{how}"
+
+
+def _has(found: Any, wanted: Any) -> bool:
+    """Whether a value is the wanted one, or a map with the wanted members."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return all(name in found and _has(found[name], value) for name, value in wanted.items())
+    return bool(found == wanted)

@@ -1,0 +1,69 @@
+"""The verdict of an evaluation: the results of its cases, and whether a revision may serve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gitsync.agents.model.evaluation import Evaluation
+
+_LONGEST_MESSAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How one case ended: now, and on the revision that serves (None where none does); why it failed."""
+
+    name: str
+    is_passed: bool
+    was_passed: bool | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an evaluation found; ``message`` names the failed cases."""
+
+    is_passed: bool
+    message: str
+    results: tuple[CaseResult, ...]
+
+    def to_status(self, limit: int) -> dict[str, Any]:
+        """Return the verdict for a status, at most ``limit`` bytes of JSON: failed cases come first."""
+        found: dict[str, Any] = {
+            "result": "Passed" if self.is_passed else "Failed",
+            "passed": sum(one.is_passed for one in self.results),
+            "cases": len(self.results),
+            "message": self.message[:_LONGEST_MESSAGE],
+            "results": [],
+        }
+        for one in sorted(self.results, key=lambda one: (one.is_passed, one.name)):
+            added = [*found["results"], _row(one)]
+            if len(json.dumps({**found, "results": added}).encode()) > limit:
+                break
+            found["results"] = added
+        return found
+
+
+def judge(evaluation: Evaluation, results: Sequence[CaseResult]) -> Verdict:
+    """Return the verdict on a revision, by the share of passed cases and those that must pass."""
+    failed = [one.name for one in results if not one.is_passed]
+    regressed = [
+        one.name
+        for one in results
+        if one.name in evaluation.must_pass and not one.is_passed and one.was_passed is not False
+    ]
+    percent = 100 * (len(results) - len(failed)) / len(results)
+    is_passed = percent >= evaluation.pass_percent and not regressed
+    message = f"{len(results) - len(failed)} of {len(results)} cases passed"
+    message += f"; failed: {', '.join(failed)}" if failed else ""
+    return Verdict(is_passed, message + (f"; must pass: {', '.join(regressed)}" if regressed else ""), tuple(results))
+
+
+def _row(one: CaseResult) -> Mapping[str, str]:
+    words = {True: "passed", False: "failed"}
+    before = "" if one.was_passed is None else words[one.was_passed]
+    found = {"name": one.name, "before": before, "now": words[one.is_passed], "message": one.message}
+    return {name: value for name, value in found.items() if value}
