@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitsync.agents.keys import AGENT_LABEL
+from gitsync.agents.keys import AGENT_LABEL, BACKUP_LABEL
 from gitsync.agents.references import named_objects
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
@@ -23,6 +23,7 @@ _DEBOUNCE = 0.03
 _FIRST_LIST = 30.0
 _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
 _KINDS = (AGENT, SYSTEM)
+_BACKUPS = frozenset({"VolumeSnapshot"})
 
 
 class AgentController:
@@ -88,6 +89,9 @@ class AgentController:
         for owner in self._live.owners(manifest):
             if ref_of(owner).of in _KINDS:
                 self._queue.add_after(ref_of(owner), _DEBOUNCE)
+        if ref.kind in _BACKUPS and BACKUP_LABEL in labels_of(manifest):  # outlives its Agent, so it has no owner
+            agent = ObjectRef(AGENT.group, AGENT.kind, ref.namespace, labels_of(manifest).get(AGENT_LABEL, ""))
+            self._queue.add_after(agent, _DEBOUNCE)
         if (ref.group, ref.kind) in _REFERENCED and AGENT_LABEL not in labels_of(manifest):
             self._enqueue_users(ref)
 

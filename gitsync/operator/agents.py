@@ -19,7 +19,7 @@ from gitsync.agents.rollout.advance import Rollout, advance
 from gitsync.agents.rollout.observed import CheckResult, Observed, workload_of
 from gitsync.agents.rollout.state import RolloutState
 from gitsync.agents.rollout.tracks import Track
-from gitsync.agents.status.build import agent_status, held_status, rejected_status, waiting_status
+from gitsync.agents.status.build import agent_status, guarded_status, held_status, rejected_status, waiting_status
 from gitsync.agents.status.conditions import Situation
 from gitsync.errors import InvalidInput
 from gitsync.kube.times import timestamp
@@ -28,12 +28,14 @@ from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.analysis import RolloutAnalysis
+from gitsync.operator.backups import BackupKeeper, Backups
 from gitsync.operator.converge import ChildrenReconciler, ConvergeCache, Converged, Desired, Owner
 from gitsync.operator.evaluation import EvaluationReader
 from gitsync.operator.events import EventRecorder
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
-from gitsync.operator.replicas import without_reset
+from gitsync.operator.replicas import as_created, without_reset
+from gitsync.plan.tracking import tracking_id
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
 
@@ -71,7 +73,8 @@ class AgentReconciler:
         statuses: StatusWriter,
         analysis: RolloutAnalysis,
     ) -> None:
-        self._cluster, self._clock = ports.cluster, ports.clock
+        self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._backups = BackupKeeper(ports.cluster, ports.live)
         self._converger = converger
         self._facts = facts
         self._statuses = statuses
@@ -111,18 +114,32 @@ class AgentReconciler:
         desired, unserved = self._desired(run, rollout)
         is_new = before.get("observedGeneration") != run.agent.generation
         approved = run.agent.annotations.get(APPROVE, "")
-        done = self._converger.converge(_owner(run), Desired(desired), cache, is_new=is_new, approved=approved)
+        backups = self._backups.plan(run.agent, run.manifest, run.target.template, self._clock.now())
+        given = Desired(desired, kept=backups.kept)
+        done = self._converger.converge(
+            _owner(run), given, cache, is_new=is_new, approved=approved, is_safe=backups.may_change
+        )
+        self._back_up(run, backups, cache, is_guard_wanted=done.is_guarded)
         if done.verdict.decision is not Decision.ALLOWED or done.conflicts:
             self._hold(run, done, before, now)
-            return _RETRY if done.conflicts else None
+            return _RETRY if done.conflicts else backups.requeue_after
+        if done.is_guarded:
+            status = guarded_status(run.agent.generation, backups.before_id, backups.failure, before, now)
+            self._write(run.manifest, status)
+            return _RETRY
         again = replace(run, children=done.live)
         after = self._observed(again, seen)
         situation = self._situation(again, after, rollout, done, unserved)
         status = agent_status(situation, run.facts, done.live, before, now)
-        self._write(run.manifest, status)
+        self._write(run.manifest, {**status, **({"backup": dict(backups.status)} if backups.status else {})})
         if rollout.state != RolloutState.from_status(before):
             return 0.0  # the next state may want other children, and no event may follow
-        delays = (rollout.requeue_after, _RETRY if done.failure else None, self._analysis.period(run.agent, rollout))
+        delays = (
+            rollout.requeue_after,
+            _RETRY if done.failure else None,
+            self._analysis.period(run.agent, rollout),
+            backups.requeue_after,
+        )
         return min((one for one in delays if one is not None), default=None)
 
     def _observed(self, run: _Pass, before: Observed | None = None) -> Observed:
@@ -161,7 +178,22 @@ class AgentReconciler:
         served = child_resources(self._cluster)
         found = {ref_of(one): one for one in children if ref_of(one).of in served}
         unserved = tuple(sorted({ref_of(one).kind for one in children if ref_of(one).of not in served}))
-        return {ref: without_reset(one, run.children.get(ref)) for ref, one in found.items()}, unserved
+        return {ref: self._as_live(ref, one, run.children.get(ref)) for ref, one in found.items()}, unserved
+
+    def _as_live(self, ref: ObjectRef, desired: Manifest, live: Manifest | None) -> Manifest:
+        """Return a child with the members that the live object decides; a claim may have no owner reference."""
+        if ref.kind == "PersistentVolumeClaim":
+            resource = self._cluster.resource("", "v1", ref.kind)
+            return as_created(desired, self._live.get(resource, ref.namespace, ref.name) if resource else None)
+        return without_reset(desired, live)
+
+    def _back_up(self, run: _Pass, backups: Backups, cache: ConvergeCache, *, is_guard_wanted: bool) -> None:
+        """Begin the backups that are due, and delete those that are not kept, as a plan of their own."""
+        begun = dict(backups.wanted) | (dict(backups.before) if is_guard_wanted and backups.guard is None else {})
+        if begun or backups.expired:
+            app = _owner(run).application
+            tracked = {ref: _tracked(one, tracking_id(app, ref)) for ref, one in begun.items()}
+            self._converger.converge(_owner(run), Desired(tracked, is_partial=True, expired=backups.expired), cache)
 
     def _situation(
         self, run: _Pass, seen: Observed, rollout: Rollout, done: Converged, unserved: tuple[str, ...]
@@ -200,6 +232,14 @@ class AgentReconciler:
 def _owner(run: _Pass) -> Owner:
     is_managed = TRACKING_ID in annotations_of(run.manifest)
     return Owner(run.agent.ref, run.agent.uid, run.agent.generation, is_managed)
+
+
+def _tracked(manifest: Manifest, id: str) -> Manifest:
+    """Return an object that outlives its Agent with the mark by which a later one knows it."""
+    metadata = metadata_of(manifest)
+    if metadata.get("ownerReferences"):
+        return manifest
+    return {**manifest, "metadata": {**metadata, "annotations": {TRACKING_ID: id}}}
 
 
 def _wanted(agent: Agent, live: Manifest | None) -> int:

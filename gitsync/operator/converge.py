@@ -14,7 +14,7 @@ from gitsync.apply.types import ApplyRequest, StepResult
 from gitsync.gate.decide import decide
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy
-from gitsync.objects.change import Decision, Plan, Verdict
+from gitsync.objects.change import Decision, Plan, Risk, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.keys import AGENTS_MANAGER
@@ -75,10 +75,18 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The children to have; those of ``frozen`` are left as they are for now."""
+    """
+    The children to have; those of ``frozen`` are left as they are for now.
+
+    Children of ``kept`` are not part of this plan, and of a plan that ``is_partial`` no others than ``objects`` are.
+    ``expired`` are live objects, also those without owner reference, that are deleted.
+    """
 
     objects: Mapping[ObjectRef, Manifest]
     frozen: frozenset[ObjectRef] = frozenset()
+    kept: frozenset[ObjectRef] = frozenset()
+    is_partial: bool = False
+    expired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[ObjectRef, Options]:
@@ -110,6 +118,8 @@ class Converged:
     verdict: Verdict = field(default_factory=lambda: Verdict(Decision.ALLOWED))
     results: tuple[StepResult, ...] = ()
     conflicts: tuple[str, ...] = ()
+    is_guarded: bool = False
+    """The plan is dangerous, and its backup has not succeeded."""
 
     @property
     def held_plan(self) -> dict[str, Any]:
@@ -150,19 +160,28 @@ class ChildrenReconciler:
         return {ref_of(one): one for one in found}
 
     def converge(
-        self, owner: Owner, desired: Desired, cache: ConvergeCache, *, is_new: bool = False, approved: str = ""
+        self,
+        owner: Owner,
+        desired: Desired,
+        cache: ConvergeCache,
+        *,
+        is_new: bool = False,
+        approved: str = "",
+        is_safe: bool = True,
     ) -> Converged:
         """
         Apply what differs and delete what is not desired any more.
 
         A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
-        ``approved`` is the start of the digest that a user approved.
+        ``approved`` is the start of the digest that a user approved. A dangerous plan waits while not ``is_safe``.
         """
         app, now, began, objects = owner.application, self._clock.now(), self._clock.monotonic(), desired.objects
         results = self._take_answered(cache, app.key)
+        known = {} if desired.is_partial else self.children(owner.uid, owner.ref.namespace)
         held = {
             ref: InventoryEntry(str(one["apiVersion"]).rpartition("/")[2], uid_of(one))
-            for ref, one in self.children(owner.uid, owner.ref.namespace).items()
+            for ref, one in (known | dict(desired.expired)).items()
+            if ref not in desired.kept
         }
         observation = observe(objects, Inventory(held), self._cluster, self._live)
         conflicts = _conflicts(owner, objects, observation.live)
@@ -171,7 +190,9 @@ class ChildrenReconciler:
         planned = self._planner.plan(given, Target(commit, objects, desired.options), observation, cache.plans)
         self._resolve(cache, app, planned, now)
         verdict = self._verdict(planned, approved, is_new=is_new)
-        if planned.plan.writes and not conflicts and verdict.decision is Decision.ALLOWED:
+        may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
+        is_guarded = may_run and is_new and not is_safe and planned.plan.risk is Risk.DANGEROUS
+        if may_run and not is_guarded:
             results += self._apply(planned, cache, verdict)
         if results:
             self._record(planned, results, now, round((self._clock.monotonic() - began) * 1000))
@@ -180,7 +201,7 @@ class ChildrenReconciler:
         }
         refs = objects.keys() | after.keys()
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
-        return Converged(after, health, planned.plan, verdict, results, conflicts)
+        return Converged(after, health, planned.plan, verdict, results, conflicts, is_guarded)
 
     def _verdict(self, planned: Planned, approved: str, *, is_new: bool) -> Verdict:
         verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)

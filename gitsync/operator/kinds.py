@@ -24,7 +24,11 @@ _CHILDREN: Final = (
     ("networking.k8s.io", "v1", "NetworkPolicy"),
     ("policy", "v1", "PodDisruptionBudget"),
 )
-_OPTIONAL: Final = (("keda.sh", "v1alpha1", "ScaledObject"), ("monitoring.coreos.com", "v1", "ServiceMonitor"))
+_OPTIONAL: Final = (
+    ("keda.sh", "v1alpha1", "ScaledObject"),
+    ("monitoring.coreos.com", "v1", "ServiceMonitor"),
+    ("snapshot.storage.k8s.io", "v1", "VolumeSnapshot"),
+)
 """Kinds of other projects, which a cluster may not serve."""
 
 

@@ -1,4 +1,4 @@
-"""Hand the number of replicas over to an autoscaler without resetting it."""
+"""Fields that a live object decides: the replicas of an autoscaler, and what a claim was created from."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ def without_reset(desired: Manifest, live: Manifest | None) -> Manifest:
     if owners != {AGENTS_MANAGER}:
         return desired
     return {**desired, "spec": {"replicas": at(live, "spec", "replicas", default=1), **spec}}
+
+
+def as_created(desired: Manifest, live: Manifest | None) -> Manifest:
+    """Return a claim with the data source of the live one, which cannot be changed."""
+    if live is None or desired.get("kind") != "PersistentVolumeClaim":
+        return desired
+    source = at(live, "spec", "dataSource")
+    kept = {name: value for name, value in desired["spec"].items() if name != "dataSource"}
+    return {**desired, "spec": {**kept, **({"dataSource": source} if source else {})}}
 
 
 def _has(fields: Node) -> bool:

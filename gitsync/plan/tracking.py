@@ -27,9 +27,13 @@ def marked(app: Application, ref: ObjectRef, manifest: Manifest) -> Manifest:
 
 
 def is_owned(app: Application, live: Manifest) -> bool:
-    """Whether a live object carries this Application's tracking annotation, for this very object, or its uid."""
-    if app.owns_by_reference:
-        return controller_of(live) == app.uid
+    """
+    Whether a live object carries this Application's tracking annotation, for this very object, or its uid.
+
+    Of an Application that owns by reference, only objects that outlive it carry the annotation.
+    """
+    if app.owns_by_reference and controller_of(live) == app.uid:
+        return True
     return annotations_of(live).get(TRACKING_ID) == tracking_id(app, ref_of(live))
 
 

@@ -47,6 +47,7 @@ def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, R
     ``revisions`` are those to keep, by name; they contain those of the placements.
     """
     kept: Sequence[Revision] = tuple(revisions.values())
+    tracks = {placement.track for placement in layout.placements}
     configs = {str(sorted(revision.config.items())): config_map(agent, revision.config) for revision in kept}
     return (
         *service_account(agent),
@@ -57,7 +58,7 @@ def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, R
         *network_policy(agent, facts),
         *services(agent, layout.active, layout.preview),
         *(workload(agent, placement, revisions[placement.revision]) for placement in layout.placements),
-        *autoscaler(agent, layout.autoscaled),
+        *(autoscaler(agent, layout.autoscaled) if layout.autoscaled in tracks else []),
         *disruption_budget(agent),
         *service_monitor(agent, facts),
         *(validation_job(agent, revisions[layout.checked], facts) if layout.checked else []),

@@ -32,6 +32,9 @@ def claims(agent: Agent) -> list[Manifest]:
         if volume.scope == "Shared":
             name = claim_name(agent, volume)
             claim = child(agent, "v1", "PersistentVolumeClaim", name, spec=_claim_spec(volume))
+            if volume.restore_from is not None:
+                source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": volume.restore_from}
+                claim["spec"]["dataSource"] = source
             if volume.on_delete == "Retain":
                 del claim["metadata"]["ownerReferences"]
             found.append(claim)

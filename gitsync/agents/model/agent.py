@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gitsync.agents.model.backup import Backup
 from gitsync.agents.model.base import Rule, Ruled, keyed
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.agents.model.lifecycle import Lifecycle
@@ -74,6 +75,7 @@ class AgentSpec(Ruled):
     )
     memory: AgentMemory | None = Field(None, description="What the agent remembers.")
     state: State | None = Field(None, description="Volumes and databases.")
+    backup: Backup | None = Field(None, description="When and how the volumes are copied; absent: they are not.")
     runtime: Runtime = Field(description="The containers, and where they run.")
     lifecycle: Lifecycle | None = Field(None, description="What happens before, after and at the end of Pods.")
     evaluation: Evaluation | None = Field(

@@ -24,6 +24,7 @@ class Volume(Ruled):
             _KEPT,
             "storageClassName",
         ),
+        Rule("!has(self.restoreFrom) || self.scope == 'Shared'", "is for a Shared volume", "restoreFrom"),
         Rule("quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0", "a volume only grows", "size"),
     )
 
@@ -42,6 +43,9 @@ class Volume(Ruled):
         Field(strict=False, min_length=1, max_length=4),
     ] = Field(("ReadWriteOnce",), description="Access modes of the claim.")
     storage_class_name: ObjectName | None = Field(None, description="StorageClass; absent: the cluster's default.")
+    restore_from: ObjectName | None = Field(
+        None, description="VolumeSnapshot that a new claim starts from; without effect while the claim exists."
+    )
     on_delete: Literal["Retain", "Delete"] = Field(
         "Retain", description="What happens to the data when the Agent is deleted."
     )

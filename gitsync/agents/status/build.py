@@ -87,6 +87,22 @@ def held_status(
     }
 
 
+def guarded_status(generation: int, id: str, failure: str, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """Return the status while a dangerous change waits for its backup: the children are as before."""
+    if failure:
+        hint = "remove the cause and delete the objects of the backup to try again, or set spec.backup.beforeDangerous"
+        found = (
+            Condition(STALLED, "True", "BackupFailed", f"{failure}; {hint} to false"),
+            Condition(RECONCILING, "False", "BackupFailed", failure),
+        )
+    else:
+        found = (
+            Condition(STALLED, "False", "BackingUp"),
+            Condition(RECONCILING, "True", "BackingUp", f"the change waits for backup {id}"),
+        )
+    return {**before, "conditions": set_conditions(before.get("conditions") or (), found, generation, now)}
+
+
 def waiting_status(generation: int, missing: Sequence[str], before: Mapping[str, Any], now: str) -> dict[str, Any]:
     """Return the status while a reference is missing that a revision is made of: the children are as before."""
     message = "; ".join(missing)

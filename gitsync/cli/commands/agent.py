@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.agents.keys import ABORT, APPROVE, PROMOTE, RESTARTED_AT
+from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
 from gitsync.cli.applications import connect
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import audit_request, user_name
@@ -27,6 +27,7 @@ class AgentAction(StrEnum):
     ABORT = "abort"
     RESTART = "restart"
     APPROVE = "approve"
+    BACKUP = "backup"
 
 
 _ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAction.APPROVE: APPROVE}
@@ -34,7 +35,9 @@ _ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAct
 
 @exit_on_error
 def agent(
-    action: Annotated[AgentAction, typer.Argument(metavar="ACTION", help="promote, abort, restart or approve.")],
+    action: Annotated[
+        AgentAction, typer.Argument(metavar="ACTION", help="promote, abort, restart, approve or backup.")
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")] = "default",
     system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem; only for approve.")] = False,
@@ -43,7 +46,7 @@ def agent(
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
 ) -> Exit:
-    """Promote, abort or restart an Agent, or approve its held plan."""
+    """Promote, abort, restart or back up an Agent, or approve its held plan."""
     if system and action is not AgentAction.APPROVE:
         raise InvalidInput(f"a MultiAgentSystem has nothing to {action.value}", hint="name one of its Agents")
     kind = "MultiAgentSystem" if system else "Agent"
@@ -77,6 +80,10 @@ def _annotation(action: AgentAction, manifest: Manifest, subject: str) -> tuple[
     """Return the annotation that requests the action; raise InvalidInput where there is nothing to do."""
     if action is AgentAction.RESTART:
         return RESTARTED_AT, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if action is AgentAction.BACKUP:
+        if not at(manifest, "spec", "backup"):
+            raise InvalidInput("has no spec.backup", object=subject, hint="see docs/agents.md")
+        return BACKUP, datetime.now(UTC).strftime("%Y%m%d%H%M%S")
     if action is AgentAction.APPROVE:
         value = at(manifest, "status", "plan", "id", default="")
     else:

@@ -1,0 +1,120 @@
+"""How far backups are, and which are due and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from croniter import croniter
+
+from gitsync.agents.keys import BACKUP_LABEL
+from gitsync.agents.model.backup import Backup
+from gitsync.objects.manifest import Manifest, at, labels_of, metadata_of
+from gitsync.objects.ref import ref_of
+
+_STAMP = "%Y%m%d%H%M%S"
+
+
+class BackupResult(Enum):
+    """How a backup ended; the value is what the status says."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBackup:
+    """A backup that was begun: its id, its live objects, and how it ended."""
+
+    id: str
+    objects: tuple[Manifest, ...]
+    result: BackupResult
+    message: str = ""
+
+    @property
+    def began(self) -> str:
+        """When its first object was created."""
+        return min(str(metadata_of(one).get("creationTimestamp", "")) for one in self.objects)
+
+
+def known_backups(manifests: Iterable[Manifest]) -> tuple[KnownBackup, ...]:
+    """Return the backups that objects with the label belong to, newest first."""
+    groups: dict[str, list[Manifest]] = {}
+    for one in manifests:
+        groups.setdefault(labels_of(one)[BACKUP_LABEL], []).append(one)
+    found = [_known(id, tuple(objects)) for id, objects in groups.items()]
+    return tuple(sorted(found, key=lambda one: (one.began, one.id), reverse=True))
+
+
+def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBackup]) -> str:
+    """
+    Return the id of the backup that the schedule asks for now, empty where none is due.
+
+    The id is the time of the schedule, so that two operators ask for the same. Times that passed while no operator ran
+    are made up for by one backup; those before ``since``, when the Agent was created, are not.
+    """
+    if backup.schedule is None:
+        return ""
+    last = croniter(backup.schedule, now).get_prev(datetime)
+    id = last.strftime(_STAMP)
+    return id if last >= since and all(one.id != id for one in known) else ""
+
+
+def seconds_until_next(backup: Backup, now: datetime) -> float | None:
+    """Return the seconds until the schedule asks for the next backup."""
+    if backup.schedule is None:
+        return None
+    following: datetime = croniter(backup.schedule, now).get_next(datetime)
+    return max((following - now).total_seconds(), 1.0)
+
+
+def expired(backup: Backup, known: Sequence[KnownBackup]) -> tuple[KnownBackup, ...]:
+    """Return the backups that are not kept: succeeded ones beyond ``keep``, and failed ones older than the newest."""
+    good = [one for one in known if one.result is BackupResult.SUCCEEDED]
+    old = [one for one in known[1:] if one.result is BackupResult.FAILED]
+    return (*good[backup.keep :], *old)
+
+
+def backup_status(known: Sequence[KnownBackup], backup: Backup, now: datetime) -> dict[str, Any]:
+    """Return what the status says of backups."""
+    found: dict[str, Any] = {}
+    if known:
+        found = {"last": known[0].id, "result": known[0].result.value, "message": known[0].message}
+        good = next((one for one in known if one.result is BackupResult.SUCCEEDED), None)
+        found["lastGood"] = good.id if good else ""
+        found["objects"] = sorted(ref_of(one).name for one in good.objects) if good else []
+    return {name: value for name, value in found.items() if value}
+
+
+def _known(id: str, objects: tuple[Manifest, ...]) -> KnownBackup:
+    results = [_result(one) for one in objects]
+    for result in (BackupResult.FAILED, BackupResult.RUNNING):
+        for one, (how, why) in zip(objects, results, strict=True):
+            if how is result:
+                return KnownBackup(id, objects, how, f"{ref_of(one).name}: {why}" if why else "")
+    return KnownBackup(id, objects, BackupResult.SUCCEEDED)
+
+
+def _result(manifest: Manifest) -> tuple[BackupResult, str]:
+    """Return how one object of a backup ended, and why."""
+    status: Mapping[str, Any] = manifest.get("status") or {}
+    if manifest.get("kind") == "VolumeSnapshot":
+        if status.get("readyToUse") is True:
+            return BackupResult.SUCCEEDED, ""
+        problem = at(status, "error", "message")
+        return (BackupResult.FAILED, str(problem)) if problem else (BackupResult.RUNNING, "")
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            is_done = condition["type"] == "Complete"
+            result = BackupResult.SUCCEEDED if is_done else BackupResult.FAILED
+            return result, "" if is_done else str(condition.get("message", ""))
+    return BackupResult.RUNNING, ""
+
+
+def created_at(manifest: Manifest) -> datetime:
+    """Return when an object was created."""
+    return datetime.fromisoformat(str(metadata_of(manifest)["creationTimestamp"])).astimezone(UTC)

@@ -1,0 +1,118 @@
+"""Begin the backups of an Agent that are due, and say which ones a dangerous change waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gitsync.agents.backup.objects import SNAPSHOTS, backup_objects, claims_of
+from gitsync.agents.backup.state import (
+    BackupResult,
+    KnownBackup,
+    backup_status,
+    created_at,
+    due,
+    expired,
+    known_backups,
+    seconds_until_next,
+)
+from gitsync.agents.keys import AGENT_LABEL, BACKUP, BACKUP_LABEL
+from gitsync.agents.model.agent import Agent
+from gitsync.agents.rollout.tracks import Track
+from gitsync.objects.manifest import Manifest, labels_of, metadata_of
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.ports import Cluster, LiveCache
+
+Objects = dict[ObjectRef, Manifest]
+
+
+@dataclass(frozen=True, slots=True)
+class Backups:
+    """
+    The backups of an Agent in one pass.
+
+    ``wanted`` are the objects to create now, ``kept`` those that live, ``expired`` those to delete;
+    ``before`` are the objects of the backup that a dangerous change needs, empty where it needs none.
+    """
+
+    wanted: Objects = field(default_factory=dict)
+    kept: frozenset[ObjectRef] = frozenset()
+    expired: Objects = field(default_factory=dict)
+    before: Objects = field(default_factory=dict)
+    before_id: str = ""
+    known: tuple[KnownBackup, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    requeue_after: float | None = None
+
+    @property
+    def guard(self) -> KnownBackup | None:
+        """The backup before the change of this generation, None where it was not begun."""
+        return next((one for one in self.known if one.id == self.before_id), None)
+
+    @property
+    def failure(self) -> str:
+        """Why that backup failed, empty where it did not."""
+        guard = self.guard
+        is_failed = guard is not None and guard.result is BackupResult.FAILED
+        return f"backup {self.before_id} failed: {guard.message}" if guard is not None and is_failed else ""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a dangerous change may run: it needs no backup, or its backup succeeded."""
+        is_done = self.guard is not None and self.guard.result is BackupResult.SUCCEEDED
+        return not self.before or is_done
+
+
+class BackupKeeper:
+    """Plan backups from the local copies; claims and snapshots are followed with the other children."""
+
+    def __init__(self, cluster: Cluster, live: LiveCache) -> None:
+        self._cluster, self._live = cluster, live
+
+    def plan(self, agent: Agent, manifest: Manifest, template: Manifest, now: datetime) -> Backups:
+        """Return the backups of an Agent."""
+        backup = agent.spec.backup
+        if backup is None:
+            return Backups()
+        known = known_backups([*self._labelled(agent, "VolumeSnapshot"), *self._labelled(agent, "Job")])
+        claims = claims_of(
+            agent, [ref_of(one).name for one in self._all(agent, "PersistentVolumeClaim")], _workload(agent)
+        )
+        snapshots = self._cluster.resource(SNAPSHOTS, "v1", "VolumeSnapshot") is not None
+
+        def objects(id: str) -> Objects:
+            made = backup_objects(agent, backup, id, claims, template, snapshots=snapshots) if id else []
+            return {ref_of(one): one for one in made}
+
+        asked = agent.annotations.get(BACKUP, "")
+        ids = {due(backup, created_at(manifest), now, known), "" if any(one.id == asked for one in known) else asked}
+        old = {ref_of(one): one for each in expired(backup, known) for one in each.objects}
+        guard = f"generation-{agent.generation}"
+        return Backups(
+            wanted={ref: one for id in sorted(ids) for ref, one in objects(id).items()},
+            kept=frozenset(ref_of(one) for each in known for one in each.objects),
+            expired=old,
+            before=objects(guard) if backup.before_dangerous else {},
+            before_id=guard,
+            known=known,
+            status=backup_status(known, backup, now),
+            requeue_after=seconds_until_next(backup, now),
+        )
+
+    def _labelled(self, agent: Agent, kind: str) -> list[Manifest]:
+        found = self._all(agent, kind)
+        return [
+            one for one in found if BACKUP_LABEL in labels_of(one) and labels_of(one).get(AGENT_LABEL) == agent.name
+        ]
+
+    def _all(self, agent: Agent, kind: str) -> list[Manifest]:
+        group = {"VolumeSnapshot": SNAPSHOTS, "Job": "batch"}.get(kind, "")
+        resource = self._cluster.resource(group, "v1", kind)
+        everything = self._live.all(resource) if resource is not None else ()
+        return [one for one in everything if metadata_of(one).get("namespace") == agent.namespace]
+
+
+def _workload(agent: Agent) -> str:
+    return Track.STABLE.workload(agent.name)

@@ -1,0 +1,79 @@
+"""Which backups are due and kept, and which claims they copy."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gitsync.agents.backup.objects import claims_of
+from gitsync.agents.backup.state import BackupResult, KnownBackup, due, expired, known_backups, seconds_until_next
+from gitsync.agents.model.agent import parse_agent
+from gitsync.agents.model.backup import Backup
+from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest
+from tests.agents.factories import agent, example
+
+NIGHTLY = Backup(schedule="0 3 * * *", keep=2)
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+def snapshot(id: str, created: str, name: str = "data", **status: object) -> Manifest:
+    metadata = {"name": f"{name}-{id}", "labels": {"agents.gitsync.dev/backup": id}, "creationTimestamp": created}
+    return {
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": metadata,
+        "status": status,
+    }
+
+
+def good(id: str, created: str) -> KnownBackup:
+    return known_backups([snapshot(id, created, readyToUse=True)])[0]
+
+
+def test_the_schedule_asks_for_one_backup_for_each_time() -> None:
+    assert due(NIGHTLY, CREATED, NOW, ()) == "20260105030000"
+    assert due(NIGHTLY, CREATED, NOW, (good("20260105030000", ""),)) == ""
+    assert due(NIGHTLY, NOW, NOW, ()) == ""
+    assert due(Backup(), CREATED, NOW, ()) == ""
+    assert seconds_until_next(NIGHTLY, NOW) == 15 * 3600
+    assert seconds_until_next(Backup(), NOW) is None
+
+
+def test_failed_and_surplus_backups_are_deleted_and_the_newest_is_kept() -> None:
+    found = known_backups(
+        [
+            snapshot("e", "2026-01-05T00:00:00Z", error={"message": "x"}),
+            snapshot("d", "2026-01-04T00:00:00Z", error={"message": "x"}),
+            *(snapshot(id, f"2026-01-0{day}T00:00:00Z", readyToUse=True) for id, day in (("c", 3), ("b", 2), ("a", 1))),
+        ]
+    )
+    assert [one.id for one in found] == ["e", "d", "c", "b", "a"]
+    assert [one.id for one in expired(NIGHTLY, found)] == ["a", "d"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "result"),
+    [
+        ([{"readyToUse": True}, {"readyToUse": True}], BackupResult.SUCCEEDED),
+        ([{"readyToUse": True}, {}], BackupResult.RUNNING),
+        ([{"readyToUse": False, "error": {"message": "no space"}}, {}], BackupResult.FAILED),
+    ],
+)
+def test_a_backup_ends_as_its_worst_part(ends: list[dict[str, object]], result: BackupResult) -> None:
+    (found,) = known_backups(snapshot("a", "", name, **end) for name, end in zip("xy", ends, strict=True))
+    assert found.result is result
+    assert ("no space" in found.message) is (result is BackupResult.FAILED)
+
+
+def test_the_claims_of_all_replicas_are_copied_and_no_others() -> None:
+    names = ["triage-models", "history-triage-0", "history-triage-11", "history-triage-x", "history-other-0", "models"]
+    found = claims_of(parse_agent(example()), names, "triage")
+    assert found == ["history-triage-0", "history-triage-11", "triage-models"]
+
+
+def test_a_schedule_is_a_cron_expression() -> None:
+    with pytest.raises(InvalidInput, match="not a cron expression"):
+        parse_agent(agent(backup={"schedule": "0 25 * * *"}))
