@@ -77,7 +77,7 @@ conformance: $(TEST) ## CASES=DIR: one suite's folder, or a folder of such folde
 	@$(BIN)/python -m tests.run_conformance $(CASES)
 
 faults: $(TEST) ## more crash schedules than the suite runs
-	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py
+	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py tests/operator/test_crashes.py tests/operator/test_mutations.py
 
 adversary: $(TEST) ## 5,000 sequences of commits that try to reach a right without an approval
 	GITSYNC_ADVERSARY=5000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py

@@ -32,7 +32,7 @@ def running(
     until(
         lambda: _is_running(status_of(world, name, "Agent", namespace), generation),
         timeout,
-        lambda: status_of(world, name),
+        lambda: status_of(world, name, "Agent", namespace),
     )
     return status_of(world, name, "Agent", namespace)
 

@@ -1,5 +1,5 @@
 """
-Kill the operator before and after each of its writes, and start another one: the end is the same.
+Kill the operator before and after each write of a create, a canary and a delete; the next one ends in the same state.
 
 An eighth of the schedules runs by default; ``GITSYNC_FAULTS=all`` runs every one.
 """
@@ -9,35 +9,31 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
-from gitsync.cluster.cache import InformerCache
-from gitsync.cluster.client import Client, Connection
+from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.controllers.agents import AgentController
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.record.database import Database
-from gitsync.record.records import SqlRecords
-from gitsync.runtime.clock import SystemClock
-from gitsync.sync.state_store import StateStore
-from gitsync.wiring import Adapters, build_operator
-from tests.agents.factories import agent, changed
+from tests.agents.factories import agent, member, system
 from tests.flow.environment import World
-from tests.operator.agent_world import status_of
+from tests.operator.agent_world import API, delete
+from tests.operator.processes import Operators, Process
 
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}]}}
+EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 8
 KINDS = (
+    "/api/v1/namespaces/{0}/configmaps",
     "/api/v1/namespaces/{0}/services",
     "/api/v1/namespaces/{0}/serviceaccounts",
     "/apis/apps/v1/namespaces/{0}/deployments",
     "/apis/apps/v1/namespaces/{0}/controllerrevisions",
     "/apis/networking.k8s.io/v1/namespaces/{0}/networkpolicies",
+    "/apis/agents.gitsync.dev/v1alpha1/namespaces/{0}/agents",
+    "/apis/agents.gitsync.dev/v1alpha1/namespaces/{0}/multiagentsystems",
 )
 
 
@@ -81,90 +77,106 @@ class MortalCluster(KubernetesCluster):
         found: Manifest = self._write(lambda: KubernetesCluster.replace(self, manifest, **options))
         return found
 
-
-class Operators:
-    """Processes of the operator, one after the other, on one database."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.records = SqlRecords(Database(f"sqlite:///{world.folder / 'operator.db'}"))
-
-    @contextmanager
-    def process(self, at: int | None = None, when: str = "") -> Iterator[tuple[AgentController, MortalCluster]]:
-        client = Client(Connection(str(self._world.kubeconfig)))
-        cluster, live = MortalCluster(client, at, when), InformerCache(client)
-        try:
-            with ThreadPoolExecutor(4) as pool:
-                none: Any = None
-                adapters = Adapters(cluster, live, self.records, none, none, SystemClock(), pool)
-                controller = build_operator(adapters, StateStore(cluster, live))
-                live.follow([(cluster.resource("agents.gitsync.dev", "v1alpha1", kind), "") for kind in KIND_NAMES], 10)
-                yield controller, cluster
-        finally:
-            live.stop()
-            client.close()
+    def _patch(self, *arguments: Any) -> Manifest:
+        found: Manifest = self._write(lambda: KubernetesCluster._patch(self, *arguments))
+        return found
 
 
-KIND_NAMES = ("Agent", "MultiAgentSystem")
-
-
-def drive(world: World, controller: AgentController, manifest: Manifest) -> None:
-    """Reconcile an Agent until it runs the revision of its spec and nothing is left to do."""
-    key = ref_of(manifest)
-    give_up = time.monotonic() + 20
+def drive(process: Process, keys: list[ObjectRef], is_done: Callable[[], bool]) -> None:
+    """Reconcile these objects until what they should become is true and nothing is left to do."""
+    give_up = time.monotonic() + 30
     while time.monotonic() < give_up:
-        after = controller.reconcile(key)
-        status = status_of(world, key.name, namespace=key.namespace)
-        is_done = status.get("lastGoodRevision") == status.get("updateRevision") != ""
-        live = world.get("Agent", key.name, key.namespace, "agents.gitsync.dev/v1alpha1") or {}
-        is_new = status.get("observedGeneration") == live.get("metadata", {}).get("generation")
-        if after is None and is_done and is_new and status.get("phase") == "Running":
+        after = [process.reconcile(key) for key in keys]
+        if 0.0 not in after and is_done():
             return
         time.sleep(0.02)
-    raise AssertionError(f"did not settle: {status_of(world, key.name, namespace=key.namespace)}")
+    raise AssertionError(f"{[str(key) for key in keys]} did not settle")
+
+
+def is_running(world: World, key: ObjectRef) -> bool:
+    """Whether an Agent runs the revision of its newest spec, or a system its Agents."""
+    live = world.get(key.kind, key.name, key.namespace, API) or {}
+    status = live.get("status") or {}
+    is_new = status.get("observedGeneration") == live.get("metadata", {}).get("generation")
+    is_good = status.get("lastGoodRevision") == status.get("updateRevision")
+    return is_new and is_good and status.get("phase") == "Running"
 
 
 def children(world: World, namespace: str) -> set[str]:
-    """Return the children that live, by path and name."""
+    """Return the objects that live, by path and name."""
     paths = [path.format(namespace) for path in KINDS]
     return {
         f"{path.rpartition('/')[2]}/{one['metadata']['name']}"
         for path in paths
         for one in world.client.get(path)["items"]
-        if one["metadata"]["name"] not in ("default", "kubernetes")
+        if one["metadata"]["name"] not in ("default", "kubernetes", "kube-root-ca.crt")
     }
 
 
-def run(world: World, operators: Operators, namespace: str, at: int | None, when: str, *, update: bool) -> set[str]:
-    """Create an Agent, or update one by a canary, with one crash; return its children in the end."""
-    world.namespace(namespace)
-    first = agent(namespace=namespace, replicas=2, update=CANARY)
-    world.apply(first)
-    manifest = first
-    if update:
-        with operators.process() as (controller, _):
-            drive(world, controller, first)
-        manifest = changed(first, "spec.version", "2")
-        world.apply(manifest)
-    try:
-        with operators.process(at, when) as (controller, cluster):
-            drive(world, controller, manifest)
-            assert at is None or cluster.writes <= at
-    except Crashed:
-        with operators.process() as (controller, _):
-            drive(world, controller, manifest)
-    assert operators.records.unfinished(f"{namespace}/agent:helper") == ()
-    return children(world, namespace)
+class Scenario:
+    """What happens to an Agent or a system in a namespace of its own; ``act`` is what the crash interrupts."""
+
+    def __init__(self, world: World, operators: Operators, namespace: str) -> None:
+        self.world, self.operators, self.namespace = world, operators, namespace
+        world.namespace(namespace)
+
+    def act(self) -> None:
+        self.world.apply(agent(namespace=self.namespace, replicas=2, update=CANARY))
+
+    def follow(self, process: Process) -> None:
+        key = ref_of(agent(namespace=self.namespace))
+        drive(process, [key], lambda: is_running(self.world, key))
+
+    def run(self, at: int | None = None, when: str = "") -> tuple[int, set[str]]:
+        """Act with one crash; return how many writes the first process tried, and what lives in the end."""
+        self.act()
+        with self.operators.process(lambda client: MortalCluster(client, at, when)) as process:
+            writes = cast("MortalCluster", process.cluster)
+            try:
+                self.follow(process)
+            except Crashed:
+                with self.operators.process() as second:
+                    self.follow(second)
+        assert self.operators.records.unfinished() == ()
+        return writes.writes, children(self.world, self.namespace)
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("update", [False, True], ids=["create", "canary"])
-def test_a_crash_at_any_write_leads_to_the_same_end(world: World, update: bool) -> None:
+class Canary(Scenario):
+    """An update of an Agent by a canary."""
+
+    def act(self) -> None:
+        super().act()
+        with self.operators.process() as process:
+            self.follow(process)
+        self.world.apply(agent(namespace=self.namespace, replicas=2, update=CANARY, version="2"))
+
+
+class Delete(Scenario):
+    """The ordered deletion of a system with an Agent that depends on another one."""
+
+    def act(self) -> None:
+        self.world.apply(system(member("a", "b"), member("b"), namespace=self.namespace))
+        with self.operators.process() as process:
+            drive(process, self._keys(), lambda: is_running(self.world, self._keys()[0]))
+        delete(self.world, "desk", "MultiAgentSystem", self.namespace)
+
+    def follow(self, process: Process) -> None:
+        drive(process, self._keys(), lambda: children(self.world, self.namespace) == set())
+
+    def _keys(self) -> list[ObjectRef]:
+        names = ("a", "b")
+        agents = [ref_of(agent(f"desk-{name}", self.namespace)) for name in names]
+        return [ref_of(system(namespace=self.namespace)), *agents]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", [Scenario, Canary, Delete], ids=["create", "canary", "delete"])
+def test_a_crash_at_any_write_leads_to_the_same_end(world: World, kind: type[Scenario]) -> None:
     operators = Operators(world)
-    expected = run(world, operators, "reference", None, "", update=update)
-    every = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 8
-    for at in range(0, 32, every):
+    writes, expected = kind(world, operators, "reference").run()
+    assert writes > 2
+    for at in range(0, writes, EVERY):
         for when in ("before", "after"):
-            found = run(world, operators, f"n{at}-{when}", at, when, update=update)
+            _, found = kind(world, operators, f"n{at}-{when}").run(at, when)
             assert found == expected, (at, when)
     assert operators.records.verify() == ()
