@@ -14,7 +14,9 @@ AGENTS  := $(VENV)/.agents
 
 PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
-.PHONY: run test check fmt bench conformance faults adversary sbom image image-content requirements clean
+FUZZ ?= 600
+
+.PHONY: run test check fmt bench conformance faults adversary fuzz sbom image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
@@ -81,6 +83,9 @@ faults: $(TEST) ## more crash schedules than the suite runs
 
 adversary: $(TEST) ## 5,000 sequences of commits that try to reach a right without an approval
 	GITSYNC_ADVERSARY=5000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py
+
+fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no second, no 256 MiB
+	for name in tests/fuzz/corpus/*; do $(BIN)/python -m tests.fuzz $$(basename $$name) --seconds $(FUZZ) || exit 1; done
 
 image: ## the container image
 	docker build -t gitsync .
