@@ -41,9 +41,9 @@ def build_status(report: Report) -> dict[str, Any]:
             "operation": dict(state.operation),
             "audit": state.audit.to_json() if state.audit else {},
             "drift": _drift(report, now),
-            "problems": [{"object": str(ref), "message": text} for ref, text in sorted(outcome.problems.items())][
-                :_PROBLEMS
-            ],
+            "problems": [
+                {"object": one_line(str(ref)), "message": text} for ref, text in sorted(outcome.problems.items())
+            ][:_PROBLEMS],
             "history": _history(report),
             "conditions": set_conditions(_kept(report), _conditions(report), report.app.generation, now),
             **state.inventory.to_status(),

@@ -137,3 +137,10 @@ def test_what_is_known_to_differ_stays_out_of_sync_while_git_is_away() -> None:
     later = run(build_status(away), NOW + timedelta(hours=1), Action.UPDATE)
     later.source_error = away.source_error
     assert build_status(later)["sync"] == "OutOfSync"
+
+
+def test_the_name_of_an_object_in_a_problem_has_no_control_characters() -> None:
+    found = run(action=Action.CREATE)
+    hostile = A._replace(name="x\x1b[31m\u202ey")
+    found.outcome = PhaseOutcome(Phase.FAILED, problems={hostile: "is invalid"})
+    assert build_status(found)["problems"] == [{"object": "ConfigMap shop/x\\x1b[31m\\u202ey", "message": "is invalid"}]
