@@ -11,11 +11,12 @@ import pytest
 
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
-from gitsync.ports import Credentials, Snapshot
+from gitsync.objects.signers import Signer
+from gitsync.ports import Credentials, Revision, Snapshot
 from gitsync.source import git as git_runner
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
-from gitsync.source.verify import verify_commit
+from gitsync.source.verify import verify_revision
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git, ssh_key
 
@@ -167,10 +168,10 @@ def test_signatures_of_a_range_beside_a_large_file(
     git(repo.work, "config", "commit.gpgSign", "false")
     unsigned = repo.commit({"app/a.yaml": "a: 4"})
     newest(source, app_in(server))
-    trusted = {"ada": key.with_suffix(".pub").read_text()}
-    assert verify_commit(mirror_of(tmp_path), signed, trusted, applied).startswith("SHA256:")
+    trust, mirror = ((Signer(keys=(key.with_suffix(".pub").read_text(),)),),), str(mirror_of(tmp_path))
+    verify_revision(Revision(mirror, signed, since=applied), trust)
     with pytest.raises(Refused, match="it is not signed"):
-        verify_commit(mirror_of(tmp_path), unsigned, trusted, signed)
+        verify_revision(Revision(mirror, unsigned, since=signed), trust)
 
 
 OLDER = {
