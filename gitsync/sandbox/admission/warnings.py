@@ -8,13 +8,12 @@ from typing import Any
 
 from gitsync.sandbox.admission.attributes import CREATE, UPDATE, Attributes
 from gitsync.sandbox.admission.pod_templates import pod_spec_of
-from gitsync.sandbox.kinds.pods.resources import amount
+from gitsync.sandbox.admission.pod_warnings import fractions, pod_warnings
 
 _TOKENS_IN_ATTRIBUTES = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
     "logging of tokens in volume attributes"
 )
-_BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 def warn(attributes: Attributes) -> None:
@@ -23,16 +22,16 @@ def warn(attributes: Attributes) -> None:
     if obj is None or attributes.subresource or attributes.operation not in (CREATE, UPDATE):
         return
     if attributes.is_of("", "PersistentVolumeClaim"):
-        attributes.warnings.extend(_fractions(obj["spec"].get("resources") or {}, "spec.resources"))
+        attributes.warnings.extend(fractions(obj["spec"].get("resources") or {}, "spec.resources"))
     if attributes.is_of("", "Secret") and obj.get("type") == "kubernetes.io/tls":
         attributes.warnings.extend(_key_pair(obj.get("data") or {}))
-    if attributes.is_new("storage.k8s.io", "CSIDriver"):
-        spec = obj.get("spec") or {}
-        if spec.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None:
-            attributes.warnings.append(_TOKENS_IN_ATTRIBUTES)
+    if attributes.is_of("", "Service"):
+        attributes.warnings.extend(_service(obj))
+    if attributes.is_of("storage.k8s.io", "CSIDriver"):
+        attributes.warnings.extend(_tokens(obj, attributes.old))
     found = pod_spec_of(obj, attributes)
     if found is not None:
-        attributes.warnings.extend(_pod(*found))
+        attributes.warnings.extend(pod_warnings(*found))
 
 
 def _key_pair(data: Mapping[str, str]) -> Iterator[str]:
@@ -43,27 +42,31 @@ def _key_pair(data: Mapping[str, str]) -> Iterator[str]:
             return
 
 
-def _fractions(resources: Mapping[str, Any], field: str) -> Iterator[str]:
-    """Amounts of bytes must be whole."""
-    for member in ("limits", "requests"):
-        for name, text in (resources.get(member) or {}).items():
-            if name in _BYTES and amount(text).nanos % 10**9:
-                path = f"{field}.{member}[{name}]"
-                yield f'{path}: fractional byte value "{text}" is invalid, must be an integer'
+def _service(service: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the warnings of a Service (pkg/api/service/warnings.go: GetWarningsForService)."""
+    spec = service["spec"]
+    kind, outside = spec.get("type", ""), spec.get("externalIPs")
+    headless = kind == "ClusterIP" and spec.get("clusterIP") == "None"
+    if headless:
+        if spec.get("loadBalancerIP"):
+            yield "spec.loadBalancerIP is ignored for headless services"
+        if outside:
+            yield "spec.externalIPs is ignored for headless services"
+        if spec.get("sessionAffinity") != "None":
+            yield "spec.SessionAffinity is ignored for headless services"
+    if outside and not headless and kind != "ExternalName":
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if outside and kind == "ExternalName":
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    if spec.get("externalName") and kind != "ExternalName":
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
-def _pod(spec: Mapping[str, Any], field: str) -> Iterator[str]:
-    for group in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            path = f"{field}.{group}[{index}]"
-            yield from _fractions(container.get("resources") or {}, f"{path}.resources")
-            yield from _hidden(container.get("env") or (), f"{path}.env")
-
-
-def _hidden(variables: Any, field: str) -> Iterator[str]:
-    names: set[str] = set()
-    for index, variable in enumerate(variables):
-        name = variable.get("name", "")
-        if name in names:
-            yield f'{field}[{index}]: hides previous definition of "{name}", which may be dropped when using apply'
-        names.add(name)
+def _tokens(driver: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the warning of new token requests (pkg/registry/storage/csidriver: WarningsOnCreate, WarningsOnUpdate)."""
+    spec, before = driver.get("spec") or {}, (old or {}).get("spec") or {}
+    requests = spec.get("tokenRequests")
+    if requests and requests != before.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None:
+        yield _TOKENS_IN_ATTRIBUTES

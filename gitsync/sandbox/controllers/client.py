@@ -148,8 +148,12 @@ class Strategy(Protocol):
         """Whether an update must name the resourceVersion that it replaces (AllowUnconditionalUpdate is false)."""
         ...
 
-    def default(self, obj: Manifest) -> Manifest:
-        """Return the object with canonical values and defaults; idempotent; ``obj`` is not changed."""
+    def default(self, obj: Manifest, *, merged: bool = False) -> Manifest:
+        """
+        Return the object with canonical values and defaults; idempotent; ``obj`` is not changed.
+
+        ``merged`` is an object that the server merged itself: its numbers wrap around instead of being refused.
+        """
         ...
 
     def unknown_fields(self, obj: Manifest) -> list[str]:

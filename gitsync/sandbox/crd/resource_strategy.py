@@ -40,7 +40,7 @@ class CustomResource:
     needs_resource_version: bool = True
     generation_metadata: tuple[str, ...] = ()
 
-    def default(self, obj: Manifest) -> Manifest:
+    def default(self, obj: Manifest, *, merged: bool = False) -> Manifest:
         """Return the object with its defaults; 400 when its metadata is not of the right types."""
         out: Manifest = dict(with_defaults(self.root, obj))
         try:

@@ -129,14 +129,23 @@ def _number(raw: Mapping[str, Any], value: float, path: str, causes: list[Cause]
         if value < least or (exclusive and value == least):
             text = f"should be greater than {least}" if exclusive else f"should be greater than or equal to {least}"
             causes.append(invalid(path, value, f"{_in_body(path)} {text}"))
-    factor = raw.get("multipleOf")
-    if factor and Decimal(str(value)) % Decimal(str(factor)):
-        causes.append(invalid(path, value, f"{_in_body(path)} should be a multiple of {factor}"))
+    if raw.get("multipleOf"):
+        causes += _multiple(value, raw["multipleOf"], path)
     size = raw.get("format")
     if size in ("int32", "int64") and isinstance(value, int):
         bits = 31 if size == "int32" else 63
         if not -(1 << bits) <= value < 1 << bits:
             causes.append(invalid(path, value, f"Checked value must be of type integer with format {size} in body"))
+
+
+def _multiple(value: Any, factor: Any, path: str) -> list[Cause]:
+    """Check a multiple; the factor of an integer is cut to one, and 0.5 is reported (validate: MultipleOfInt)."""
+    used = int(factor) if isinstance(value, int) else factor
+    if used <= 0:
+        return [invalid(path, used, f"factor MultipleOf declared for {path} must be positive: {used}")]
+    if Decimal(str(value)) % Decimal(str(used)):
+        return [invalid(path, value, f"{_in_body(path)} should be a multiple of {factor}")]
+    return []
 
 
 def _list(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:

@@ -1,4 +1,4 @@
-"""Validation of namespaces, quotas, limits, classes, leases and events."""
+"""Validation of quotas, limits, classes and leases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.kinds.pods.pod import validate_toleration
-from gitsync.sandbox.kinds.pods.resources import amount, non_negative
+from gitsync.sandbox.kinds.pods.resources import amount, container_resource_name, non_negative, resource_name
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     duplicate,
@@ -21,22 +21,6 @@ from gitsync.sandbox.validation.causes import (
 from gitsync.sandbox.validation.names import dns_label, qualified_name
 from gitsync.sandbox.validation.selectors import validate_labels
 
-_EVENT_FIELDS = {
-    "regarding": "involvedObject",
-    "reason": "reason",
-    "note": "message",
-    "deprecatedSource": "source",
-    "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp",
-    "deprecatedCount": "count",
-    "type": "type",
-    "eventTime": "eventTime",
-    "action": "action",
-    "related": "related",
-    "reportingController": "reportingController",
-    "reportingInstance": "reportingInstance",
-}
-"""What an update of an event may not change, with the names of the internal type that messages have."""
 _SCOPES = (
     "BestEffort",
     "CrossNamespacePodAffinity",
@@ -104,8 +88,16 @@ def validate_limit_range(new: Manifest, old: Manifest | None) -> list[Cause]:
         if kind == "PersistentVolumeClaim" and not {"storage"} & {*item.get("min", {}), *item.get("max", {})}:
             text = "either minimum or maximum storage value is required, but neither was provided"
             causes.append(required(f"{field}.limits", text))
-        causes += _limits(item, field)
+        causes += _limit_names(item, field) + _limits(item, field)
     return causes
+
+
+def _limit_names(item: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check the names of resources (pkg/apis/core/validation: validateLimitRangeResourceName)."""
+    members = [name for name in _LIMIT_MEMBERS if item.get("type") != "Pod" or not name.startswith("default")]
+    paths = ((name, f"{field}.{member}[{name}]") for member in members for name in item.get(member, {}))
+    check = container_resource_name if item.get("type") in ("Pod", "Container") else resource_name
+    return [cause for name, path in paths for cause in check(name, path)]
 
 
 def _limits(item: Mapping[str, Any], field: str) -> list[Cause]:
@@ -161,8 +153,18 @@ def validate_runtime_class(new: Manifest, old: Manifest | None) -> list[Cause]:
     else:
         causes += [invalid("handler", handler, text) for text in dns_label(handler)]
     causes += validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
-    for index, toleration in enumerate(scheduling.get("tolerations") or ()):
-        causes += validate_toleration(toleration, f"scheduling.tolerations[{index}]")
+    return causes + _tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations")
+
+
+def _tolerations(tolerations: list[Mapping[str, Any]], field: str) -> list[Cause]:
+    """Check tolerations that must differ in more than their seconds (pkg/apis/node/validation: validateTolerations)."""
+    causes = list[Cause]()
+    seen = list[dict[str, Any]]()
+    for index, toleration in enumerate(tolerations):
+        causes += validate_toleration(toleration, f"{field}[{index}]")
+        key = {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+        causes += [duplicate(f"{field}[{index}]", toleration)] if key in seen else []
+        seen.append(key)
     return causes
 
 
@@ -177,35 +179,4 @@ def validate_lease(new: Manifest, old: Manifest | None) -> list[Cause]:
     if "strategy" not in spec and spec.get("preferredHolder"):
         text = "may not be specified without `strategy`"
         causes.append(forbidden("spec.preferredHolder", text))
-    return causes
-
-
-def validate_event(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check that an event of the core group is in the namespace of what it is about."""
-    return _event_namespace(new, new.get("involvedObject") or {}, "involvedObject.namespace")
-
-
-def _event_namespace(event: Manifest, about: Mapping[str, Any], field: str) -> list[Cause]:
-    """What is about something of no namespace is in the namespace ``default``."""
-    mine, theirs = metadata_of(event).get("namespace", ""), about.get("namespace", "")
-    fits = theirs == mine or (not theirs and mine in ("default", "kube-system"))
-    return [] if fits else [invalid(field, theirs, "does not match event.namespace")]
-
-
-def validate_new_event(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check an event of events.k8s.io."""
-    causes = _event_namespace(new, new.get("regarding") or {}, "involvedObject.namespace")
-    if old is not None:
-        for member, field in _EVENT_FIELDS.items():
-            causes += immutable(field, new.get(member), old.get(member))
-    if new.get("eventTime") is None:
-        return causes
-    controller = new.get("reportingController", "")
-    if not controller:
-        causes.append(required("reportingController"))
-    else:
-        causes += [invalid("reportingController", controller, text) for text in qualified_name(controller)]
-    causes += [required(member) for member in ("reportingInstance", "action", "reason") if not new.get(member)]
-    if new.get("type", "") not in ("Normal", "Warning"):
-        causes.append(invalid("type", new.get("type", ""), f"has invalid value: {new.get('type', '')}"))
     return causes

@@ -7,6 +7,7 @@ from typing import Any
 
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds import counts
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
 from gitsync.sandbox.kinds.pod_failure_policy import validate_pod_failure_policy
 from gitsync.sandbox.kinds.pods.pod import validate_template
@@ -71,10 +72,10 @@ def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
     causes += validate_template(spec["template"], f"{field}.template")
     policy = (spec["template"].get("spec") or {}).get("restartPolicy")
     path = f"{field}.template.spec.restartPolicy"
-    if policy == "Always":
+    if policy in ("Always", ""):
         causes.append(required(path, _NEEDED))
     elif policy not in _RUNS_OUT:
-        causes.append(invalid(path, policy, _NEEDED))
+        causes.append(not_supported(path, policy, _RUNS_OUT))
     return causes
 
 
@@ -136,6 +137,21 @@ def _unplaced(pod: Mapping[str, Any]) -> dict[str, Any]:
         containers = pod.get(member) or ()
         fixed[member] = [{key: item[key] for key in item if key != "resources"} for item in containers]
     return fixed
+
+
+def validate_job_status(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check counts and indexes in the status of a Job (pkg/apis/batch/validation: validateJobStatus)."""
+    status, before = new.get("status") or {}, (old or {}).get("status") or {}
+    causes = counts.JOB.validate(new, old)
+    ready, active = status.get("ready") or 0, status.get("active", 0)
+    is_changed = any(status.get(name) != before.get(name) for name in ("ready", "active"))
+    if is_changed and ready > active:
+        causes.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
+    failed = status.get("failedIndexes")
+    if failed is not None and failed != before.get("failedIndexes") and "backoffLimitPerIndex" not in new["spec"]:
+        text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+        causes.append(invalid("status.failedIndexes", failed, text))
+    return causes
 
 
 def cron_job_name(name: str) -> list[str]:

@@ -15,6 +15,7 @@ from gitsync.sandbox.validation.causes import (
     forbidden,
     immutable,
     invalid,
+    malformed,
     not_supported,
     one_of,
     required,
@@ -25,6 +26,7 @@ from gitsync.sandbox.validation.names import (
     dns_label,
     dns_subdomain,
     ip_address,
+    path_segment,
     port_name,
     wildcard_subdomain,
 )
@@ -102,9 +104,9 @@ def _backend(backend: Mapping[str, Any], field: str) -> list[Cause]:
     if service is not None and resource is not None:
         return [invalid(field, "", "cannot set both resource and service backends")]
     if resource is not None:
-        return [required(f"{field}.resource.{name}") for name in ("kind", "name") if not resource.get(name)]
+        return _reference(resource, f"{field}.resource")
     if service is None:
-        return [required(field, "must specify resource or service backend")]
+        return [invalid(field, "", "resource or service backend is required")]
     name = service.get("name", "")
     path = f"{field}.service.name"
     causes = [invalid(path, name, text) for text in dns_label(name)] if name else [required(path)]
@@ -141,7 +143,7 @@ def validate_ingress_class(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 def _parameters(parameters: Mapping[str, Any], field: str) -> list[Cause]:
-    causes = [required(f"{field}.{name}") for name in ("kind", "name") if not parameters.get(name)]
+    causes = _reference(parameters, field)
     scope, namespace = parameters.get("scope"), parameters.get("namespace")
     causes += one_of(f"{field}.scope", scope, ("Cluster", "Namespace"))
     if scope == "Namespace" and not namespace:
@@ -149,6 +151,16 @@ def _parameters(parameters: Mapping[str, Any], field: str) -> list[Cause]:
     if scope == "Cluster" and namespace is not None:
         text = "`parameters.scope` is set to 'Cluster'"
         causes.append(forbidden(f"{field}.namespace", text))
+    return causes
+
+
+def _reference(reference: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check a reference (pkg/apis/networking/validation: validateIngressTypedLocalObjectReference)."""
+    group = reference.get("apiGroup")
+    causes = malformed(f"{field}.apiGroup", group, dns_subdomain) if group is not None else []
+    for member in ("kind", "name"):
+        path, value = f"{field}.{member}", reference.get(member, "")
+        causes += malformed(path, value, path_segment) if value else [required(path)]
     return causes
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.lifecycle import validate_hook_rule
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
+from gitsync.sandbox.validation.causes import duplicate, forbidden, invalid, malformed, not_supported, one_of, required
 from gitsync.sandbox.validation.cel import CompileError, compile_expression
+from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain, path_segment
 from gitsync.sandbox.validation.selectors import validate_selector
 
 VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables")
@@ -21,6 +22,7 @@ def validate_policy(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a policy: what it is about, and that its expressions compile."""
     spec = new["spec"]
     causes = one_of("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
+    causes += _param_kind(spec["paramKind"], "spec.paramKind") if "paramKind" in spec else []
     constraints = spec.get("matchConstraints")
     if constraints is None:
         causes.append(required("spec.matchConstraints"))
@@ -66,6 +68,21 @@ def _expression(expression: str, field: str) -> list[Cause]:
     return []
 
 
+def _param_kind(of: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check the kind of parameters (pkg/apis/admissionregistration/validation: validateParamKind)."""
+    group, _, version = of.get("apiVersion", "").rpartition("/")
+    kind, path = of.get("kind", ""), f"{field}.apiVersion"
+    if not of.get("apiVersion"):
+        causes = [required(path)]
+    elif "/" in group:
+        causes = [invalid(path, of["apiVersion"], f"unexpected GroupVersion string: {of['apiVersion']}")]
+    else:
+        causes = malformed(path, group, dns_subdomain)[:1] if group else []
+        causes += malformed(path, version, dns_1035_label)[:1]
+    path = f"{field}.kind"
+    return causes + (malformed(path, kind.lower(), dns_1035_label)[:1] if kind else [required(path)])
+
+
 def _match(match: Mapping[str, Any], field: str) -> list[Cause]:
     causes = validate_selector(match.get("namespaceSelector"), f"{field}.namespaceSelector")
     causes += validate_selector(match.get("objectSelector"), f"{field}.objectSelector")
@@ -78,14 +95,17 @@ def _match(match: Mapping[str, Any], field: str) -> list[Cause]:
 def validate_policy_binding(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check the binding of a policy."""
     spec = new["spec"]
-    causes = [] if spec.get("policyName") else [required("spec.policyName")]
+    name = spec.get("policyName", "")
+    causes = malformed("spec.policyName", name, dns_subdomain) if name else [required("spec.policyName")]
     if "matchResources" in spec:
         causes += _match(spec["matchResources"], "spec.matchResources")
     actions = spec.get("validationActions") or ()
     if not actions:
         causes.append(required("spec.validationActions", "at least one validation action is required"))
     for index, action in enumerate(actions):
-        if action not in _ACTIONS:
+        if action in actions[:index]:
+            causes.append(duplicate(f"spec.validationActions[{index}]", action))
+        elif action not in _ACTIONS:
             causes.append(not_supported(f"spec.validationActions[{index}]", action, _ACTIONS))
     if "Deny" in actions and "Warn" in actions:
         text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
@@ -99,10 +119,13 @@ def validate_policy_binding(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 def _parameter(reference: Mapping[str, Any], field: str) -> list[Cause]:
-    if reference.get("name") and reference.get("selector"):
+    name, selector = reference.get("name", ""), reference.get("selector")
+    causes = malformed(f"{field}.name", name, path_segment) if name else []
+    causes += validate_selector(selector, f"{field}.selector")
+    if name and selector is not None:
         text = "name and selector are mutually exclusive"
-        return [forbidden(f"{field}.name", text), forbidden(f"{field}.selector", text)]
-    if not reference.get("name") and reference.get("selector") is None:
-        return [required(field, "one of name or selector must be specified")]
-    action = reference.get("parameterNotFoundAction")
-    return one_of(f"{field}.parameterNotFoundAction", action, ("Allow", "Deny"))
+        causes += [forbidden(f"{field}.{member}", text) for member in ("name", "selector")]
+    if not name and selector is None:
+        causes.append(required(field, "one of name or selector must be specified"))
+    action, path = reference.get("parameterNotFoundAction"), f"{field}.parameterNotFoundAction"
+    return causes + (one_of(path, action, ("Allow", "Deny")) if action else [required(path)])

@@ -8,17 +8,10 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
-from gitsync.sandbox.validation.names import dns_subdomain
+from gitsync.sandbox.validation.names import dns_subdomain, path_segment
 from gitsync.sandbox.validation.selectors import validate_selector
 
 _GROUP = "rbac.authorization.k8s.io"
-
-
-def path_segment(name: str) -> list[str]:
-    """Check a name that only has to fit into a path."""
-    if name in (".", ".."):
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{char}'" for char in "/%" if char in name]
 
 
 def validate_role(new: Manifest, old: Manifest | None) -> list[Cause]:

@@ -10,13 +10,14 @@ from gitsync.sandbox.crd.definition import validate_definition
 from gitsync.sandbox.kinds import (
     cluster,
     config,
+    counts,
+    events,
     jobs,
     networking,
     policies,
     prepare,
     rbac,
     scaling,
-    services,
     storage,
     workloads,
 )
@@ -25,12 +26,13 @@ from gitsync.sandbox.kinds.defaults import workloads as workloads_defaults
 from gitsync.sandbox.kinds.defaults.pods import default_pod
 from gitsync.sandbox.kinds.pods import lifecycle, pod
 from gitsync.sandbox.kinds.rules import KindRules, RuleTable
-from gitsync.sandbox.kinds.service_addresses import prepare_service
+from gitsync.sandbox.kinds.services import endpoints, service
+from gitsync.sandbox.kinds.services.addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.schema.untyped import Untyped
 from gitsync.sandbox.validation.metadata import MetadataChecks
-from gitsync.sandbox.validation.names import dns_label
+from gitsync.sandbox.validation.names import dns_label, path_segment
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -54,17 +56,17 @@ _RULES: RuleTable = {
     ("", "ReplicationController"): KindRules(
         workloads_defaults.default_replication_controller,
         validate=workloads.validate_replication_controller,
-        validate_status=workloads.validate_replica_status,
+        validate_status=counts.REPLICA_SET.validate,
         generation=True,
         metadata=_UPDATE,
     ),
     ("", "Service"): KindRules(
-        small.default_service, prepare_service, services.validate_service, name=dns_label, metadata=_UPDATE
+        small.default_service, prepare_service, service.validate_service, name=dns_label, metadata=_UPDATE
     ),
-    ("", "Endpoints"): KindRules(small.default_endpoints, validate=services.validate_endpoints),
+    ("", "Endpoints"): KindRules(small.default_endpoints, validate=endpoints.validate_endpoints),
     ("", "ConfigMap"): KindRules(validate=config.validate_config_map),
     ("", "Secret"): KindRules(small.default_secret, validate=config.validate_secret),
-    ("", "Event"): KindRules(validate=cluster.validate_event, metadata=_GENERIC),
+    ("", "Event"): KindRules(validate=events.validate_event, metadata=_GENERIC),
     ("storage.k8s.io", "VolumeAttributesClass"): KindRules(
         prepare=prepare.prepare_attributes_class, validate=storage.validate_attributes_class
     ),
@@ -73,7 +75,7 @@ _RULES: RuleTable = {
     ),
     ("storage.k8s.io", "CSINode"): KindRules(needs_resource_version=True),
     ("storage.k8s.io", "VolumeAttachment"): KindRules(needs_resource_version=True),
-    ("events.k8s.io", "Event"): KindRules(validate=cluster.validate_new_event, metadata=_UPDATE),
+    ("events.k8s.io", "Event"): KindRules(validate=events.validate_new_event, metadata=_UPDATE),
     ("", "PersistentVolumeClaim"): KindRules(
         small.default_claim, prepare.prepare_claim, storage.validate_claim, first_status=prepare.first_claim_status
     ),
@@ -91,7 +93,7 @@ _RULES: RuleTable = {
     ("apps", "Deployment"): KindRules(
         workloads_defaults.default_deployment,
         validate=workloads.validate_deployment,
-        validate_status=workloads.validate_replica_status,
+        validate_status=counts.DEPLOYMENT.validate,
         status_keeps=("labels",),
         generation=True,
         generation_metadata=("annotations",),  # the controller copies them to its ReplicaSets
@@ -100,14 +102,14 @@ _RULES: RuleTable = {
     ("apps", "ReplicaSet"): KindRules(
         workloads_defaults.default_replica_set,
         validate=workloads.validate_replica_set,
-        validate_status=workloads.validate_replica_status,
+        validate_status=counts.REPLICA_SET.validate,
         generation=True,
         metadata=_UPDATE,
     ),
     ("apps", "StatefulSet"): KindRules(
         workloads_defaults.default_stateful_set,
         validate=workloads.validate_stateful_set,
-        validate_status=workloads.validate_replica_status,
+        validate_status=counts.STATEFUL_SET.validate,
         generation=True,
         metadata=_UPDATE,
     ),
@@ -115,11 +117,16 @@ _RULES: RuleTable = {
         workloads_defaults.default_daemon_set,
         prepare.prepare_daemon_set,
         workloads.validate_daemon_set,
+        counts.DAEMON_SET.validate,
         generation=True,
         metadata=_UPDATE,
     ),
     ("batch", "Job"): KindRules(
-        workloads_defaults.default_job, prepare.prepare_job, jobs.validate_job, generation=True
+        workloads_defaults.default_job,
+        prepare.prepare_job,
+        jobs.validate_job,
+        jobs.validate_job_status,
+        generation=True,
     ),
     ("batch", "CronJob"): KindRules(
         workloads_defaults.default_cron_job,
@@ -130,7 +137,7 @@ _RULES: RuleTable = {
     ),
     ("discovery.k8s.io", "EndpointSlice"): KindRules(
         small.default_endpoint_slice,
-        validate=services.validate_endpoint_slice,
+        validate=endpoints.validate_endpoint_slice,
         generation=True,
         generation_metadata=("labels",),
         metadata=_WHOLE,
@@ -144,16 +151,22 @@ _RULES: RuleTable = {
     ("networking.k8s.io", "Ingress"): KindRules(validate=networking.validate_ingress, generation=True),
     ("policy", "PodDisruptionBudget"): KindRules(
         validate=scaling.validate_budget,
-        validate_status=scaling.validate_budget_status,
+        validate_status=counts.BUDGET.validate,
         generation=True,
         metadata=_GENERIC,
         needs_resource_version=True,
     ),
     ("autoscaling", "HorizontalPodAutoscaler"): KindRules(
-        small.default_autoscaler, validate=scaling.validate_autoscaler, metadata=_UPDATE
+        small.default_autoscaler,
+        validate=scaling.validate_autoscaler,
+        validate_status=counts.AUTOSCALER.validate,
+        metadata=_UPDATE,
     ),
     ("autoscaling/v1", "HorizontalPodAutoscaler"): KindRules(
-        small.default_autoscaler_v1, validate=scaling.validate_autoscaler, metadata=_UPDATE
+        small.default_autoscaler_v1,
+        validate=scaling.validate_autoscaler,
+        validate_status=counts.AUTOSCALER.validate,
+        metadata=_UPDATE,
     ),
     ("storage.k8s.io", "StorageClass"): KindRules(small.default_storage_class, validate=storage.validate_storage_class),
     ("storage.k8s.io", "CSIDriver"): KindRules(
@@ -163,15 +176,13 @@ _RULES: RuleTable = {
         metadata=_UPDATE,
         needs_resource_version=True,
     ),
-    (_RBAC, "Role"): KindRules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=rbac.path_segment),
+    (_RBAC, "Role"): KindRules(prepare=prepare.prepare_role, validate=rbac.validate_role, name=path_segment),
     (_RBAC, "ClusterRole"): KindRules(
-        prepare=prepare.prepare_role, validate=rbac.validate_cluster_role, name=rbac.path_segment
+        prepare=prepare.prepare_role, validate=rbac.validate_cluster_role, name=path_segment
     ),
-    (_RBAC, "RoleBinding"): KindRules(
-        small.default_binding, validate=rbac.validate_role_binding, name=rbac.path_segment
-    ),
+    (_RBAC, "RoleBinding"): KindRules(small.default_binding, validate=rbac.validate_role_binding, name=path_segment),
     (_RBAC, "ClusterRoleBinding"): KindRules(
-        small.default_binding, validate=rbac.validate_cluster_role_binding, name=rbac.path_segment
+        small.default_binding, validate=rbac.validate_cluster_role_binding, name=path_segment
     ),
     ("scheduling.k8s.io", "PriorityClass"): KindRules(
         small.default_priority_class, validate=cluster.validate_priority_class, generation=True
@@ -239,6 +250,7 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
         kind=kind,
         version=version,
         codec=codec,
+        converter=_codec(resource.api_version, wraps=True) or codec,
         schema=codec.name_of(group, version, kind),
         rules=rules,
         namespaced=resource.namespaced,
@@ -248,9 +260,9 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
 
 
 @functools.cache
-def _codec(group_version: str) -> Codec | None:
+def _codec(group_version: str, *, wraps: bool = False) -> Codec | None:
     try:
-        return Codec(openapi_schemas(group_version))
+        return Codec(openapi_schemas(group_version), wraps=wraps)
     except KeyError:
         return None
 

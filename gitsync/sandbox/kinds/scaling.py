@@ -7,10 +7,10 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.resources import amount
-from gitsync.sandbox.kinds.rbac import path_segment
 from gitsync.sandbox.kinds.workloads import not_over_100_percent, positive_int_or_percent
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
+from gitsync.sandbox.validation.names import path_segment
 from gitsync.sandbox.validation.selectors import validate_selector
 
 _SOURCES = {
@@ -20,6 +20,7 @@ _SOURCES = {
     "Pods": "pods",
     "Resource": "resource",
 }
+_SOURCE_ORDER = ("object", "external", "pods", "resource", "containerResource")
 _TARGETS = {"AverageValue": "averageValue", "Utilization": "averageUtilization", "Value": "value"}
 _SCALE_TO_ZERO = "must specify at least one Object or External metric to support scaling to zero replicas"
 _SELECT = ("Disabled", "Max", "Min")
@@ -75,28 +76,32 @@ def _metrics(metrics: Any, least: int | None) -> list[Cause]:
 
 
 def _metric(metric: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check a metric (pkg/apis/autoscaling/validation: validateMetricSpec); an unknown type is reported twice."""
     kind = metric.get("type", "")
-    if not kind:
-        return [required(f"{field}.type", "must specify a metric source type")]
-    if kind not in _SOURCES:
-        return [not_supported(f"{field}.type", kind, _SOURCES)]
-    member = _SOURCES[kind]
-    source = metric.get(member)
-    if source is None:
-        text = "must populate the given metric source"
-        return [required(f"{field}.{member}", text)]
-    causes = []
-    extra = [name for name in _SOURCES.values() if name in metric and name != member]
-    for name in extra:
+    causes = [] if kind else [required(f"{field}.type", "must specify a metric source type")]
+    unknown = [] if kind in _SOURCES else [not_supported(f"{field}.type", kind, _SOURCES)]
+    causes += unknown
+    present = [member for member in _SOURCE_ORDER if metric.get(member) is not None]
+    if present:
+        causes += _source(metric[present[0]], f"{field}.{present[0]}", present[0])
+    wanted = _SOURCES.get(kind, "")
+    if wanted and wanted not in present:
+        causes.append(required(f"{field}.{wanted}", "must populate information for the given metric source"))
+    if len(present) > 1:
         text = "must populate the given metric source only"
-        causes.append(forbidden(f"{field}.{name}", text))
-    path = f"{field}.{member}"
-    if "name" in source or member in ("resource", "containerResource"):
-        if not source.get("name"):
-            causes.append(required(f"{path}.name", "must specify a resource name"))
-    elif not source.get("metric", {}).get("name"):
-        causes.append(required(f"{path}.metric.name", "must specify a metric name"))
-    return causes + _target(source.get("target", {}), f"{path}.target", kind)
+        unknown = [*unknown, *(forbidden(f"{field}.{name}", text) for name in present if name != wanted)]
+    return causes + unknown
+
+
+def _source(source: Mapping[str, Any], field: str, member: str) -> list[Cause]:
+    named = member in ("resource", "containerResource")
+    if named and not source.get("name"):
+        causes = [required(f"{field}.name", "must specify a resource name")]
+    elif not named and not source.get("metric", {}).get("name"):
+        causes = [required(f"{field}.metric.name", "must specify a metric name")]
+    else:
+        causes = []
+    return causes + _target(source.get("target", {}), f"{field}.target", member)
 
 
 def _target(target: Mapping[str, Any], field: str, source: str) -> list[Cause]:
@@ -111,16 +116,16 @@ def _target(target: Mapping[str, Any], field: str, source: str) -> list[Cause]:
     utilization = target.get("averageUtilization")
     if utilization is not None and utilization < 1:
         causes.append(invalid(f"{field}.averageUtilization", utilization, "must be greater than 0"))
-    if source in ("Resource", "ContainerResource"):
+    if source in ("resource", "containerResource"):
         if utilization is None and "averageValue" not in target:
             text = "must set either a target raw value or a target utilization"
             causes.append(required(f"{field}.averageUtilization", text))
         if utilization is not None and "averageValue" in target:
             text = "may not set both a target raw value and a target utilization"
             causes.append(forbidden(f"{field}.averageValue", text))
-    elif source == "Pods" and "averageValue" not in target:
+    elif source == "pods" and "averageValue" not in target:
         causes.append(required(f"{field}.averageValue", "must specify a positive target averageValue"))
-    elif source in ("Object", "External") and not {"value", "averageValue"} & target.keys():
+    elif source in ("object", "external") and not {"value", "averageValue"} & target.keys():
         text = "must set either a target value for metric or a per-pod target"
         causes.append(required(f"{field}.averageValue", text))
     return causes
@@ -183,14 +188,3 @@ def validate_budget(new: Manifest, old: Manifest | None) -> list[Cause]:
 def _budget_shown(spec: Mapping[str, Any]) -> dict[str, Any]:
     members = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
     return {name[0].upper() + name[1:]: spec.get(name) for name in members}
-
-
-def validate_budget_status(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check the counts in the status of a PodDisruptionBudget."""
-    status = new.get("status") or {}
-    text = "must be greater than or equal to 0"
-    return [
-        invalid(f"status.{name}", status[name], text)
-        for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-        if status.get(name, 0) < 0
-    ]

@@ -25,6 +25,7 @@ from gitsync.sandbox.validation.names import dns_subdomain, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
 _DRIVER_LIMIT = 63
+_LEAST_SECONDS = 600
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM = ("Delete", "Recycle", "Retain")
@@ -165,8 +166,8 @@ def validate_volume(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes.append(forbidden(f"spec.{name}", "may not specify more than 1 volume type"))
     if "local" in given and "nodeAffinity" not in spec:
         causes.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
-    causes += _volume_names(spec)
-    return causes if old is None else causes + _volume_update(spec, old["spec"])
+    causes += _volume_names(spec)  # an update is checked twice, as a volume and as a change of one
+    return causes if old is None else causes + causes + _volume_update(spec, old["spec"])
 
 
 def _capacity_shown(capacity: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +187,8 @@ def _volume_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause
         causes.append(forbidden("spec.persistentvolumesource", text))
     causes += immutable("spec.volumeMode", new.get("volumeMode"), old.get("volumeMode"))
     if "nodeAffinity" in old and new.get("nodeAffinity") != old["nodeAffinity"]:
-        causes.append(invalid("spec.nodeAffinity", new.get("nodeAffinity"), "field is immutable"))
+        text = "field is immutable, except for updating from beta label to GA"
+        causes.append(invalid("nodeAffinity", new.get("nodeAffinity"), text))
     return causes
 
 
@@ -224,7 +226,7 @@ def _topologies(terms: Sequence[Mapping[str, Any]]) -> list[Cause]:
             causes += _topology(key, values, f"{field}[{number}]")
             causes += [duplicate(f"{field}[{number}].key", key)] if key in values_of else []
             values_of[key] = set(values)
-        causes += [duplicate(field, "")] if values_of in seen else []
+        causes += [duplicate(field, "")] if not values_of or values_of in seen else []
         seen.append(values_of)
     return causes
 
@@ -259,7 +261,25 @@ def validate_csi_driver(new: Manifest, old: Manifest | None) -> list[Cause]:
     for mode in spec.get("volumeLifecycleModes", ()):
         causes += one_of("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
     policies = ("File", "None", "ReadWriteOnceWithFSType")
-    return causes + one_of("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), policies)
+    causes += one_of("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), policies)
+    return causes + _token_requests(spec.get("tokenRequests") or (), "spec.tokenRequests")
+
+
+def _token_requests(requests: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+    """Check that each audience is requested once (pkg/apis/storage/validation: validateTokenRequests)."""
+    causes = list[Cause]()
+    audiences = [request.get("audience", "") for request in requests]
+    for index, request in enumerate(requests):
+        seconds, path = request.get("expirationSeconds"), f"{field}[{index}]"
+        if audiences[index] in audiences[:index]:
+            causes.append(duplicate(f"{path}.audience", audiences[index]))
+        elif seconds is not None and seconds < _LEAST_SECONDS:
+            text = "may not specify a duration less than 10 minutes"
+            causes.append(invalid(f"{path}.expirationSeconds", seconds, text))
+        elif seconds is not None and seconds > 2**32:
+            text = "may not specify a duration larger than 2^32 seconds"
+            causes.append(invalid(f"{path}.expirationSeconds", seconds, text))
+    return causes
 
 
 def validate_attributes_class(new: Manifest, old: Manifest | None) -> list[Cause]:

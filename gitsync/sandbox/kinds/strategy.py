@@ -28,6 +28,7 @@ class BuiltIn:
     kind: str
     version: str
     codec: Codec
+    converter: Codec
     schema: str
     rules: KindRules
     namespaced: bool
@@ -44,10 +45,10 @@ class BuiltIn:
         """Whether an update must name the resourceVersion that it replaces."""
         return self.rules.needs_resource_version
 
-    def default(self, obj: Manifest) -> Manifest:
-        """Return the object in canonical form with its defaults."""
+    def default(self, obj: Manifest, *, merged: bool = False) -> Manifest:
+        """Return the object in canonical form with its defaults; ``merged`` is one that the server made itself."""
         try:
-            decoded = self.codec.decode(self.schema, obj)
+            decoded = (self.converter if merged else self.codec).decode(self.schema, obj)
         except DecodeError as error:
             text = f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {error}'
             raise ApiError(400, "BadRequest", text) from None

@@ -279,23 +279,3 @@ def _stateful_strategy(strategy: Mapping[str, Any]) -> list[Cause]:
         if _amount(rolling["maxUnavailable"]) == 0:
             causes.append(invalid(path, rolling["maxUnavailable"], "cannot be 0"))
     return causes
-
-
-_COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
-
-
-def validate_replica_status(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check the counts in the status of a workload with replicas."""
-    status = new.get("status") or {}
-    causes = minimum("status.observedGeneration", status.get("observedGeneration"))
-    for member in _COUNTS:
-        causes += minimum(f"status.{member}", status.get(member))
-    total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
-    available = status.get("availableReplicas", 0)
-    text = "cannot be greater than status.replicas"
-    for member in ("updatedReplicas", "readyReplicas", "availableReplicas"):
-        if status.get(member, 0) > total:
-            causes.append(invalid(f"status.{member}", status.get(member, 0), text))
-    if available > ready:
-        causes.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
-    return causes

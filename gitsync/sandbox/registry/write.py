@@ -132,7 +132,8 @@ class WritePipeline:
         """
         Change an object by a function that returns the patched copy.
 
-        ``shown`` is how a refusal quotes a patch whose result cannot be decoded, the result itself when empty.
+        ``shown`` is how a refusal quotes a patch that was merged as an object; empty for one merged as JSON, whose
+        result is quoted instead.
         """
         resource, namespace, name = address.resource, address.namespace, address.name
         live = self._require(resource, namespace, name)
@@ -143,7 +144,7 @@ class WritePipeline:
             if patched.get(member) != live[member]:
                 raise errors.invalid_patch(quoted(patched), mismatch(resource, patched))
         try:
-            obj = self._decode(resource, patched, ctx)
+            obj = self._decode(resource, patched, ctx, merged=bool(shown))
         except ApiError as error:
             _, _, why = error.message.partition(f"cannot be handled as a {resource.kind}: ")
             if error.code != 400 or not why:
@@ -207,7 +208,7 @@ class WritePipeline:
     def _converted(self, resource: Resource, merged: Manifest) -> Manifest:
         """Return an applied object in canonical form; a value of a wrong type is a 500, as on a real server."""
         try:
-            return self._strategy(resource).default(merged)
+            return self._strategy(resource).default(merged, merged=True)
         except ApiError as error:
             raise managed_fields.conversion_failed(resource, merged["metadata"], error) from None
 
@@ -345,13 +346,13 @@ class WritePipeline:
         if self._get("", "Namespace", "", namespace) is None:
             raise errors.not_found("namespaces", "", namespace)
 
-    def _decode(self, resource: Resource, obj: Manifest, ctx: Context) -> Manifest:
+    def _decode(self, resource: Resource, obj: Manifest, ctx: Context, *, merged: bool = False) -> Manifest:
         """Return the canonical object with defaults; unknown and duplicate fields cause a warning or an error."""
         strategy = self._strategy(resource)
         obj.setdefault("kind", resource.kind)
         obj.setdefault("apiVersion", resource.api_version)
         unknown = strategy.unknown_fields(obj)
-        decoded = strategy.default(strategy.prune(obj) if unknown else obj)
+        decoded = strategy.default(strategy.prune(obj) if unknown else obj, merged=merged)
         if ctx.validation != "Ignore" and (unknown or ctx.duplicates):
             problems = [f'duplicate field "{path}"' for path in ctx.duplicates]
             problems += [f'unknown field "{path}"' for path in unknown]

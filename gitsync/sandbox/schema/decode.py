@@ -47,11 +47,13 @@ class Codec:
     """
     Decoders for the schemas of one API group version, compiled on first use.
 
-    ``schemas`` is ``components.schemas`` of the OpenAPI document.
+    ``schemas`` is ``components.schemas`` of the OpenAPI document. ``wraps`` converts numbers as the API server does
+    for objects that it did not read from JSON: a server-side apply and a strategic merge patch.
     """
 
-    def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, schemas: Mapping[str, Mapping[str, Any]], *, wraps: bool = False) -> None:
         self._schemas = schemas
+        self._wraps = wraps
         self._structs: dict[str, Decoder] = {}
         self._pending: set[str] = set()
         self._lock = threading.RLock()
@@ -180,7 +182,7 @@ class Codec:
         if kind == "string":
             return octets if schema.get("format") == "byte" else string(pair)
         if kind == "integer":
-            return integer(schema.get("format", "int64"))
+            return integer(schema.get("format", "int64"), wraps=self._wraps)
         if kind == "boolean":
             return boolean
         if kind == "number":

@@ -160,7 +160,19 @@ KEEPS_ZERO = _pairs(
 )
 """Members that are pointers to a plain value."""
 
-DROPS_DEFAULT = frozenset({"ReplicationControllerSpec.minReadySeconds"})
+DROPS_DEFAULT = _pairs(
+    {
+        "ReplicationControllerSpec": "minReadySeconds",
+        "LocalObjectReference": "name",
+        "ConfigMapEnvSource": "name",
+        "ConfigMapKeySelector": "name",
+        "ConfigMapProjection": "name",
+        "ConfigMapVolumeSource": "name",
+        "SecretEnvSource": "name",
+        "SecretKeySelector": "name",
+        "SecretProjection": "name",
+    }
+)
 """Members whose zero is declared as default, and is still left out."""
 
 NULL_WHEN_ABSENT = _pairs(

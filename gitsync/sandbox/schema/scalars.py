@@ -95,14 +95,16 @@ def string(pair: str) -> Decoder:
     return string
 
 
-def integer(size: str) -> Decoder:
-    """Return the decoder of ``int32`` or ``int64``."""
+def integer(size: str, *, wraps: bool = False) -> Decoder:
+    """Return the decoder of ``int32`` or ``int64``; ``wraps`` keeps the low bits of a larger one, as a Go cast does."""
     least, most = _LIMITS[size]
 
     def integer(value: Any) -> Any:
         if type(value) is int:
             if least <= value <= most:
                 return value
+            if wraps and size == "int32":
+                return (value - least) % 2**32 + least
         elif type(value) is not float:
             raise Mismatch(found_kind(value), size)
         raise Mismatch(f"number {value}", size)

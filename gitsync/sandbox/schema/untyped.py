@@ -25,7 +25,7 @@ class Untyped:
     needs_resource_version: bool = False
     generation_metadata: tuple[str, ...] = ()
 
-    def default(self, obj: Manifest) -> Manifest:
+    def default(self, obj: Manifest, *, merged: bool = False) -> Manifest:
         """Return the object with its metadata in canonical form; 400 when that is not of the right types."""
         try:
             return {**obj, "metadata": metadata_codec().metadata(obj.get("metadata"))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -31,6 +31,11 @@ def invalid(field: str, value: Any, detail: str) -> Cause:
 def type_invalid(field: str, value: Any, detail: str) -> Cause:
     """Return FieldValueTypeInvalid."""
     return Cause("FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}", field)
+
+
+def malformed(field: str, value: str, check: Callable[[str], list[str]]) -> list[Cause]:
+    """Return the causes of a text that a check of its syntax rejects."""
+    return [invalid(field, value, text) for text in check(value)]
 
 
 def required(field: str, detail: str = "") -> Cause:

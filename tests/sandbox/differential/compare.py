@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -53,11 +54,14 @@ def _refusals(ours: Any, real: Any) -> Iterator[str]:
     mine, theirs = causes(ours), causes(real)
     if mine != theirs:
         yield (
-            f"causes: missing {[one for one in theirs if one not in mine]}, "
-            f"additional {[one for one in mine if one not in theirs]}, real {real.get('message')}"
+            f"causes: missing {_beyond(theirs, mine)}, additional {_beyond(mine, theirs)}, real {real.get('message')}"
         )
     if set(ours.get("details") or {"-": 1}) != set(real.get("details") or {"-": 1}):
         yield f"details {sorted(ours.get('details') or {})}, real {sorted(real.get('details') or {})}"
+
+
+def _beyond(some: list[tuple[str, str]], others: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return list((Counter(some) - Counter(others)).elements())
 
 
 def causes(status: dict[str, Any]) -> list[tuple[str, str]]:
@@ -99,8 +103,14 @@ def _values(ours: Any, real: Any, path: str) -> Iterator[str]:
     elif isinstance(ours, list) and isinstance(real, list) and len(ours) == len(real):
         for index, (mine, theirs) in enumerate(zip(ours, real, strict=True)):
             yield from _values(mine, theirs, f"{path}[{index}]")
+    elif isinstance(ours, list) and isinstance(real, list):
+        yield f"{path} has {_others(ours, real)}, real {_others(real, ours)}"
     elif ours != real or type(ours) is not type(real):
         yield f"{path} is {_short(ours)}, real {_short(real)}"
+
+
+def _others(some: list[Any], others: list[Any]) -> str:
+    return json.dumps([item for item in some if item not in others])[:300]
 
 
 def _short(value: Any) -> str:

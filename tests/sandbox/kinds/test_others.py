@@ -164,7 +164,8 @@ PATH = "spec.rules[0].http.paths[0]"
                     'Unsupported value: "Odd": supported values: "ContainerResource", "External", "Object", "Pods", '
                     '"Resource"',
                 )
-            ],
+            ]
+            * 2,  # the real server reports an unknown type twice
         ),
         (
             of("policy/v1", "PodDisruptionBudget", spec={"minAvailable": "a lot"}),

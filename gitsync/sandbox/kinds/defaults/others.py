@@ -55,8 +55,10 @@ def default_endpoints(obj: Manifest) -> None:
 
 
 def default_endpoint_slice(obj: Manifest) -> None:
-    """Fill in an EndpointSlice."""
-    for port in obj.get("ports", ()):
+    """Fill in an EndpointSlice; lists without items are written as null."""
+    for member in ("endpoints", "ports"):
+        obj[member] = obj.get(member) or None
+    for port in obj["ports"] or ():
         port.setdefault("name", "")
         if not port.get("protocol"):
             port["protocol"] = "TCP"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
+    duplicate,
     forbidden,
     invalid,
     not_supported,
@@ -102,17 +103,34 @@ def _topology_key(key: str, field: str, text: str) -> list[Cause]:
     return [invalid(field, key, problem) for problem in qualified_name(key)]
 
 
-def validate_spread(constraint: Mapping[str, Any], field: str) -> list[Cause]:
-    """Check one topology spread constraint."""
+def validate_spread(constraints: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+    """Check topology spread constraints (pkg/apis/core/validation: validateTopologySpreadConstraints)."""
+    causes = list[Cause]()
+    kinds = [(item.get("topologyKey", ""), item.get("whenUnsatisfiable", "")) for item in constraints]
+    for index, constraint in enumerate(constraints):
+        causes += _spread(constraint, f"{field}[{index}]")
+        if kinds[index] in kinds[index + 1 :]:
+            path = f"{field}[{index}].{{topologyKey, whenUnsatisfiable}}"
+            causes.append(duplicate(path, f"{{{kinds[index][0]}, {kinds[index][1]}}}"))
+    return causes
+
+
+def _spread(constraint: Mapping[str, Any], field: str) -> list[Cause]:
     skew = constraint.get("maxSkew", 0)
     causes = [] if skew > 0 else [invalid(f"{field}.maxSkew", skew, "must be greater than zero")]
-    causes += _topology_key(constraint.get("topologyKey", ""), f"{field}.topologyKey", "can not be empty")
+    if not constraint.get("topologyKey"):
+        causes.append(required(f"{field}.topologyKey", "can not be empty"))
     action = constraint.get("whenUnsatisfiable", "")
     if action not in _UNSATISFIABLE:
         causes.append(not_supported(f"{field}.whenUnsatisfiable", action, _UNSATISFIABLE))
     domains = constraint.get("minDomains")
     if domains is not None and domains <= 0:
         causes.append(invalid(f"{field}.minDomains", domains, "must be greater than zero"))
+    if domains is not None and action != "DoNotSchedule":
+        text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        causes.append(invalid(f"{field}.minDomains", domains, text))
+    if constraint.get("matchLabelKeys") and constraint.get("labelSelector") is None:
+        causes.append(forbidden(f"{field}.matchLabelKeys", "must not be specified when labelSelector is not set"))
     causes += one_of(f"{field}.nodeAffinityPolicy", constraint.get("nodeAffinityPolicy"), _INCLUSION)
     causes += one_of(f"{field}.nodeTaintsPolicy", constraint.get("nodeTaintsPolicy"), _INCLUSION)
     return causes + validate_selector(constraint.get("labelSelector"), f"{field}.labelSelector")

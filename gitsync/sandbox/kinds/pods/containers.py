@@ -20,7 +20,7 @@ from gitsync.sandbox.validation.causes import (
     one_of,
     required,
 )
-from gitsync.sandbox.validation.names import dns_label, ip_address, port_name
+from gitsync.sandbox.validation.names import dns_label, port_name
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -136,8 +136,6 @@ def _ports(ports: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
             causes.append(required(f"{path}.protocol"))
         elif protocol not in PROTOCOLS:
             causes.append(not_supported(f"{path}.protocol", protocol, PROTOCOLS))
-        if "hostIP" in port:
-            causes += [invalid(f"{path}.hostIP", port["hostIP"], text) for text in ip_address(port["hostIP"])]
     return causes
 
 

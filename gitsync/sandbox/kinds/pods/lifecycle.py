@@ -7,8 +7,8 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import duplicate, invalid, not_supported, one_of, required
-from gitsync.sandbox.validation.names import qualified_name
+from gitsync.sandbox.validation.causes import between, duplicate, invalid, malformed, not_supported, one_of, required
+from gitsync.sandbox.validation.names import dns_1035_label, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
 
@@ -34,7 +34,11 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
     elif name.count(".") < 2:
         text = "should be a domain with at least three segments separated by dots"
         causes.append(invalid(f"{field}.name", name, text))
-    if not hook.get("admissionReviewVersions"):
+    versions = hook.get("admissionReviewVersions") or []
+    for index, version in enumerate(versions):
+        path, again = f"{field}.admissionReviewVersions[{index}]", version in versions[:index]
+        causes += [invalid(path, version, "duplicate version")] if again else malformed(path, version, dns_1035_label)
+    if not versions:
         path = f"{field}.admissionReviewVersions"
         causes.append(required(path, "must specify one of v1, v1beta1"))
     elif not {"v1", "v1beta1"} & set(hook["admissionReviewVersions"]):
@@ -44,9 +48,11 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
     for member in ("namespaceSelector", "objectSelector"):
         causes += validate_selector(hook.get(member), f"{field}.{member}") if hook.get(member) else []
     causes += one_of(f"{field}.reinvocationPolicy", hook.get("reinvocationPolicy"), ("IfNeeded", "Never"))
-    for index, condition in enumerate(hook.get("matchConditions") or ()):
-        name, path = condition.get("name", ""), f"{field}.matchConditions[{index}].name"
-        causes += [invalid(path, name, text) for text in qualified_name(name)] if name else [required(path)]
+    names = [condition.get("name", "") for condition in hook.get("matchConditions") or ()]
+    for index, name in enumerate(names):
+        path = f"{field}.matchConditions[{index}].name"
+        causes += malformed(path, name, qualified_name) if name else [required(path)]
+        causes += [duplicate(path, name)] if name and name in names[:index] else []
     for index, rule in enumerate(hook.get("rules", ())):
         causes += validate_hook_rule(rule, f"{field}.rules[{index}]")
     causes += one_of(f"{field}.failurePolicy", hook.get("failurePolicy"), ("Fail", "Ignore"))
@@ -99,5 +105,6 @@ def _client(client: Mapping[str, Any], field: str) -> list[Cause]:
         text = f"'https' is the only allowed URL scheme; got \"{scheme}\"; desired format: https://host[/path]"
         return [invalid(f"{field}.url", url, text)]
     if service is not None:
-        return [required(f"{field}.service.{name}") for name in ("name", "namespace") if not service.get(name)]
+        causes = [required(f"{field}.service.{name}") for name in ("name", "namespace") if not service.get(name)]
+        return causes + between(f"{field}.service.port", service.get("port"), 1, 65535)
     return []

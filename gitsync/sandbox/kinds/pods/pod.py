@@ -8,13 +8,13 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.affinity import validate_affinity, validate_spread
 from gitsync.sandbox.kinds.pods.containers import validate_containers, validate_seccomp
+from gitsync.sandbox.kinds.pods.scheduling import validate_gates
 from gitsync.sandbox.kinds.pods.volumes import validate_volumes
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
     forbidden,
     invalid,
-    minimum,
     not_supported,
     one_of,
     required,
@@ -51,22 +51,17 @@ def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: fro
         causes += _security(spec["securityContext"], f"{field}.securityContext")
     if spec.get("hostNetwork"):
         causes += _host_network_ports(spec, field)
-    for index, reference in enumerate(spec.get("imagePullSecrets", ())):
-        if not reference.get("name"):
-            causes.append(required(f"{field}.imagePullSecrets[{index}].name"))
     if "affinity" in spec:
         causes += validate_affinity(spec["affinity"], f"{field}.affinity")
     causes += _dns_config(spec, field)
-    for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
-        causes += validate_spread(constraint, f"{field}.topologySpreadConstraints[{index}]")
+    causes += validate_gates(spec, field)
+    causes += validate_spread(spec.get("topologySpreadConstraints", ()), f"{field}.topologySpreadConstraints")
     causes += _names(spec, field)
     for index, toleration in enumerate(spec.get("tolerations", ())):
         causes += validate_toleration(toleration, f"{field}.tolerations[{index}]")
     for index, alias in enumerate(spec.get("hostAliases", ())):
         causes += _alias(alias, f"{field}.hostAliases[{index}]")
-    causes += _deadline(spec, field)
-    grace = spec.get("terminationGracePeriodSeconds")
-    return causes + minimum(f"{field}.terminationGracePeriodSeconds", grace)
+    return causes + _deadline(spec, field)
 
 
 def _policy(value: str, field: str, choices: Sequence[str]) -> list[Cause]:

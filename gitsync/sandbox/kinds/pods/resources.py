@@ -12,6 +12,7 @@ from gitsync.sandbox.validation.causes import invalid, required
 from gitsync.sandbox.validation.names import qualified_name
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
+_KNOWN = _STANDARD | {"pods", "services", "storage"}
 _HUGE_PAGES = "hugepages-"
 
 
@@ -28,11 +29,11 @@ def validate_container_resources(resources: Mapping[str, Any], field: str) -> li
     requests = resources.get("requests") or {}
     for name, text in limits.items():
         path = f"{field}.limits[{name}]"
-        causes += _resource_name(name, path)
+        causes += container_resource_name(name, path)
         causes += non_negative(text, path)
     for name, text in requests.items():
         path = f"{field}.requests[{name}]"
-        causes += _resource_name(name, path)
+        causes += container_resource_name(name, path)
         causes += non_negative(text, path)
         limit = limits.get(name)
         if limit is None:
@@ -57,16 +58,21 @@ def _may_overcommit(name: str) -> bool:
     return not name.startswith(_HUGE_PAGES) and ("/" not in name or name.startswith("kubernetes.io/"))
 
 
-def _resource_name(name: str, field: str) -> list[Cause]:
+def resource_name(name: str, field: str) -> list[Cause]:
+    """Check the name of a resource of any object."""
     problems = qualified_name(name)
     if problems:
         return [invalid(field, name, text) for text in problems]
-    if "/" in name or name in _STANDARD or name.startswith(_HUGE_PAGES):
+    if "/" in name or name in _KNOWN or name.startswith(_HUGE_PAGES):
         return []
-    causes = []
-    if name not in ("pods", "services", "storage"):
-        causes.append(invalid(field, name, "must be a standard resource type or fully qualified"))
-    causes.append(invalid(field, name, "must be a standard resource for containers"))
+    return [invalid(field, name, "must be a standard resource type or fully qualified")]
+
+
+def container_resource_name(name: str, field: str) -> list[Cause]:
+    """Check the name of a resource of containers."""
+    causes = resource_name(name, field)
+    if "/" not in name and name not in _STANDARD and not name.startswith(_HUGE_PAGES):
+        causes.append(invalid(field, name, "must be a standard resource for containers"))
     return causes
 
 

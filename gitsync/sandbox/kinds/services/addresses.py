@@ -24,7 +24,7 @@ def prepare_service(new: Manifest, old: Manifest | None, env: WriteContext) -> M
     name = new["metadata"].get("name", "")
     if spec.get("type") in _HAS_CLUSTER_IP:
         _assign_cluster_ip(spec, before, name, env)
-        _assign_families(spec)
+        _assign_families(spec, before)
     if _needs_node_ports(spec):
         _assign_node_ports(spec, before, name, env)
     if _needs_health_port(spec) and not spec.get("healthCheckNodePort"):
@@ -109,7 +109,10 @@ def _assign_cluster_ip(spec: dict[str, Any], before: dict[str, Any], name: str, 
     spec["clusterIPs"] = [wanted, *(spec.get("clusterIPs") or [])[1:]]
 
 
-def _assign_families(spec: dict[str, Any]) -> None:
+def _assign_families(spec: dict[str, Any], before: dict[str, Any]) -> None:
+    if "ipFamilyPolicy" not in spec and "ipFamilyPolicy" in before:
+        spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
+        spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4"]))
     headless_alone = spec["clusterIP"] == "None" and not spec.get("selector")
     if headless_alone and "ipFamilyPolicy" not in spec and len(spec.get("ipFamilies", ())) != 1:
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"])

@@ -13,13 +13,12 @@ from gitsync.sandbox.validation.causes import (
     between,
     duplicate,
     forbidden,
-    immutable,
     invalid,
     not_supported,
     one_of,
     required,
 )
-from gitsync.sandbox.validation.names import cidr, dns_label, dns_subdomain, ip_address, port_name, qualified_name
+from gitsync.sandbox.validation.names import cidr, dns_label, dns_subdomain, ip_address, qualified_name
 from gitsync.sandbox.validation.selectors import validate_labels
 
 Spec = Mapping[str, Any]
@@ -215,67 +214,3 @@ def _traffic(spec: Spec) -> list[Cause]:
         else:
             causes += one_of("spec.internalTrafficPolicy", internal, _POLICIES)
     return causes
-
-
-def validate_endpoints(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check Endpoints."""
-    causes = []
-    for index, subset in enumerate(new.get("subsets", ())):
-        field = f"subsets[{index}]"
-        addresses = subset.get("addresses", ())
-        waiting = subset.get("notReadyAddresses", ())
-        if not addresses and not waiting:
-            causes.append(required(field, "must specify `addresses` or `notReadyAddresses`"))
-        for member, group in (("addresses", addresses), ("notReadyAddresses", waiting)):
-            for number, address in enumerate(group):
-                ip = address.get("ip", "")
-                path = f"{field}.{member}[{number}].ip"
-                causes += [invalid(path, ip, text) for text in ip_address(ip)]
-        causes += _endpoint_ports(subset.get("ports", ()), f"{field}.ports", named=True)
-    return causes
-
-
-def _endpoint_ports(ports: Any, field: str, *, named: bool) -> list[Cause]:
-    causes = []
-    for index, port in enumerate(ports):
-        path = f"{field}[{index}]"
-        name = port.get("name", "")
-        if not name:
-            if named and len(ports) > 1:
-                causes.append(required(f"{path}.name"))
-        else:
-            causes += [invalid(f"{path}.name", name, text) for text in dns_label(name)]
-        if named or port.get("port") is not None:
-            causes += between(f"{path}.port", port.get("port", 0), 1, 65535)
-        protocol = port.get("protocol", "")
-        if protocol not in PROTOCOLS:
-            causes.append(not_supported(f"{path}.protocol", protocol, PROTOCOLS))
-    return causes
-
-
-def validate_endpoint_slice(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check an EndpointSlice."""
-    kind = new.get("addressType", "")
-    causes = [] if kind else [required("addressType")]
-    if kind:
-        causes += one_of("addressType", kind, _ADDRESS_TYPES)
-    for index, endpoint in enumerate(new.get("endpoints") or ()):
-        field = f"endpoints[{index}].addresses"
-        addresses = endpoint.get("addresses") or ()
-        if not addresses:
-            causes.append(required(field, "must contain at least 1 address"))
-        elif len(addresses) > 100:
-            causes.append(invalid(field, addresses, "must contain no more than 100 addresses"))
-        check = dns_subdomain if kind == "FQDN" else ip_address
-        for number, address in enumerate(addresses):
-            causes += [invalid(f"{field}[{number}]", address, text) for text in check(address)]
-    names: set[str] = set()
-    for index, port in enumerate(new.get("ports") or ()):
-        name = port.get("name", "")
-        if name in names:
-            causes.append(duplicate(f"ports[{index}].name", name))
-        names.add(name)
-        if name:
-            causes += [invalid(f"ports[{index}].name", name, text) for text in port_name(name)]
-    causes += _endpoint_ports([{**port, "name": ""} for port in new.get("ports") or ()], "ports", named=False)
-    return causes if old is None else causes + immutable("addressType", kind, old.get("addressType", ""))

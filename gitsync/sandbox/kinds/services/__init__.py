@@ -1,0 +1,1 @@
+"""Kinds that name addresses of pods: Service, Endpoints, EndpointSlice."""
