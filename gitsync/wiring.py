@@ -197,7 +197,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(state, clock, channels, share.owns)] if channels else []),
     ]
-    reverts = RevertService(source, cluster, live)
+    reverts = RevertService(source, cluster, live, policies.signers)
     read_credentials = partial(credentials_of, cluster=cluster, live=live)
     return Engine(
         manager=Manager(parts),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gitsync.errors import InvalidInput, Refused
 from gitsync.objects.application import Application
 from gitsync.objects.record import Commit
+from gitsync.objects.signers import Trust
 from gitsync.ports import Cluster, LiveCache, RevertResult, Source
 from gitsync.services.commits import SHORTEST_ID, latest_commits, position_of
 from gitsync.sync.credentials import credentials_of
@@ -15,12 +16,19 @@ _HEADS = "refs/heads/"
 
 
 class RevertService:
-    """Determine the commits that a rollback reverts, and push their revert."""
+    """
+    Determine the commits that a rollback reverts, and push their revert.
 
-    def __init__(self, source: Source, cluster: Cluster, live: LiveCache) -> None:
+    ``signers_of`` returns the signers that the policies of an Application require.
+    """
+
+    def __init__(
+        self, source: Source, cluster: Cluster, live: LiveCache, signers_of: Callable[[Application], Trust]
+    ) -> None:
         self._source = source
         self._cluster = cluster
         self._live = live
+        self._signers_of = signers_of
 
     def commits(self, app: Application, after: str = "") -> Sequence[Commit]:
         """
@@ -60,19 +68,19 @@ class RevertService:
 
         Raise Refused when the controller would reject the unsigned revert commit on the tracked branch.
         """
-        _reject_unsigned(app, branch)
+        self._reject_unsigned(app, branch)
         credentials = credentials_of(app, self._cluster, self._live)
         return self._source.revert(
             app.source, credentials, [commit.id for commit in commits], author=author, branch=branch
         )
 
-
-def _reject_unsigned(app: Application, branch: str) -> None:
-    tracked = app.source.revision.removeprefix(_HEADS)
-    if app.source.verify.mode == "SignedCommits" and branch.removeprefix(_HEADS) in ("", tracked):
-        raise Refused(
-            f"the revert commit is not signed, and {app.key} accepts signed commits only: the bad commit would stay "
-            f"applied, so nothing was pushed to {tracked}",
-            location="spec.source.verify",
-            hint="push it to another branch (--branch NAME), and merge it with a signed commit",
-        )
+    def _reject_unsigned(self, app: Application, branch: str) -> None:
+        tracked = app.source.revision.removeprefix(_HEADS)
+        by_source, by_policy = app.source.verify.mode == "SignedCommits", bool(self._signers_of(app))
+        if (by_source or by_policy) and branch.removeprefix(_HEADS) in ("", tracked):
+            raise Refused(
+                f"the revert commit is not signed, and {app.key} accepts signed commits only: the bad commit would "
+                f"stay applied, so nothing was pushed to {tracked}",
+                location="spec.source.verify" if by_source else "require.signers of its policy",
+                hint="push it to another branch (--branch NAME), and merge it with a signed commit",
+            )

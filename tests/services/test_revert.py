@@ -9,6 +9,7 @@ import pytest
 
 from gitsync.errors import Refused
 from gitsync.objects.application import Application, parse_application
+from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import Cluster, LiveCache
 from gitsync.services.revert import RevertService
 from gitsync.source.repositories import Repositories
@@ -26,8 +27,12 @@ def repo(tmp_path: Path) -> GitRepo:
 @pytest.fixture
 def service(tmp_path: Path) -> RevertService:
     """Return a service without a cluster: an Application without credentials reads no Secret."""
-    source = Repositories(tmp_path / "mirrors", schemes=("file",))
-    return RevertService(source, cast("Cluster", None), cast("LiveCache", None))
+    return revert_service(tmp_path)
+
+
+def revert_service(folder: Path, trust: Trust = ()) -> RevertService:
+    source = Repositories(folder / "mirrors", schemes=("file",))
+    return RevertService(source, cast("Cluster", None), cast("LiveCache", None), lambda app: trust)
 
 
 def application(repo: GitRepo, **source: object) -> Application:
@@ -47,6 +52,14 @@ def test_an_unsigned_revert_is_not_pushed_where_commits_must_be_signed(
     before = git(repo.origin, "rev-parse", "main")
     with pytest.raises(Refused, match=r"spec\.source\.verify: .*not signed.*nothing was pushed to main.*--branch"):
         service.push(app, service.commits(app), author="Grace", branch=branch)
+    assert git(repo.origin, "rev-parse", "main") == before
+
+
+def test_an_unsigned_revert_is_not_pushed_where_a_policy_names_who_may_sign(repo: GitRepo, tmp_path: Path) -> None:
+    app, service = application(repo), revert_service(tmp_path, ((Signer(keys=("ssh-ed25519 AAAA",)),),))
+    before = git(repo.origin, "rev-parse", "main")
+    with pytest.raises(Refused, match=r"require\.signers of its policy: .*not signed.*nothing was pushed to main"):
+        service.push(app, service.commits(app), author="Grace")
     assert git(repo.origin, "rev-parse", "main") == before
 
 

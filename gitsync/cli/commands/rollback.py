@@ -37,7 +37,7 @@ def rollback(
     evaluator = Evaluator(target)
     manifest = one_application(evaluator.client, namespace, name)
     application = parse_application(manifest)
-    service = RevertService(evaluator.source, evaluator.cluster, evaluator.live)
+    service = RevertService(evaluator.source, evaluator.cluster, evaluator.live, evaluator.policies.signers)
     commits = service.commits(application, commit_of_sync(manifest, to))
     user = user_name()
     audit_request(target, "revert", author or user, reason, commit=commits[0].id)
