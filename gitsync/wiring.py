@@ -28,7 +28,7 @@ from gitsync.integrations.prometheus.client import Prometheus
 from gitsync.integrations.reasoner.advisor import Advisor
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.analysis import RolloutAnalysis
-from gitsync.operator.converge import ChildrenReconciler
+from gitsync.operator.child_reconciler import ChildrenReconciler
 from gitsync.operator.facts import FactsReader
 from gitsync.operator.systems import SystemReconciler
 from gitsync.plan.ownership import APPLIERS
@@ -279,11 +279,13 @@ def build_operator(
     in_flight = WritesInFlight(adapters.pool, lambda key: controller.enqueue_owner(key))
     applier = Applier(ports, in_flight, lambda: share.may_write)
     planner = Planner(cluster, state, adapters.pool, frozenset())
-    converger = ChildrenReconciler(ports, planner, applier, (policies or Policies(cluster, live, adapters.source)).of)
+    child_reconciler = ChildrenReconciler(
+        ports, planner, applier, (policies or Policies(cluster, live, adapters.source)).of
+    )
     statuses = StatusWriter(cluster, live)
     analysis = RolloutAnalysis(adapters.metrics)
-    agents = AgentReconciler(ports, converger, FactsReader(cluster, live), statuses, analysis)
-    systems = SystemReconciler(ports, converger, statuses)
+    agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
+    systems = SystemReconciler(ports, child_reconciler, statuses)
     controller = AgentController(agents, systems, ports, share=share, workers=workers)
     return controller
 

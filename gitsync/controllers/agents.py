@@ -10,7 +10,7 @@ from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.agents import AgentReconciler
-from gitsync.operator.converge import ConvergeCache, Owner
+from gitsync.operator.child_reconciler import ChildrenCache, Owner
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
 from gitsync.operator.systems import SystemReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
@@ -49,7 +49,7 @@ class AgentController:
         self._share = share or SingleReplica()
         self._queue: WorkQueue[ObjectRef] = WorkQueue()
         self._controller = Controller("agent", self._queue, self.reconcile, workers=workers)
-        self._caches: dict[ObjectRef, ConvergeCache] = {}
+        self._caches: dict[ObjectRef, ChildrenCache] = {}
         self._named: dict[str, tuple[object, frozenset[str]]] = {}
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class AgentController:
         with self._share.claim(f"{key.namespace}/{key.kind.lower()}:{key.name}") as is_ours:
             if not is_ours:
                 return None
-            cache = self._caches.setdefault(key, ConvergeCache())
+            cache = self._caches.setdefault(key, ChildrenCache())
             reconciler = self._agents if key.of == AGENT else self._systems
             return reconciler.reconcile(manifest, cache)
 

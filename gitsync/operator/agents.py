@@ -1,4 +1,4 @@
-"""Reconcile one Agent: gather facts, advance its rollout, expand it, converge its children, and write its status."""
+"""Reconcile one Agent: gather facts, advance its rollout, expand it, reconcile its children, and write its status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.backups import BackupKeeper, Backups
-from gitsync.operator.converge import ChildrenReconciler, ConvergeCache, Converged, Desired, Owner
+from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Desired, Owner, ReconciledChildren
 from gitsync.operator.evaluation import EvaluationReader
 from gitsync.operator.events import EventRecorder
 from gitsync.operator.facts import FactsReader, Gathered
@@ -68,21 +68,21 @@ class AgentReconciler:
     def __init__(
         self,
         ports: Ports,
-        converger: ChildrenReconciler,
+        child_reconciler: ChildrenReconciler,
         facts: FactsReader,
         statuses: StatusWriter,
         analysis: RolloutAnalysis,
     ) -> None:
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
         self._backups = BackupKeeper(ports.cluster, ports.live)
-        self._converger = converger
+        self._child_reconciler = child_reconciler
         self._facts = facts
         self._statuses = statuses
         self._analysis = analysis
         self._evaluations = EvaluationReader(ports)
         self._events = EventRecorder(ports.cluster)
 
-    def reconcile(self, manifest: Manifest, cache: ConvergeCache) -> float | None:
+    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile an Agent; return the seconds until the next reconcile, None when only an event can change it."""
         now = timestamp(self._clock.now().timestamp())
         if metadata_of(manifest).get("deletionTimestamp"):
@@ -101,14 +101,14 @@ class AgentReconciler:
         return self._finish(run, self._observed(run), cache, now)
 
     def _begin(self, agent: Agent, manifest: Manifest) -> _Pass:
-        gathered, children = self._facts.read(agent), self._converger.children(agent.uid, agent.namespace)
+        gathered, children = self._facts.read(agent), self._child_reconciler.children(agent.uid, agent.namespace)
         stored = {one.name: one for child in children.values() if (one := stored_revision(child)) is not None}
         target = revision_of(agent, gathered.facts)
         number = max((one.number for one in stored.values()), default=0) + 1
         target = stored.get(target.name) or replace(target, number=number)
         return _Pass(agent, manifest, gathered, children, target, stored)
 
-    def _finish(self, run: _Pass, seen: Observed, cache: ConvergeCache, now: str) -> float | None:
+    def _finish(self, run: _Pass, seen: Observed, cache: ChildrenCache, now: str) -> float | None:
         before = run.manifest.get("status") or {}
         rollout = advance(run.agent.spec, RolloutState.from_status(before), seen)
         desired, unserved = self._desired(run, rollout)
@@ -116,7 +116,7 @@ class AgentReconciler:
         approved = run.agent.annotations.get(APPROVE, "")
         backups = self._backups.plan(run.agent, run.manifest, run.target.template, self._clock.now())
         given = Desired(desired, kept=backups.kept)
-        done = self._converger.converge(
+        done = self._child_reconciler.reconcile(
             _owner(run), given, cache, is_new=is_new, approved=approved, is_safe=backups.may_change
         )
         self._back_up(run, backups, cache, is_guard_wanted=done.is_guarded)
@@ -187,16 +187,18 @@ class AgentReconciler:
             return as_created(desired, self._live.get(resource, ref.namespace, ref.name) if resource else None)
         return without_reset(desired, live)
 
-    def _back_up(self, run: _Pass, backups: Backups, cache: ConvergeCache, *, is_guard_wanted: bool) -> None:
+    def _back_up(self, run: _Pass, backups: Backups, cache: ChildrenCache, *, is_guard_wanted: bool) -> None:
         """Begin the backups that are due, and delete those that are not kept, as a plan of their own."""
         begun = dict(backups.wanted) | (dict(backups.before) if is_guard_wanted and backups.guard is None else {})
         if begun or backups.expired:
             app = _owner(run).application
             tracked = {ref: _tracked(one, tracking_id(app, ref)) for ref, one in begun.items()}
-            self._converger.converge(_owner(run), Desired(tracked, is_partial=True, expired=backups.expired), cache)
+            self._child_reconciler.reconcile(
+                _owner(run), Desired(tracked, is_partial=True, expired=backups.expired), cache
+            )
 
     def _situation(
-        self, run: _Pass, seen: Observed, rollout: Rollout, done: Converged, unserved: tuple[str, ...]
+        self, run: _Pass, seen: Observed, rollout: Rollout, done: ReconciledChildren, unserved: tuple[str, ...]
     ) -> Situation:
         serving = [
             seen.workloads[one.track]
@@ -218,7 +220,7 @@ class AgentReconciler:
             conflicts=done.conflicts,
         )
 
-    def _hold(self, run: _Pass, done: Converged, before: Mapping[str, Any], now: str) -> None:
+    def _hold(self, run: _Pass, done: ReconciledChildren, before: Mapping[str, Any], now: str) -> None:
         """Report a plan that does not run; the rollout stays where it is."""
         status = held_status(run.agent.generation, done.held_plan, "; ".join(done.conflicts), before, now)
         self._write(run.manifest, status)

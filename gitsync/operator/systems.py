@@ -17,7 +17,7 @@ from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 from gitsync.objects.ref import ref_of
-from gitsync.operator.converge import ChildrenReconciler, ConvergeCache, Converged, Desired, Owner
+from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Desired, Owner, ReconciledChildren
 from gitsync.operator.events import EventRecorder
 from gitsync.operator.kinds import AGENT, own_resource
 from gitsync.ports import Ports
@@ -29,13 +29,13 @@ _RETRY = 15.0
 class SystemReconciler:
     """Reconcile MultiAgentSystems, level-based."""
 
-    def __init__(self, ports: Ports, converger: ChildrenReconciler, statuses: StatusWriter) -> None:
+    def __init__(self, ports: Ports, child_reconciler: ChildrenReconciler, statuses: StatusWriter) -> None:
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
-        self._converger = converger
+        self._child_reconciler = child_reconciler
         self._statuses = statuses
         self._events = EventRecorder(ports.cluster)
 
-    def reconcile(self, manifest: Manifest, cache: ConvergeCache) -> float | None:
+    def reconcile(self, manifest: Manifest, cache: ChildrenCache) -> float | None:
         """Reconcile a system; return the seconds until the next reconcile, None when only an event can change it."""
         now, before = self._clock.now(), manifest.get("status") or {}
         try:
@@ -50,14 +50,16 @@ class SystemReconciler:
         if system.is_deleted:
             return self._delete(system, cache)
         self._set_finalizer(system, wanted=system.spec.deletion.order == "ReverseDependencies")
-        return self._converge(system, manifest, cache, now)
+        return self._reconcile_members(system, manifest, cache, now)
 
-    def _converge(self, system: System, manifest: Manifest, cache: ConvergeCache, now: datetime) -> float | None:
+    def _reconcile_members(
+        self, system: System, manifest: Manifest, cache: ChildrenCache, now: datetime
+    ) -> float | None:
         before, members, order = manifest.get("status") or {}, self._members(system), waves(system)
         wave = _wave(system, order, members)
         is_new = before.get("observedGeneration") != system.generation
         is_managed = TRACKING_ID in annotations_of(manifest)
-        done = self._converger.converge(
+        done = self._child_reconciler.reconcile(
             Owner(system.ref, system.uid, system.generation, is_managed),
             self._desired(system, order[:wave], members),
             cache,
@@ -109,7 +111,7 @@ class SystemReconciler:
                 objects[ref_of(agent)] = agent
         return Desired(objects, frozenset(frozen & objects.keys()))
 
-    def _delete(self, system: System, cache: ConvergeCache) -> float | None:
+    def _delete(self, system: System, cache: ChildrenCache) -> float | None:
         """Delete the Agents, those first on which none depends, then the finalizer."""
         if ORDERED_DELETION not in system.finalizers:
             return None
@@ -129,7 +131,7 @@ class SystemReconciler:
         kept = {name for wave in order[:last] for name in wave}
         agents = [member_agent(system, one) for one in system.spec.agents if one.name in kept and one.name in owned]
         objects = {ref_of(one): one for one in agents}
-        done = self._converger.converge(
+        done = self._child_reconciler.reconcile(
             Owner(system.ref, system.uid, system.generation), Desired(objects, frozenset(objects)), cache
         )
         return _RETRY if _is_blocked(done) else None
@@ -194,5 +196,5 @@ def _differs(wanted: Any, live: Any) -> bool:
     return bool(wanted != live)
 
 
-def _is_blocked(done: Converged) -> bool:
+def _is_blocked(done: ReconciledChildren) -> bool:
     return bool(done.failure)

@@ -45,7 +45,7 @@ class Rendered:
     replaces: str
 
     def target(self, fetched: Commit | None, newest: str = "") -> Target:
-        """Return the target of a reconcile that converges to this commit; see there for the other commits."""
+        """Return the target of a reconcile to this commit; see there for the other commits."""
         known = fetched.id if fetched else ""
         return Target(self.commit, self.objects, self.options, known, newest, self.locate, self.replaces)
 

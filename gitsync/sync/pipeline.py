@@ -199,7 +199,7 @@ class Pipeline:
         self._cache(uid).requested_by = by
 
     def _follow(self, report: Report, cache: ReconcileCache) -> None:
-        """Converge to the commit that Git has; while that cannot be used, to the one that was applied last."""
+        """Reconcile to the commit that Git has; while that cannot be used, to the one that was applied last."""
         try:
             polled, newest = self._fetch(report, cache)
             commit = self._last_change(report, cache, newest)
@@ -208,7 +208,7 @@ class Pipeline:
                 self._keep_rollback(report, cache, commit, rollback)
             else:
                 report.state = replace(report.state, rollback=None)
-                self._converge(report, cache, commit)
+                self._reconcile_to(report, cache, commit)
                 self._analyse(report)
             if branch := branch_of(report.app):
                 self._state.record_declared(report.app.key, branch, newest.id)
@@ -275,22 +275,22 @@ class Pipeline:
         return bool(app.depends_on or self._state.applications_for(name))
 
     def _keep_rollback(self, report: Report, cache: ReconcileCache, commit: Commit, rollback: Rollback) -> None:
-        """Converge to an older commit, or only observe, while Git's newest one is known to fail."""
-        self._converge(report, cache, Commit(rollback.to_commit) if rollback.to_commit else commit)
+        """Reconcile to an older commit, or only observe, while Git's newest one is known to fail."""
+        self._reconcile_to(report, cache, Commit(rollback.to_commit) if rollback.to_commit else commit)
         if report.outcome.phase in (Phase.SYNCED, Phase.DRIFTED, Phase.PENDING):
             reason = "RolledBack" if rollback.to_commit else "Held"
             report.outcome = replace(report.outcome, phase=Phase.FAILED, reason=reason, message=rollback.message)
 
     def _keep_applied(self, report: Report, cache: ReconcileCache, reason: GitsyncError) -> None:
-        """Converge to the commit that was applied last; raise the reason where that cannot be read or used either."""
+        """Reconcile to the commit that was applied last; raise the reason where that cannot be read or used either."""
         stage = report.stage
         try:
-            self._converge(report, cache, Commit(report.state.applied))
+            self._reconcile_to(report, cache, Commit(report.state.applied))
         except (TerminalError, SourceUnavailable):
             report.stage = stage
             raise reason from None  # why the newest commit cannot be used is the error to fix
 
-    def _converge(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:
+    def _reconcile_to(self, report: Report, cache: ReconcileCache, commit: Commit) -> None:
         rendered = self._render(report, cache, commit)
         self._reconciler.reconcile(report, cache, rendered.target(report.commit, report.newest))
         phases = {phase for options in rendered.options.values() for phase in options.hooks}

@@ -101,7 +101,7 @@ class Desired:
 
 
 @dataclass(slots=True)
-class ConvergeCache:
+class ChildrenCache:
     """What is kept of one owner between reconciles; losing it only costs recomputation."""
 
     plans: PlanCache = field(default_factory=PlanCache)
@@ -109,7 +109,7 @@ class ConvergeCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Converged:
+class ReconciledChildren:
     """What a pass found and did; ``conflicts`` are objects of children's names that belong to others."""
 
     live: Mapping[ObjectRef, Manifest]
@@ -141,7 +141,7 @@ class Converged:
 
 
 class ChildrenReconciler:
-    """Converge owners; ``children`` are known by their owner references, so a crash leaves none unknown."""
+    """Reconcile the children of owners, which owner references name, so that a crash leaves none unknown."""
 
     def __init__(
         self, ports: Ports, planner: Planner, applier: Applier, policy_of: Callable[[Application], Policy]
@@ -159,16 +159,16 @@ class ChildrenReconciler:
         found = (one for one in self._live.dependents(uid) if controller_of(one) == uid)
         return {ref_of(one): one for one in found}
 
-    def converge(
+    def reconcile(
         self,
         owner: Owner,
         desired: Desired,
-        cache: ConvergeCache,
+        cache: ChildrenCache,
         *,
         is_new: bool = False,
         approved: str = "",
         is_safe: bool = True,
-    ) -> Converged:
+    ) -> ReconciledChildren:
         """
         Apply what differs and delete what is not desired any more.
 
@@ -201,7 +201,7 @@ class ChildrenReconciler:
         }
         refs = objects.keys() | after.keys()
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
-        return Converged(after, health, planned.plan, verdict, results, conflicts, is_guarded)
+        return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
 
     def _verdict(self, planned: Planned, approved: str, *, is_new: bool) -> Verdict:
         verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)
@@ -212,7 +212,7 @@ class ChildrenReconciler:
             return Verdict(Decision.ALLOWED, verdict.reasons, "annotation" if is_approved else "")
         return verdict
 
-    def _apply(self, planned: Planned, cache: ConvergeCache, verdict: Verdict) -> tuple[StepResult, ...]:
+    def _apply(self, planned: Planned, cache: ChildrenCache, verdict: Verdict) -> tuple[StepResult, ...]:
         app, observation = planned.app, planned.observation
         request = ApplyRequest(
             app,
@@ -229,7 +229,7 @@ class ChildrenReconciler:
         cache.has_unresolved_writes = any(result.is_unknown for result in results)
         return results
 
-    def _take_answered(self, cache: ConvergeCache, application: str) -> tuple[StepResult, ...]:
+    def _take_answered(self, cache: ChildrenCache, application: str) -> tuple[StepResult, ...]:
         """Return the results of writes that were answered since the last pass."""
         if not self._applier.in_flight(application):
             return ()
@@ -254,7 +254,7 @@ class ChildrenReconciler:
             )
         )
 
-    def _resolve(self, cache: ConvergeCache, app: Application, planned: Planned, now: datetime) -> None:
+    def _resolve(self, cache: ChildrenCache, app: Application, planned: Planned, now: datetime) -> None:
         if cache.has_unresolved_writes:
             in_flight = self._applier.in_flight(app.key)
             resolve_open_writes(self._records, planned.plan, planned.observation.live, now, in_flight)
