@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 
-from gitsync.agents.evaluation.rubric import INSTRUCTIONS, decision, question
+from gitsync.agents.evaluation.rubric import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import Judge
 from gitsync.errors import ClusterUnavailable
 
@@ -13,16 +13,13 @@ _MOST_BYTES = 256 << 10
 _ANSWER_TOKENS = 200
 
 
-def ask_judge(judge: Judge, key: str, rubric: str, asked: str, answered: str, seconds: float) -> tuple[str, int]:
+def ask_judge(judge: Judge, key: str, question: str, seconds: float) -> tuple[str, int]:
     """
     Return why the model rejects an answer, empty where it passes, and the tokens that judging took.
 
     Raise ClusterUnavailable where no answer comes in time, InvalidInput where it is not a verdict.
     """
-    messages = [
-        {"role": "system", "content": INSTRUCTIONS},
-        {"role": "user", "content": question(rubric, asked, answered)},
-    ]
+    messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": question}]
     body = {
         "model": judge.id,
         "messages": messages,

@@ -29,7 +29,14 @@ from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.operator.analysis import RolloutAnalysis
 from gitsync.operator.backups import BackupKeeper, Backups
-from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Desired, Owner, ReconciledChildren
+from gitsync.operator.child_reconciler import (
+    ChildrenCache,
+    ChildrenReconciler,
+    Desired,
+    GateInput,
+    Owner,
+    ReconciledChildren,
+)
 from gitsync.operator.evaluation import EvaluationReader
 from gitsync.operator.events import EventRecorder
 from gitsync.operator.facts import FactsReader, Gathered
@@ -117,7 +124,7 @@ class AgentReconciler:
         backups = self._backups.plan(run.agent, run.manifest, run.target.template, self._clock.now())
         given = Desired(desired, kept=backups.kept)
         done = self._child_reconciler.reconcile(
-            _owner(run), given, cache, is_new=is_new, approved=approved, is_safe=backups.may_change
+            _owner(run), given, cache, GateInput(is_new, approved, backups.may_change)
         )
         self._back_up(run, backups, cache, is_guard_wanted=done.is_guarded)
         if done.verdict.decision is not Decision.ALLOWED or done.conflicts:

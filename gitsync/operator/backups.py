@@ -83,7 +83,7 @@ class BackupKeeper:
         snapshots = self._cluster.resource(SNAPSHOTS, "v1", "VolumeSnapshot") is not None
 
         def objects(id: str) -> Objects:
-            made = backup_objects(agent, backup, id, claims, template, snapshots=snapshots) if id else []
+            made = backup_objects(agent, id, claims, template, snapshots=snapshots) if id else []
             return {ref_of(one): one for one in made}
 
         asked = agent.annotations.get(BACKUP, "")

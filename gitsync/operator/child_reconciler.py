@@ -100,6 +100,23 @@ class Desired:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class GateInput:
+    """
+    What decides whether a plan may run: whether its generation is new, and the digest that a user approved.
+
+    ``approved`` may be the start of that digest. A dangerous plan waits while not ``is_safe``.
+    """
+
+    is_new: bool = False
+    approved: str = ""
+    is_safe: bool = True
+
+
+_CONTINUED = GateInput()
+"""Of a generation whose plan passed the gate before."""
+
+
 @dataclass(slots=True)
 class ChildrenCache:
     """What is kept of one owner between reconciles; losing it only costs recomputation."""
@@ -164,16 +181,12 @@ class ChildrenReconciler:
         owner: Owner,
         desired: Desired,
         cache: ChildrenCache,
-        *,
-        is_new: bool = False,
-        approved: str = "",
-        is_safe: bool = True,
+        given: GateInput = _CONTINUED,
     ) -> ReconciledChildren:
         """
         Apply what differs and delete what is not desired any more.
 
         A plan for a new generation passes the gate; later ones only continue or restore what it allowed.
-        ``approved`` is the start of the digest that a user approved. A dangerous plan waits while not ``is_safe``.
         """
         app, now, began, objects = owner.application, self._clock.now(), self._clock.monotonic(), desired.objects
         results = self._take_answered(cache, app.key)
@@ -186,12 +199,12 @@ class ChildrenReconciler:
         observation = observe(objects, Inventory(held), self._cluster, self._live)
         conflicts = _conflicts(owner, objects, observation.live)
         commit = Commit(f"generation-{owner.generation}", message=f"{owner.ref} at generation {owner.generation}")
-        given = ReconcileInput(app, now, SyncState())
-        planned = self._planner.plan(given, Target(commit, objects, desired.options), observation, cache.plans)
+        input = ReconcileInput(app, now, SyncState())
+        planned = self._planner.plan(input, Target(commit, objects, desired.options), observation, cache.plans)
         self._resolve(cache, app, planned, now)
-        verdict = self._verdict(planned, approved, is_new=is_new)
+        verdict = self._verdict(planned, given)
         may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
-        is_guarded = may_run and is_new and not is_safe and planned.plan.risk is Risk.DANGEROUS
+        is_guarded = may_run and given.is_new and not given.is_safe and planned.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
             results += self._apply(planned, cache, verdict)
         if results:
@@ -203,12 +216,12 @@ class ChildrenReconciler:
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
         return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
 
-    def _verdict(self, planned: Planned, approved: str, *, is_new: bool) -> Verdict:
+    def _verdict(self, planned: Planned, given: GateInput) -> Verdict:
         verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)
         if verdict.decision is not Decision.HELD:
             return verdict
-        is_approved = bool(approved) and planned.plan.digest.startswith(approved)
-        if is_approved or not is_new:
+        is_approved = bool(given.approved) and planned.plan.digest.startswith(given.approved)
+        if is_approved or not given.is_new:
             return Verdict(Decision.ALLOWED, verdict.reasons, "annotation" if is_approved else "")
         return verdict
 

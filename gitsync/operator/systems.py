@@ -17,7 +17,14 @@ from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_MANAGER, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 from gitsync.objects.ref import ref_of
-from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Desired, Owner, ReconciledChildren
+from gitsync.operator.child_reconciler import (
+    ChildrenCache,
+    ChildrenReconciler,
+    Desired,
+    GateInput,
+    Owner,
+    ReconciledChildren,
+)
 from gitsync.operator.events import EventRecorder
 from gitsync.operator.kinds import AGENT, own_resource
 from gitsync.ports import Ports
@@ -63,8 +70,7 @@ class SystemReconciler:
             Owner(system.ref, system.uid, system.generation, is_managed),
             self._desired(system, order[:wave], members),
             cache,
-            is_new=is_new,
-            approved=annotations_of(manifest).get(APPROVE, ""),
+            GateInput(is_new, annotations_of(manifest).get(APPROVE, "")),
         )
         is_same = before.get("currentWave") == wave and not is_new
         stamp = timestamp(now.timestamp())

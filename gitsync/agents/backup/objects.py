@@ -25,9 +25,12 @@ def claims_of(agent: Agent, names: Sequence[str], workload: str) -> list[str]:
 
 
 def backup_objects(
-    agent: Agent, backup: Backup, id: str, claims: Sequence[str], template: Manifest, *, snapshots: bool
+    agent: Agent, id: str, claims: Sequence[str], template: Manifest, *, snapshots: bool
 ) -> list[Manifest]:
     """Return the objects of a backup; none where there is nothing to copy, or no way to copy it."""
+    backup = agent.spec.backup
+    if backup is None:
+        return []
     if snapshots and claims:
         return [_snapshot(agent, backup, id, claim) for claim in claims]
     return [_job(agent, backup, id, claims, template)] if backup.command else []

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from gitsync.agents.evaluation.cases import Case, failure
+from gitsync.agents.evaluation.rubric import question
 from gitsync.agents.evaluation.verdict import CaseResult, Verdict, judge
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import ClusterUnavailable, InvalidInput
@@ -58,7 +59,7 @@ class Asker:
             raise ValueError("no model judges")
         self._spend()
         key, seconds = os.environ.get(JUDGE_KEY, ""), self._settings.timeout_seconds
-        why, tokens = ask_judge(self._settings.judge, key, rubric, case.input, text, seconds)
+        why, tokens = ask_judge(self._settings.judge, key, question(rubric, case.input, text), seconds)
         self._tokens += tokens
         return why
 
