@@ -279,6 +279,19 @@ def test_ages_go_on_and_a_selection_stays(open_page: Opens, site: Site) -> None:
     assert page.evaluate("getSelection().toString().length") > 50
 
 
+def test_a_row_that_changes_leaves_the_others_and_a_selection_in_them(open_page: Opens, site: Site) -> None:
+    page = open_page(APP).page
+    row = page.locator("#resources tr", has_text="ConfigMap").first
+    page.evaluate("row => { window.kept = row; getSelection().selectAllChildren(row); }", row.element_handle())
+    selected = page.evaluate("getSelection().toString()")
+    site.world.repo.commit("Add a kettle", {"shop/kettle.yaml": config_map("kettle", boils="yes")})
+    expect(page.locator("#resources")).to_contain_text("kettle", timeout=8000)
+    assert page.evaluate("window.kept.isConnected && getSelection().toString()") == selected
+    site.world.repo.commit("Remove the kettle", {"shop/kettle.yaml": None})
+    expect(page.locator("#resources")).not_to_contain_text("kettle", timeout=8000)
+    assert page.evaluate("window.kept.isConnected && getSelection().toString()") == selected
+
+
 def test_keys_open_a_dialog_and_fold(open_page: Opens) -> None:
     page = open_page(f"{APP}?view=tree").page
     page.keyboard.press("?")

@@ -125,6 +125,34 @@ def test_approve_one_deletion_but_not_another(open_page: Opens, site: Site) -> N
     assert site.world.get("PersistentVolumeClaim", "b", "vault") is not None
 
 
+KUSTOMIZATION = """resources: [web.yaml]
+configMapGenerator:
+- name: settings
+  literals: [MODEL_ID={model}]
+- name: prompt
+  files: [prompt.md]
+generatorOptions: {{labels: {{team: desk}}}}
+"""
+
+
+def test_which_agents_changed_model_prompt_or_tools(open_page: Opens, site: Site) -> None:
+    reader = deployment("greeter").replace("- name: web", "- name: agent")
+    reader += "          envFrom: [{configMapRef: {name: settings}}]\n"
+    reader += "          volumeMounts: [{name: prompt, mountPath: /prompt}]\n"
+    reader += "      volumes: [{name: prompt, configMap: {name: prompt}}]\n"
+    first = {"web.yaml": reader, "prompt.md": "Be kind.\nBe short.\n"}
+    follow(site, "staff", {**first, "kustomization.yaml": KUSTOMIZATION.format(model="small")})
+    files = {"kustomization.yaml": KUSTOMIZATION.format(model="large"), "prompt.md": "Be kind.\nBe brief.\n"}
+    commit = site.world.repo.commit("Retrain", {f"staff/{path}": text for path, text in files.items()})
+    site.world.synced(commit, "staff")
+    with visitor(open_page, 1) as person:
+        person.click(person.page.get_by_role("link", name="Agents", exact=True))
+        change = person.page.locator("details.object", has_text="greeter in staff")
+        expect(change.locator("summary")).to_contain_text(re.compile(r"model, prompt.*Retrain, Ada"))
+        expect(change.locator("tr", has_text=".data.MODEL_ID")).to_contain_text(re.compile("small.*large", re.DOTALL))
+        expect(change.locator("ins mark")).to_have_text("brief")
+
+
 def test_what_will_this_change_do(open_page: Opens, site: Site) -> None:
     follow(site, "desk", {"web.yaml": deployment("web", replicas=3)})
     site.world.application("desk", sync={"automated": False})

@@ -129,7 +129,7 @@ def test_history_says_what_became_of_a_sync(site: Open) -> None:
             SyncRecord("gitsync/shop", Commit("c" * 40), "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "d")
         )
     page = " ".join(opened.get("/apps/gitsync/shop/history").text.partition("<tbody>")[2].split())
-    newest, older = page.split("<tr>")[1:3]
+    newest, older = page.split("<tr ")[1:3]
     assert 'Succeeded</span></td> <td><span class="state s-degraded">' in newest
     assert "replaced by a later sync" in older
     head = opened.get("/apps/gitsync/shop").text

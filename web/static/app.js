@@ -28,37 +28,83 @@
     request.send();
   });
 
-  // What the user types, chooses or selects is never taken away.
+  // What the user types, chooses or selects is never taken away. A form, and the text around it, changes as a whole or not at all:
+  // a decision has to be about what is shown. Rows that are picked for an action on several are only a list.
   const isSelected = (part) => { const range = getSelection(); return !range.isCollapsed && range.containsNode(part, true); };
-  const inUse = (part) => isSelected(part) || [...part.querySelectorAll("input:not([type=hidden]), textarea")]
+  const isFilled = (part) => [...part.querySelectorAll("input:not([type=hidden], [data-pick]), textarea")]
     .some((input) => input === document.activeElement || input.value !== input.defaultValue || input.checked);
+  const inUse = (part) => isFilled(part) || (part.querySelector("form.decide, .ask form") !== null && isSelected(part));
 
-  const nameOf = (item) => (item.querySelector("summary") || item).textContent.replace(/\s+/g, " ").slice(0, 80);
+  const KEPT = ["at", "hunk-at"];
+  const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.dataset.row || node.id)) || "";
+  const isHeld = (node) => isSelected(node) || node.contains(document.activeElement) || (node.matches && node.matches(":has([data-pick]:checked)"));
+
+  const copyAttributes = (now, next) => {
+    const kept = KEPT.filter((name) => now.classList.contains(name));
+    const isChosen = "chosen" in now.dataset;
+    for (const { name } of [...now.attributes]) if (!next.hasAttribute(name) && name !== "data-chosen" && !(isChosen && name === "open")) now.removeAttribute(name);
+    for (const { name, value } of next.attributes) if (now.getAttribute(name) !== value && !(isChosen && name === "open")) now.setAttribute(name, value);
+    if (kept.length) now.classList.add(...kept);
+  };
+
+  // Makes one node equal to another and touches only what differs, so that selection, focus and scroll position stay. Rows are
+  // known by data-row or id. Returns whether a text changed, other than an age.
+  const update = (now, next, rows) => {
+    if (now.isEqualNode(next) || (now.dataset && now.dataset.row && isSelected(now))) return false;
+    if (now.nodeType !== Node.ELEMENT_NODE) {
+      if (!isSelected(now)) now.nodeValue = next.nodeValue;
+      return true;
+    }
+    copyAttributes(now, next);
+    const isChanged = updateChildren(now, next, rows);
+    if (isChanged && now.dataset.row) rows.push(now);
+    return isChanged && !now.matches("time[data-age]");
+  };
+
+  const updateChildren = (now, next, rows) => {
+    const coming = new Set([...next.children].map(keyOf));
+    const gone = [...now.children].filter((child) => keyOf(child) && !coming.has(keyOf(child)) && !isSelected(child));
+    gone.forEach((child) => child.remove());
+    const known = new Map([...now.children].filter(keyOf).map((child) => [keyOf(child), child]));
+    const kept = new Set();
+    let place = now.firstChild;
+    let isChanged = gone.length > 0;
+    for (const child of next.childNodes) {
+      const key = keyOf(child);
+      const same = key ? known.get(key) : place;
+      if (same && same.nodeName === child.nodeName && keyOf(same) === key && !kept.has(same)) {
+        kept.add(same);
+        if (same === place) place = place.nextSibling;
+        else if (!isHeld(same)) now.insertBefore(same, place);
+        isChanged = update(same, child, rows) || isChanged;
+      } else {
+        const added = document.importNode(child, true);
+        kept.add(added);
+        now.insertBefore(added, place);
+        if (added.nodeType === Node.ELEMENT_NODE) isChanged = true;
+        if (added.dataset && added.dataset.row) rows.push(added);
+      }
+    }
+    const left = [...now.childNodes].filter((child) => !kept.has(child) && !isSelected(child));
+    left.forEach((child) => child.remove());
+    return isChanged || left.some((child) => child.nodeType === Node.ELEMENT_NODE);
+  };
 
   const replace = (part, other) => {
-    if (part.isEqualNode(other) || inUse(part)) return;
-    const chosen = new Map([...part.querySelectorAll("details[data-chosen]")].map((item) => [nameOf(item), item.open]));
-    const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    const at = part.querySelector("[data-row].at");
-    const before = new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.textContent]));
-    const fresh = document.importNode(other, true);
-    part.replaceWith(fresh);
-    fresh.querySelectorAll("details").forEach((item) => {
-      if (chosen.has(nameOf(item))) { item.open = chosen.get(nameOf(item)); item.dataset.chosen = ""; }
-    });
-    fresh.querySelectorAll("[data-row]").forEach((row) => {
-      const known = before.get(row.dataset.row);
-      if (before.size && known !== row.textContent) row.classList.add("changed");
-      if (at && at.dataset.row === row.dataset.row) row.classList.add("at");
-    });
-    if (focused) { const again = [...fresh.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused); if (again) again.focus(); }
+    if (inUse(part)) return;
+    const rows = [];
+    if (part.nodeName === other.nodeName) update(part, other, rows);
+    else part.replaceWith(document.importNode(other, true));
+    rows.forEach((row) => row.classList.remove("changed"));
+    void document.body.offsetWidth; // the animation of a row that changes again starts again
+    rows.forEach((row) => row.classList.add("changed"));
   };
 
   const take = (fresh) => {
     const parts = document.querySelectorAll("[data-live]");
     const others = fresh.querySelectorAll("[data-live]");
     if (parts.length !== others.length) {
-      if (![...parts].some(inUse)) location.reload();
+      if (![...parts].some((part) => inUse(part) || isSelected(part))) location.reload();
       return;
     }
     parts.forEach((part, index) => replace(part, others[index]));

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
@@ -12,14 +16,15 @@ from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, SearchText, Start
 from gitsync.server.pages.paging import list_url, page_of
+from gitsync.server.rows.agent_changes import AgentChange, agent_changes
 from gitsync.server.rows.agents import NAMES, FoundAgent, agent_row, find_agents, matching, prompt_history
-from gitsync.server.rows.query import parse_query
+from gitsync.server.rows.query import Query, parse_query
 from gitsync.server.rows.systems.find import brokers_of, find_system, policies_of
 from gitsync.server.rows.systems.graph import HEIGHT, WIDTH, system_graph
 
 router = APIRouter(prefix="/agents")
 
-_ROWS = 80
+_ROWS, _CHANGES, _SYNCS, _DAYS = 80, 20, 200, 7
 
 
 def agents_of(backend: BackendOf) -> list[FoundAgent]:
@@ -30,10 +35,13 @@ def agents_of(backend: BackendOf) -> list[FoundAgent]:
 
 @router.get("", response_class=HTMLResponse)
 def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0) -> HTMLResponse:
-    """Show the agents that match a filter."""
-    query = parse_query(q, NAMES, pages.engine.clock.now())
+    """Show the agents that match a filter, and what changed of them in its period, by default in the last days."""
+    names = (*NAMES, "since", "until")
+    query = parse_query(q, names, pages.engine.clock.now())
     known = agents_of(pages.engine)
     found = matching(map(agent_row, known), query)
+    matched = {(row.namespace, row.name) for row in found}
+    changes = _changes(pages.engine, query, [one for one in known if (one.ref.namespace, one.ref.name) in matched])
     shown, following = page_of(found, start, _ROWS)
     return pages.show(
         request,
@@ -42,10 +50,13 @@ def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 
         matched=len(found),
         total=len(known),
         query=query,
-        names=NAMES,
+        names=names,
         start=start,
         following=following,
         page_size=_ROWS,
+        changes=changes[:_CHANGES],
+        more=len(changes) - _CHANGES,
+        days=_DAYS,
         url=list_url("/agents", str(query)),
     )
 
@@ -97,9 +108,18 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
         children=[one for one in at(found.live, "status", "children") or () if isinstance(one, dict)],
         cases=[one for one in at(found.live, "status", "evaluation", "results") or () if isinstance(one, dict)],
         prompts=prompt_history(found, backend.view.owned_by),
+        changes=agent_changes(backend.records.history(found.application, limit=_SYNCS), [found])[:_CHANGES],
         events=events,
         problem=problem,
     )
+
+
+def _changes(backend: Backend, query: Query, agents: Sequence[FoundAgent]) -> list[AgentChange]:
+    """Return what the latest syncs in the period of a filter changed of agents."""
+    if query.since is None and query.until is None:
+        query = replace(query, since=backend.clock.now() - timedelta(days=_DAYS))
+    records = backend.records.history(query.application, limit=_SYNCS) if agents else ()
+    return agent_changes((record for record in records if query.is_in_time(record.started)), agents)
 
 
 def _events(backend: Backend, found: FoundAgent) -> tuple[tuple[KubernetesEvent, ...], str]:

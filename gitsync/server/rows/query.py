@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 NAMES: Final = (
     *("app", "ns", "kind", "name", "state", "sync", "health", "risk", "by", "is", "commit", "since", "until"),
+    *("model", "phase"),
 )
 """Every name of a member; a list accepts some of them."""
 _TIMES: Final = ("since", "until")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from tests.server.conftest import Open
-from tests.server.fakes import application, resource
+from tests.server.fakes import NOW, application, resource
 
 GROUP = "agents.gitsync.dev/v1alpha1"
 SPEC = {
@@ -72,6 +74,8 @@ def test_the_list_shows_state_model_tools_rollout_and_evaluation(site: Open) -> 
         assert text in page
     assert "settings" not in page
     assert "None of 1 agents matches" in opened.get("/agents?q=phase:Running").text
+    assert "None of 1 agents matches" in opened.get("/agents?q=model:other").text
+    assert "triage" in opened.get("/agents?q=phase:Updating+model:qwen*").text
 
 
 def test_members_of_a_system_are_listed(site: Open) -> None:
@@ -179,3 +183,69 @@ def test_a_member_that_does_not_exist_is_shown(site: Open) -> None:
     system = live("MultiAgentSystem", "desk", spec={"agents": MEMBERS}, status={"waves": [["triage"]]})
     page = site([application(resources=[held(system)])]).get("/agents/systems/shop/desk").text
     assert page.count("the Agent does not exist") == 3
+
+
+def synced(*steps: tuple[str, str, str, str], minutes: int = 60, outcome: Outcome = Outcome.SUCCEEDED) -> SyncRecord:
+    """Return the record of a sync that changed fields, each as path of the object, path of the field, before, after."""
+    made = tuple(
+        Step(ref, "update", "Safe", "why", outcome, differences=({"path": path, "live": old, "desired": new},))
+        for ref, path, old, new in steps
+    )
+    commit = Commit("c" * 40, "Ada", message="Tune the desk")
+    started = NOW - timedelta(minutes=minutes)
+    return SyncRecord("gitsync/shop", commit, "commit", started, 400, Outcome.SUCCEEDED, "Safe", "d", steps=made)
+
+
+AGENT = "agents.gitsync.dev/Agent/shop/triage"
+SYSTEM = "agents.gitsync.dev/MultiAgentSystem/shop/desk"
+MEMBER = '.spec.agents[name="triage"].template.spec'
+ENVIRONMENT = '.spec.template.spec.containers[name="agent"].env[name="MODEL_ID"].value'
+
+
+@pytest.mark.parametrize(
+    ("ref", "path", "aspect"),
+    [
+        (AGENT, ".spec.model.id", "model"),
+        (AGENT, ".spec.tools", "tools"),
+        (AGENT, ".spec.prompt.text", "prompt"),
+        (AGENT, ".spec.replicas", ""),
+        (AGENT, ".metadata.labels.model", ""),
+        ("agents.gitsync.dev/Agent/shop/other", ".spec.model.id", ""),
+        (SYSTEM, f"{MEMBER}.model.id", "model"),
+        (SYSTEM, ".spec.defaults.tools", "tools"),
+        (SYSTEM, MEMBER.replace("triage", "prompter") + ".model.id", ""),
+        ("/ConfigMap/shop/triage-prompt-7h2f5k9m4t", '.data["system.md"]', "prompt"),
+        ("/ConfigMap/shop/unrelated-prompt", '.data["system.md"]', ""),
+        ("/ConfigMap/shop/triage-prompt", ".metadata.labels.prompt", ""),
+    ],
+)
+def test_a_change_of_model_prompt_or_tools_is_listed(site: Open, ref: str, path: str, aspect: str) -> None:
+    owner = {"ownerReferences": [{"kind": "MultiAgentSystem", "name": "desk"}]}
+    spec = {**SPEC, "prompt": {"configMapKeyRef": {"name": "triage-prompt", "key": "system.md"}}}
+    opened = site([application(resources=[held(live("Agent", "triage", spec=spec, status=STATUS, metadata=owner))])])
+    opened.engine.records.save(synced((ref, path, "old-value", "new-value")))
+    for page in (opened.get("/agents").text, opened.get("/agents/shop/triage").text):
+        assert f"{aspect}</span>" in page
+        assert ("new-value" in page) == ("Tune the desk, Ada" in page) == bool(aspect)
+
+
+def test_changes_of_an_ordinary_workload_are_those_of_its_environment_and_of_what_it_reads(site: Open) -> None:
+    manifest = workload("web", "agent")
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    container["envFrom"] = [{"configMapRef": {"name": "settings-7h2f5k9m4t"}}]
+    opened = site([application(resources=[held(manifest)])])
+    web = "apps/Deployment/shop/web"
+    settings = "/ConfigMap/shop/settings-8h2f5k9m4t"
+    opened.engine.records.save(synced((web, ENVIRONMENT, "small", "large"), minutes=120))
+    opened.engine.records.save(
+        synced((settings, ".data.MODEL_ID", "qwen", "sonnet"), (web, ".spec.replicas", "1", "9"))
+    )
+    opened.engine.records.save(synced((web, ENVIRONMENT, "refused", "never"), outcome=Outcome.FAILED))
+    page = opened.get("/agents").text
+    assert page.index("sonnet") < page.index("large")
+    assert "never" not in page
+    assert ".spec.replicas" not in page
+    recent = opened.get("/agents?q=since:90m").text
+    assert "sonnet" in recent
+    assert "large" not in recent
+    assert "No model, prompt or tools changed." in opened.get("/agents?q=until:1d").text

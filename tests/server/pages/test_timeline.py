@@ -32,7 +32,7 @@ def edit(live: Any, desired: Any, path: str = ".data.mode", manager: str = "kube
 
 def titles(site: Site, path: str) -> list[str]:
     text = site.get(path).text
-    return re.findall(r'<li class="k-([\w-]+)">', text)
+    return re.findall(r'<li class="k-([\w-]+)"', text)
 
 
 def filled(opened: Site) -> None:
