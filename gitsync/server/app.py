@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
 from gitsync.errors import GitsyncError, Refused, TransientError
-from gitsync.server import actions, live, probes, reverts, webhooks
+from gitsync.server import actions, bulk, live, probes, reverts, webhooks
 from gitsync.server.api import routes as api
 from gitsync.server.api.problems import PREFIX, problem
 from gitsync.server.assets import Assets, web_folder
@@ -68,7 +68,7 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(webhooks.router(engine, webhook_secret))
     for routes in (overview, applications, changes, drift, objects, agents, search, wall, approvals, audit):
         app.include_router(routes.router)
-    for routes in (application, plan, policy, differences, object, history, actions, reverts):
+    for routes in (application, plan, policy, differences, object, history, actions, bulk, reverts):
         app.include_router(routes.router)
     app.include_router(api.api_router())
     app.mount("/static", Assets(directory=web_folder() / "static"), name="static")

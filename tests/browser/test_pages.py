@@ -292,6 +292,21 @@ def test_a_row_that_changes_leaves_the_others_and_a_selection_in_them(open_page:
     assert page.evaluate("window.kept.isConnected && getSelection().toString()") == selected
 
 
+@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without"])
+def test_selected_applications_are_suspended_and_resumed_together(
+    open_page: Opens, site: Site, javascript: bool
+) -> None:
+    for action, opposite in (("Suspend", "Resume"), ("Resume", "Suspend")):
+        page = open_page("/apps", java_script_enabled=javascript).page
+        page.get_by_role("checkbox", name="Select shop").check()
+        page.get_by_role("button", name=f"{action}…").click()
+        page.get_by_label("Your name").fill("Grace")
+        page.get_by_label("Reason").fill("database move")
+        page.get_by_role("button", name=action).click()
+        expect(page.locator("main")).to_contain_text("Requested for 1 application")
+        until(lambda word=opposite: f">{word}…</a>" in site.web.ask(APP).text, 10, site.world.status)
+
+
 def test_keys_open_a_dialog_and_fold(open_page: Opens) -> None:
     page = open_page(f"{APP}?view=tree").page
     page.keyboard.press("?")

@@ -34,6 +34,8 @@ STATES = {
     "the wall with problems": ("full", "/wall"),
     "drift": ("full", "/drift"),
     "agents": ("full", "/agents"),
+    "applications": ("full", "/apps"),
+    "a request for several": ("full", "/bulk?action=suspend&app=gitsync/shop&app=gitsync/gone"),
     "no page": ("full", "/nothing"),
     "sign-in": ("closed", "/sign-in"),
     "no applications": ("empty", "/"),

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import orjson
 import pytest
 
+from gitsync.errors import TransientError
+from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
 from gitsync.objects.change import HoldReason, Review, Risk
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView
@@ -62,6 +66,79 @@ def test_a_suspended_application_names_who_suspended_it_and_why(site: Open) -> N
 def test_suspending_needs_a_name_and_a_reason(site: Open, action: str, fields: dict[str, str]) -> None:
     opened = site([application()])
     assert opened.post(f"{SHOP}/{action}", fields).status == 422
+    assert opened.engine.requests.done == []
+    assert opened.engine.records.audit_records() == ()
+
+
+def suspended(name: str) -> ApplicationView:
+    return application(name, phase="Suspended")
+
+
+def drifting(name: str) -> ApplicationView:
+    view = application(name, [resource("a", sync="OutOfSync")], phase="Drifted")
+    return replace(view, status={**view.status, "drift": {"objects": 1}})
+
+
+@pytest.mark.parametrize(
+    ("action", "requested", "refused"),
+    [
+        ("sync", {"shop": "sync", "drifted": "sync"}, {"asleep": "is suspended: resume it first"}),
+        ("revert-drift", {"drifted": "sync"}, {"shop": "has no drift", "asleep": "is suspended: resume it first"}),
+        ("suspend", {"shop": "suspend", "drifted": "suspend"}, {"asleep": "is suspended already"}),
+        ("resume", {"asleep": "resume"}, {"shop": "is not suspended", "drifted": "is not suspended"}),
+    ],
+)
+def test_a_request_for_several_is_audited_and_answered_for_each(
+    site: Open, action: str, requested: dict[str, str], refused: dict[str, str]
+) -> None:
+    opened = site([application(), suspended("asleep"), drifting("drifted")])
+    keys = ["gitsync/shop", "gitsync/asleep", "gitsync/drifted", "gitsync/gone"]
+    refused = {**refused, "gone": "is not known"}
+    asked = opened.get(f"/bulk?{urlencode({'action': action, 'app': keys}, doseq=True)}").text
+    page = opened.post("/bulk", {"action": action, "app": keys, "by": "Ada", "reason": "release"}).text
+    for name, problem in refused.items():
+        assert re.search(rf"gitsync/{name}(</a>)?: {problem}", page)
+        assert re.search(rf"gitsync/{name}(</a>)?: {problem}", asked)
+    hidden = re.findall(r'name="app" value="gitsync/(\w+)"', asked)
+    assert (set(hidden), len(hidden)) == (set(requested), len(requested))
+    assert {entry[1].partition("/")[2]: entry[0] for entry in opened.engine.requests.done} == requested
+    links = opened.engine.records.audit_records()
+    assert {link.application.partition("/")[2]: link.action for link in links} == requested
+    assert {(link.approver, link.reasoning) for link in links} == {("Ada", "release")}
+    assert len(links) == len(requested)
+
+
+def test_one_failed_request_of_several_does_not_stop_the_others(site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = site([application("a"), application("b"), application("c")])
+    suspend = opened.engine.requests.suspend
+
+    def fails_for_b(self: object, key: str, suspended: bool) -> bool:
+        if key == "gitsync/b":
+            raise TransientError("the API server does not answer")
+        return suspend(key, suspended)
+
+    monkeypatch.setattr(type(opened.engine.requests), "suspend", fails_for_b)
+    keys = ["gitsync/a", "gitsync/b", "gitsync/c"]
+    page = opened.post("/bulk", {"action": "suspend", "app": keys, "by": "Ada", "reason": "release"}).text
+    assert "Requested for 2 applications" in page
+    assert re.search(r"gitsync/b</a>: .*the API server does not answer", page)
+    assert opened.engine.requests.done == [("suspend", "gitsync/a"), ("suspend", "gitsync/c")]
+
+
+@pytest.mark.parametrize("fields", [{"by": "Ada"}, {"reason": "release"}])
+def test_a_request_for_several_needs_a_name_and_a_reason(site: Open, fields: dict[str, str]) -> None:
+    opened = site([application()])
+    assert opened.post("/bulk", {"action": "sync", "app": [KEY], **fields}).status == 422
+    assert opened.post("/bulk", {"action": "delete", "app": [KEY], "by": "Ada", "reason": "x"}).status == 422
+    assert opened.engine.requests.done == []
+
+
+def test_a_request_for_several_is_refused_to_those_who_are_no_operators(site: Open) -> None:
+    opened = site([application()])
+    require = Require.model_validate({"operators": {"groups": ["operators"]}})
+    opened.engine.policies.policy = Policy(name="team", require=(require,))
+    page = opened.post("/bulk", {"action": "sync", "app": [KEY], "by": "Ada", "reason": "release"}).text
+    assert "not one of the operators" in page
     assert opened.engine.requests.done == []
     assert opened.engine.records.audit_records() == ()
 

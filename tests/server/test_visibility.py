@@ -58,14 +58,14 @@ class Dashboard:
         return template.format_map({"namespace": "gitsync", "name": name, "id": self.sync})
 
     def get(self, path: str, token: str) -> Answer:
-        return self.web.ask(path, headers={**self._browser(token), "Accept": "text/html"})
+        return self.web.ask(path, headers={**self.browser(token), "Accept": "text/html"})
 
     def post(self, path: str, token: str) -> Answer:
         is_api = path.startswith("/api/")
-        headers = {**self._browser(token), **(JSON_HEADERS if is_api else FORM_HEADERS)}
+        headers = {**self.browser(token), **(JSON_HEADERS if is_api else FORM_HEADERS)}
         return self.web.ask(path, method="POST", body=WORDS if is_api else FIELDS, headers=headers)
 
-    def _browser(self, token: str) -> dict[str, str]:
+    def browser(self, token: str) -> dict[str, str]:
         cookie = f"gitsync-form-{self.web.url.rpartition(':')[2]}={FORM}"
         return {"Authorization": f"Bearer {token}", "Origin": self.web.url, "Cookie": cookie}
 
@@ -132,6 +132,20 @@ def test_no_page_of_an_own_application_shows_another_one(dashboard: Dashboard) -
             assert HIDDEN not in answer.text, template
             found += answer.status == 200
     assert found > 10
+
+
+def test_a_request_for_several_applications_reaches_no_hidden_one(dashboard: Dashboard) -> None:
+    before = len(dashboard.engine.records.audit_records())
+    asked = dashboard.get(f"/bulk?action=sync&app=gitsync/{HIDDEN}", dashboard.ada)
+    headers = {**dashboard.browser(dashboard.ada), **FORM_HEADERS}
+    fields = f"action=sync&reason=why&by=Ada&app=gitsync/{HIDDEN}&token={FORM}".encode()
+    done = dashboard.web.ask("/bulk", method="POST", body=fields, headers=headers)
+    for page in (asked, done):
+        assert page.status == 200
+        assert "is not known" in page.text
+        assert WORD not in page.text
+    assert dashboard.engine.requests.done == []
+    assert len(dashboard.engine.records.audit_records()) == before
 
 
 def test_the_own_records_are_listed(dashboard: Dashboard) -> None:

@@ -53,14 +53,19 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
 ViewOf = Annotated[ApplicationView, Depends(_application_or_404)]
 
 
-def _operator(backend: BackendOf, view: ViewOf, user: UserOf) -> User:
-    """Return the user of a request to an application; raise Refused where its policies name other operators."""
+def check_operator(backend: Backend, view: ApplicationView, user: User) -> None:
+    """Raise Refused where the policies of an application name other operators than the user."""
     policy = backend.policies.of(view.application) if view.application is not None else Policy()
     if not may_operate(user, policy):
         who = user.name if user.is_authenticated else "a user without a proven name"
         raise Refused(
             f"{who} is not one of the operators that policy {policy.name} names", object=f"Application {view.key}"
         )
+
+
+def _operator(backend: BackendOf, view: ViewOf, user: UserOf) -> User:
+    """Return the user of a request to an application, who has to be one of its operators."""
+    check_operator(backend, view, user)
     return user
 
 
