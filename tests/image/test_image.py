@@ -29,7 +29,7 @@ def test_dockerfile_and_deployment_agree() -> None:
     (container,) = pod["containers"]
     assert f"USER {pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" in DOCKERFILE
     assert re.search(r"CMD \[(.*)\]\n*\Z", DOCKERFILE)[1].replace('"', "") == ", ".join(container["args"])  # type: ignore[index]
-    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/data", "/tmp"}
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/data", "/policies", "/tmp"}
     assert f"EXPOSE {container['ports'][0]['containerPort']}" in DOCKERFILE
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     assert all((ROOT / name).exists() for line in copied for name in line.split())

@@ -85,8 +85,8 @@ def test_no_request_fails_while_a_canary_takes_over(world: World) -> None:
     with caller.asking():
         world.apply(version("2", update=CANARY))
         running(world, generation=2, timeout=60)
+        until(lambda: caller.answered > 50, 60)  # also the new revision answers, on a slow machine too
     assert caller.failed == []
-    assert caller.answered > 50
 
 
 def test_no_request_fails_while_blue_green_switches(world: World) -> None:
@@ -99,5 +99,5 @@ def test_no_request_fails_while_blue_green_switches(world: World) -> None:
         until(lambda: status_of(world)["updateRevision"] != status_of(world)["currentRevision"], 30)
         annotate(world, "helper", promote=status_of(world)["updateRevision"])
         running(world, generation=2, timeout=60)
+        until(lambda: caller.answered > 50, 60)  # also the new revision answers, on a slow machine too
     assert caller.failed == []
-    assert caller.answered > 50
