@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gitsync.gate.policy_set import PolicySet
 from gitsync.objects.manifest import at, content_hash
 from gitsync.record.configuration_audit import ConfigurationAudit, owner_of
 from gitsync.render.yaml.reader import read_all
+from gitsync.runtime.periodic import Periodic
 from gitsync.sync.policies import Policies
 
 Files = dict[str, bytes]
@@ -71,7 +71,7 @@ def entries_of(files: Files) -> dict[str, str]:
     return {str(at(document, "metadata", "name")): content_hash(document)[:_HASH] for document in documents}
 
 
-class PolicyReloader:
+class PolicyReloader(Periodic):
     """
     Use the policies of a folder as soon as its files change; then ``on_change`` reconciles all Applications.
 
@@ -82,24 +82,13 @@ class PolicyReloader:
     def __init__(
         self, folder: Path, policies: Policies, audit: ConfigurationAudit, on_change: Callable[[], None]
     ) -> None:
+        super().__init__("policies", self.reload, _EVERY)
         self._folder = folder
         self._policies = policies
         self._audit = audit
         self._on_change = on_change
         self._unrecorded: Files | None = None
         self._read: Files | str | None = None
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._stopped.set()
-        if self._thread.ident is not None:
-            self._thread.join()
 
     def reload(self) -> None:
         """Use the files where they differ from those read before, and record that they changed."""
@@ -132,9 +121,3 @@ class PolicyReloader:
             self._on_change()
         elif not is_first:
             _log.info("the policies are valid again")
-
-    def _run(self) -> None:
-        while True:
-            self.reload()
-            if self._stopped.wait(_EVERY):
-                return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection
 
+from gitsync.runtime.periodic import Periodic
 from gitsync.source.repositories import Repositories
 
 _EVERY = 600.0
@@ -13,28 +13,16 @@ _EVERY = 600.0
 _log = logging.getLogger(__name__)
 
 
-class MirrorCleanup:
+class MirrorCleanup(Periodic):
     """Delete mirrors that no Application has named for some minutes; ``urls`` returns those that Applications name."""
 
     def __init__(
         self, repositories: Repositories, urls: Callable[[], Collection[str]], *, every: float = _EVERY
     ) -> None:
+        super().__init__("mirror-cleanup", self._clean_or_log, every, at_start=False)
         self._repositories = repositories
         self._urls = urls
-        self._every = every
         self._unused: frozenset[str] = frozenset()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mirror-cleanup", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, after a deletion under way."""
-        self._stopped.set()
-        if self._thread.ident is not None:
-            self._thread.join()
 
     def clean(self) -> None:
         """Delete the mirrors that were unused at this check and at the one before."""
@@ -44,9 +32,8 @@ class MirrorCleanup:
                 _log.info("deleted the mirror %s, which no Application uses", name)
         self._unused = unused
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._every):
-            try:
-                self.clean()
-            except OSError as error:
-                _log.warning("unused mirrors were not deleted: %s", error)
+    def _clean_or_log(self) -> None:
+        try:
+            self.clean()
+        except OSError as error:
+            _log.warning("unused mirrors were not deleted: %s", error)

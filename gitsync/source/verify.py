@@ -22,8 +22,8 @@ def verify_revision(revision: Revision, trust: Trust) -> None:
     Raise Refused unless all commits after the applied one are signed by keys that may sign what they change.
 
     A signed commit on top of an unsigned one would otherwise apply both. Without an applied commit, or where it is not
-    in the mirror, only the commit itself is verified, and its keys have to cover every file of the folder too. A signed
-    tag counts for all its commits where one of the signers says so.
+    in the mirror, only the commit itself is verified, and its keys have to cover every file of the folder too. The
+    signature of a tag is accepted in place of those of its commits if a signer sets ``tags: true``.
     """
     for signers in trust:
         if not any(key.strip() for signer in signers for key in signer.keys):
@@ -58,7 +58,7 @@ class _Verification:
             self._check("commit", id, self._changed([id]) | (frozenset() if number else vouched), self._known)
 
     def _earlier(self) -> list[str] | None:
-        """Return the ancestors of the commit that the applied one does not contain; None where there is no such one."""
+        """Return the commits between the applied commit and this one; None if no applied commit is in the mirror."""
         since, commit = self._revision.since, self._revision.commit
         if not since:
             return None

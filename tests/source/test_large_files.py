@@ -155,7 +155,9 @@ def test_a_revert_of_a_large_file(server: GitServer, repo: GitRepo, source: Repo
     assert "missing" not in git(repo.origin, "fsck", "--connectivity-only")
 
 
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+@pytest.mark.skipif(
+    shutil.which("ssh-keygen") is None, reason="ssh-keygen, which signs the commits of this test, is not installed"
+)
 def test_signatures_of_a_range_beside_a_large_file(
     tmp_path: Path, server: GitServer, repo: GitRepo, source: Repositories
 ) -> None:
