@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from gitsync.errors import InvalidInput
 from gitsync.kube import cel
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.patterns import matches
 from gitsync.objects.ref import ref_of
 
 
@@ -60,7 +60,7 @@ def check_rules(rules: Iterable[ManifestRule], manifests: Iterable[Manifest]) ->
 
 def _matches(rule: ManifestRule, manifest: Manifest) -> bool:
     of = ref_of(manifest).of
-    return any(fnmatch.fnmatchcase(of.kind, kind) or fnmatch.fnmatchcase(str(of), kind) for kind in rule.kinds)
+    return any(matches(of.kind, kind) or matches(str(of), kind) for kind in rule.kinds)
 
 
 def _check(expression: str, location: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gitsync.gate.requirements import Require, unmet
 from gitsync.objects.application import Application, Window
+from gitsync.objects.patterns import matches
 from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.objects.signers import Trust
 from gitsync.objects.urls import matches_url

@@ -16,6 +16,7 @@ from gitsync.gate.requirements import Require
 from gitsync.objects.application import Application, Window
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Spec, Strings, parse_spec
+from gitsync.objects.patterns import matches
 
 _DENY_ALL = Policy(name="none (no policy names this application)", namespaces=("-",))
 """Allows nothing: no namespace is called ``-``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from gitsync.objects.application import Application, Approvers, Window
 from gitsync.objects.parsing import Spec, Strings
+from gitsync.objects.patterns import matches
 from gitsync.objects.signers import Signer
 
 
@@ -75,5 +75,5 @@ def unmet(require: Require, app: Application) -> Iterator[str]:
         yield "spec.source.verify.mode: SignedCommits is required"
     account = app.destination.service_account
     accounts = require.service_accounts
-    if accounts and not (account and any(fnmatch.fnmatchcase(account, pattern) for pattern in accounts)):
+    if accounts and not (account and any(matches(account, pattern) for pattern in accounts)):
         yield f"spec.destination.serviceAccountName: one of {', '.join(accounts)} is required"

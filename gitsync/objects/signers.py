@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable
 from typing import TypeAlias
 
 from pydantic import Field
 
 from gitsync.objects.parsing import Spec, Strings
+from gitsync.objects.patterns import matches
 
 
 class Signer(Spec):
@@ -31,7 +31,7 @@ class Signer(Spec):
 
     def unsigned(self, paths: Iterable[str]) -> frozenset[str]:
         """Return those of some files whose changes these keys may not sign."""
-        return frozenset(path for path in paths if not any(fnmatch.fnmatchcase(path, one) for one in self.paths))
+        return frozenset(path for path in paths if not any(matches(path, one) for one in self.paths))
 
 
 Trust: TypeAlias = tuple[tuple[Signer, ...], ...]

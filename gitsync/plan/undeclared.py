@@ -11,6 +11,7 @@ from gitsync.merge.schema import Schema
 from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.patterns import matches
 from gitsync.plan.drift import undeclared_fields
 from gitsync.plan.ignore.fields import IgnoredFields, covers
 

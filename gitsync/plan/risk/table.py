@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from gitsync.objects.application import Application, RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.patterns import matches
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.risk import agents, applications, endpoints, escalation, objects
 

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.patterns import matches
 from gitsync.render.yaml.reader import read_all
 from gitsync.server.notify.notices import Notice
 

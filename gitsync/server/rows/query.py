@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 
+from gitsync.objects.patterns import matches
+
 T = TypeVar("T")
 
 NAMES: Final = (

@@ -1,0 +1,16 @@
+"""Patterns of names, as users write them: ``*``, ``?`` and ``[...]``."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Return whether a pattern matches a whole text, case-sensitively, in time that is linear in its length."""
+    return fnmatchcase(text, _with_closed_brackets(pattern))
+
+
+def _with_closed_brackets(pattern: str) -> str:
+    """Return the pattern with brackets that nothing closes escaped: for each, ``fnmatch`` searches the whole rest."""
+    end = pattern.rfind("]") + 1
+    return pattern[:end] + pattern[end:].replace("[", "[[]")

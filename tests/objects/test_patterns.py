@@ -1,0 +1,23 @@
+"""Patterns of names mean what those of ``fnmatch`` do, whatever their length."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitsync.objects.patterns import matches
+from tests.fuzz.__main__ import check
+
+
+@given(st.text("ab[]!-*?", max_size=12), st.text("ab[]!-", max_size=6))
+def test_a_pattern_matches_what_fnmatch_matches(pattern: str, text: str) -> None:
+    assert matches(text, pattern) == fnmatchcase(text, pattern)
+
+
+@pytest.mark.parametrize("part", ["[", "x[y", "*[", "[]", "[!]", "*a"])
+def test_a_long_pattern_takes_less_than_a_second(part: str) -> None:
+    pattern = (part * 20_000)[:20_000]
+    check(lambda data: matches(data.decode(), pattern), b"a" * 1000)
