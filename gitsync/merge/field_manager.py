@@ -75,7 +75,7 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
 
     The managedFields of the written object count as in the API server: an empty list
     clears them, a valid one replaces them, anything else leaves those of the live object. An object that does
-    not fit its schema, or whose ownership was cleared, is not tracked.
+    not fit its schema, or whose ownership was cleared, is not tracked and has none.
     """
     bare, managers = _split(live)
     new, entries = _detach(written)
@@ -85,8 +85,8 @@ def update_object(live: Manifest | None, written: Manifest, schema: Schema, writ
         before = bare if live is not None else _empty(schema, new)
         try:
             managers = update(before, new, schema, managers, _writer(written, "Update", write, managers))
-        except TypedError:
-            return with_managers(new, managers)
+        except TypedError:  # as UpdateNoErrors of apimachinery/pkg/util/managedfields does
+            return with_managers(new, {})
         managers = managed.capped(managers)
     return with_managers(new, managers)
 

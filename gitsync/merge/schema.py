@@ -280,8 +280,9 @@ class Schemas:
             self._fill_map(schema, raw, preserve, building)
         elif kind == "array":
             self._fill_list(schema, raw, preserve, building)
-        elif kind in _SCALARS:
-            schema.scalar = _SCALARS[kind]
+        elif kind in _SCALARS:  # a text of a format but bytes may be any scalar (kube-openapi: convertPrimitive)
+            has_format = kind == "string" and schema.format not in ("", "byte")
+            schema.scalar = "untyped" if has_format else _SCALARS[kind]
         elif _is_scalar_choice(raw):
             schema.scalar = "untyped"
         else:

@@ -163,10 +163,10 @@ def test_a_subresource_cannot_change_the_list() -> None:
     assert owned(after) == {"gitsync Apply": {"data/a"}}
 
 
-def test_an_object_that_does_not_fit_its_schema_keeps_its_managers() -> None:
+def test_an_object_that_does_not_fit_its_schema_loses_its_managers() -> None:
     live = stored(applied(None, config({"a": "1"})))
     after = update_object(live, {**live, "foo": 1}, CONFIG, Write("m"))
-    assert owned(after) == {"gitsync Apply": {"data/a"}}
+    assert "managedFields" not in after["metadata"]
 
 
 def scaler(version: str, **spec: Any) -> Manifest:

@@ -128,10 +128,22 @@ def _schemas(spec: Mapping[str, Any]) -> list[Cause]:
     for index, version in enumerate(versions):
         prefix = "spec" if len(versions) == 1 else f"spec.versions[{index}]"
         causes += _columns(version.get("additionalPrinterColumns") or (), f"{prefix}.additionalPrinterColumns")
+        causes += _warning(version, f"spec.versions[{index}].deprecationWarning")
         scale = (version.get("subresources") or {}).get("scale")
         if scale is not None:
             causes += _scale(scale, f"{prefix}.subresources.scale")
     return causes
+
+
+def _warning(version: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check the warning of a deprecated version (apiextensions/validation: validateDeprecationWarning)."""
+    text = version.get("deprecationWarning")
+    if text is None:
+        return []
+    if not version.get("deprecated"):
+        return [invalid(field, text, "can only be set for deprecated versions")]
+    causes = [invalid(field, text, "must be <= 256 characters long")] if len(text.encode()) > 256 else []
+    return causes if text else [invalid(field, text, "must not be an empty string")]
 
 
 def _columns(columns: Any, field: str) -> list[Cause]:

@@ -8,8 +8,10 @@ from typing import Any
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.crd.cel_rules import validate_rules
+from gitsync.sandbox.crd.scale import validate_scale
 from gitsync.sandbox.crd.structural import Node, compile_schema, prune, unknown_fields, with_defaults
 from gitsync.sandbox.crd.validator import validate_lists, validate_value
+from gitsync.sandbox.registry.scale import ScalePaths, declared_paths
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.schema.decode import metadata_codec
 from gitsync.sandbox.schema.scalars import DecodeError
@@ -37,6 +39,7 @@ class CustomResource:
     namespaced: bool
     has_status: bool
     has_generation: bool = True
+    scale: ScalePaths | None = None
     needs_resource_version: bool = True
     generation_metadata: tuple[str, ...] = ()
 
@@ -80,6 +83,8 @@ class CustomResource:
             causes = validate_metadata_update(new, self.namespaced, _METADATA)
         causes += validate_value(self.root, new, "")
         causes += validate_lists(self.root, new, "")
+        if self.scale is not None:
+            causes += validate_scale(self.scale, new, subresource)
         if not self.root.has_rules:
             return causes
         if any(cause.reason in _BLOCKING for cause in causes):
@@ -121,4 +126,5 @@ def strategy(crd: Manifest, version: str) -> CustomResource:
         root=compile_schema(schema),
         namespaced=crd["spec"]["scope"] == "Namespaced",
         has_status="status" in (found.get("subresources") or {}),
+        scale=declared_paths(found),
     )

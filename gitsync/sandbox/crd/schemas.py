@@ -165,9 +165,10 @@ def _map_keys(schema: Schema, keys: Any, field: str, causes: list[Cause]) -> Non
         return
     items = schema.get("items") or {}
     for index, key in enumerate(keys):
+        if key in keys[:index]:
+            causes.append(invalid(path, keys, "must not contain duplicate entries"))
         if key not in (items.get("properties") or {}):
-            text = "entries must all be names of item properties"
-            causes.append(invalid(f"{path}[{index}]", key, text))
+            causes.append(invalid(path, keys, "entries must all be names of item properties"))
         elif key not in (items.get("required") or ()) and "default" not in items["properties"][key]:
             text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
             causes.append(required(f"{field}.items.properties[{key}].default", text))

@@ -96,12 +96,12 @@ def _quoted(text: str) -> str:
 
 
 def _string(raw: Mapping[str, Any], value: str, path: str, causes: list[Cause]) -> None:
-    if "maxLength" in raw and len(value) > raw["maxLength"]:
+    if "maxLength" in raw and len(value) > raw["maxLength"]:  # the first of the three is reported alone
         causes.append(too_long(path, raw["maxLength"]))
-    if "minLength" in raw and len(value) < raw["minLength"]:
+    elif "minLength" in raw and len(value) < raw["minLength"]:
         text = f"{_in_body(path)} should be at least {raw['minLength']} chars long"
         causes.append(invalid(path, value, text))
-    if raw.get("pattern") and not matches_pattern(raw["pattern"], value):
+    elif raw.get("pattern") and not matches_pattern(raw["pattern"], value):
         causes.append(invalid(path, value, f"{_in_body(path)} should match '{raw['pattern']}'"))
     if raw.get("format") and not fits(value, raw["format"]):
         causes.append(type_invalid(path, value, f"{_in_body(path)} must be of type {raw['format']}: {_quoted(value)}"))
@@ -239,11 +239,10 @@ def _duplicates(raw: Mapping[str, Any], value: list[Any], path: str) -> list[Cau
     seen: set[bytes] = set()
     causes = []
     for index, item in enumerate(value):
-        key = (
-            {name: item.get(name) for name in keys if name in item}
-            if kind == "map" and isinstance(item, dict)
-            else item
-        )
+        key = {name: item[name] for name in keys if name in item} if kind == "map" and isinstance(item, dict) else item
+        if kind == "map" and not isinstance(item, dict):
+            causes.append(invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map"))
+            continue
         text = orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
         if text in seen:
             causes.append(duplicate(f"{path}[{index}]", key))

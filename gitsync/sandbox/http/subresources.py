@@ -21,7 +21,7 @@ from gitsync.sandbox.registry.metadata import object_member, wrong_type
 from gitsync.sandbox.registry.preconditions import quoted
 from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Address, Resource
-from gitsync.sandbox.registry.scale import scale_of, with_replicas
+from gitsync.sandbox.registry.scale import ScalePaths, scale_of, with_replicas
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.users import ServiceAccount, Tokens
 
@@ -52,7 +52,8 @@ class Subresources:
         if version and version != live["metadata"]["resourceVersion"]:
             raise errors.conflict(resource.plural, resource.group, route.name, errors.MODIFIED)
         path = paths[0] if paths else "spec.replicas"
-        replicas = _replicas_of(scale, route.name)
+        replicas = at(scale, "spec", "replicas") or 0
+        _check_replicas(replicas, live, paths)
         return scale_of(self._cluster.writer.scale(resource, live, with_replicas(live, replicas, path), ctx), paths)
 
     def apply_scale(self, resource: Resource, route: Route, body: Manifest, ctx: Context) -> Manifest:
@@ -64,7 +65,7 @@ class Subresources:
             live,
             scale_part(live, body, paths[0] if paths else "spec.replicas"),
             ctx,
-            lambda merged: _replicas_of(scale_of(merged, paths), route.name),
+            lambda merged: _check_replicas(at(scale_of(merged, paths), "spec", "replicas") or 0, live, paths),
         )
         return scale_of(changed, paths)
 
@@ -184,16 +185,19 @@ def _selects(budget: Manifest, pod: Manifest) -> bool:
     return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _replicas_of(scale: Manifest, name: str) -> int:
-    """Return the wanted replicas of a Scale; 400 for another type, 422 for a negative number."""
-    replicas = at(scale, "spec", "replicas") or 0
+def _check_replicas(replicas: int, live: Manifest, paths: ScalePaths | None) -> None:
+    """Refuse what is not a number with 400, a negative one with 422; a custom resource has an error of its own."""
     if why := _not_decodable(replicas):
         raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {why}')
-    if replicas < 0:
+    if replicas >= 0:
+        return
+    name = live["metadata"]["name"]
+    if paths is None:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
-        cause = Cause("FieldValueInvalid", text, "spec.replicas")
-        raise errors.invalid("Scale", "autoscaling", name, [cause])
-    return replicas
+        raise errors.invalid("Scale", "autoscaling", name, [Cause("FieldValueInvalid", text, "spec.replicas")])
+    group = live["apiVersion"].rpartition("/")[0]
+    text = f"Invalid value: {replicas}: should be a non-negative integer"
+    raise errors.invalid(live["kind"], group, name, [Cause("FieldValueInvalid", text, f".{paths[0]}")])
 
 
 def patched_scale(scale: Manifest) -> Manifest:

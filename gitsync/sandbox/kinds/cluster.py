@@ -7,7 +7,13 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.sandbox.kinds.pods.pod import validate_toleration
-from gitsync.sandbox.kinds.pods.resources import amount, container_resource_name, non_negative, resource_name
+from gitsync.sandbox.kinds.pods.resources import (
+    amount,
+    container_resource_name,
+    non_negative,
+    resource_name,
+    validate_container_resources,
+)
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     duplicate,
@@ -21,6 +27,11 @@ from gitsync.sandbox.validation.causes import (
 from gitsync.sandbox.validation.names import dns_label, qualified_name
 from gitsync.sandbox.validation.selectors import validate_labels
 
+_SCOPES_THAT_EXIST = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+_EXISTING_TEXT = (
+    "ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
 _SCOPES = (
     "BestEffort",
     "CrossNamespacePodAffinity",
@@ -55,10 +66,27 @@ def validate_quota(new: Manifest, old: Manifest | None) -> list[Cause]:
     for scope in spec.get("scopes", ()):
         if scope not in _SCOPES:
             causes.append(invalid("spec.scopes", spec["scopes"], "unsupported scope"))
-            break
+    for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        causes += _scope_expression(expression, "spec.scopeSelector.matchExpressions")
     if old is not None:
         causes += immutable("spec.scopes", sorted(spec.get("scopes", ())), sorted(old["spec"].get("scopes", ())))
     return causes
+
+
+def _scope_expression(expression: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check one expression (pkg/apis/core/validation: validateScopedResourceSelectorRequirement)."""
+    scope, operator, values = (expression.get(name) or "" for name in ("scopeName", "operator", "values"))
+    causes = [] if scope in _SCOPES else [invalid(f"{field}.scopeName", scope, "unsupported scope")]
+    if scope in _SCOPES_THAT_EXIST and operator != "Exists":
+        text = f"must be 'Exists' when scope is any of {_EXISTING_TEXT}"
+        causes.append(invalid(f"{field}.operator", operator, text))
+    if operator in ("In", "NotIn"):
+        text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+        return causes if values else [*causes, required(f"{field}.values", text)]
+    if operator in ("Exists", "DoesNotExist"):
+        text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        return [*causes, invalid(f"{field}.values", values, text)] if values else causes
+    return [*causes, invalid(f"{field}.operator", operator, "not a valid selector operator")]
 
 
 def _quota_name(name: str, field: str) -> list[Cause]:
@@ -136,7 +164,10 @@ def validate_priority_class(new: Manifest, old: Manifest | None) -> list[Cause]:
         text = f"maximum allowed value of a user defined priority is {_MAX_PRIORITY}"
         causes.append(forbidden("value", text))
     policy = new.get("preemptionPolicy")
-    causes += one_of("preemptionPolicy", policy, ("Never", "PreemptLowerPriority"))
+    if policy == "":
+        causes.append(required("preemptionPolicy"))
+    else:
+        causes += one_of("preemptionPolicy", policy, ("Never", "PreemptLowerPriority"))
     if old is not None:
         if value != old.get("value", 0):
             causes.append(forbidden("value", "may not be changed in an update."))
@@ -152,6 +183,8 @@ def validate_runtime_class(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes.append(required("handler"))
     else:
         causes += [invalid("handler", handler, text) for text in dns_label(handler)]
+    overhead = (new.get("overhead") or {}).get("podFixed") or {}
+    causes += validate_container_resources({"limits": overhead}, "overhead")
     causes += validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
     return causes + _tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations")
 

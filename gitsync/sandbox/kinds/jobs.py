@@ -11,15 +11,18 @@ from gitsync.sandbox.kinds import counts
 from gitsync.sandbox.kinds.cron import schedule_problem, time_zone_problem
 from gitsync.sandbox.kinds.pod_failure_policy import validate_pod_failure_policy
 from gitsync.sandbox.kinds.pods.pod import validate_template
+from gitsync.sandbox.kinds.success_policy import validate_success_policy
 from gitsync.sandbox.kinds.workloads import MISMATCH
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
+    domain_prefixed_path,
     immutable,
     invalid,
     minimum,
     not_supported,
     one_of,
     required,
+    too_long,
 )
 from gitsync.sandbox.validation.names import dns_subdomain, longer_than
 from gitsync.sandbox.validation.selectors import validate_selector
@@ -29,27 +32,40 @@ _MODES = ("Indexed", "NonIndexed")
 _RUNS_OUT = ("Never", "OnFailure")
 _NEEDED = 'valid values: "OnFailure", "Never"'
 _CRON_NAME_LIMIT = 52
-_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+_MANAGER_LIMIT = 63
+_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
 
 def validate_job(new: Manifest, old: Manifest | None) -> list[Cause]:
     """
-    Check a Job; the selector that the server generates is checked on create only.
+    Check a Job (pkg/apis/batch/validation: ValidateJob and its update).
 
     On an update the real server checks the spec twice, as that of a Job and as that of a change, and lists both.
     """
     spec = new["spec"]
     causes = _job_spec(spec, "spec") + _selector(spec)
-    return _generated_selector(new) + causes if old is None else causes + causes + _job_update(spec, old)
+    generated = _generated_selector(new)
+    return generated + causes if old is None else generated + causes + causes + _job_update(spec, old)
 
 
 def _generated_selector(job: Manifest) -> list[Cause]:
-    selector = job["spec"].get("selector")
+    """Check what the server generated: labels of the template, selector (validateGeneratedSelector)."""
+    selector, metadata = job["spec"].get("selector"), job["metadata"]
     if selector is None or job["spec"].get("manualSelector"):
         return []
-    if selector.get("matchLabels") == {_CONTROLLER_UID: job["metadata"].get("uid")}:
-        return []
-    return [invalid("spec.selector", selector, "`selector` not auto-generated")]
+    expected = dict.fromkeys(_UID_LABELS, metadata.get("uid", "")) | dict.fromkeys(_NAME_LABELS, metadata["name"])
+    labels = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    causes = list[Cause]()
+    for key, value in expected.items():
+        field, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+        if key not in labels:
+            causes.append(required(field, text))
+        elif labels[key] != value:
+            causes.append(invalid(field, labels, text))
+    if not validate_selector(selector, "") and not matches(selector, expected):
+        causes.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
+    return causes
 
 
 def _selector(spec: Mapping[str, Any]) -> list[Cause]:
@@ -68,6 +84,10 @@ def _job_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
     causes += _indexed(spec, field)
     replacements = ("Failed", "TerminatingOrFailed")
     causes += one_of(f"{field}.podReplacementPolicy", spec.get("podReplacementPolicy"), replacements)
+    if spec.get("managedBy") is not None:
+        path, manager = f"{field}.managedBy", spec["managedBy"]
+        causes += domain_prefixed_path(path, manager)
+        causes += [too_long(path, _MANAGER_LIMIT)] if len(manager) > _MANAGER_LIMIT else []
     causes += validate_pod_failure_policy(spec, field)
     causes += validate_template(spec["template"], f"{field}.template")
     policy = (spec["template"].get("spec") or {}).get("restartPolicy")
@@ -89,6 +109,8 @@ def _indexed(spec: Mapping[str, Any], field: str) -> list[Cause]:
             if member in spec:
                 text = "requires indexed completion mode"
                 causes.append(invalid(f"{field}.{member}", spec[member], text))
+    if mode == "Indexed" and "successPolicy" in spec:
+        causes += validate_success_policy(spec, f"{field}.successPolicy.rules")
     causes += minimum(f"{field}.backoffLimitPerIndex", spec.get("backoffLimitPerIndex"))
     causes += minimum(f"{field}.maxFailedIndexes", spec.get("maxFailedIndexes"))
     return causes

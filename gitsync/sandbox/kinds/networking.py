@@ -12,6 +12,7 @@ from gitsync.sandbox.kinds.pods.probes import validate_port_or_name
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
+    domain_prefixed_path,
     forbidden,
     immutable,
     invalid,
@@ -19,6 +20,7 @@ from gitsync.sandbox.validation.causes import (
     not_supported,
     one_of,
     required,
+    too_long,
     too_many,
 )
 from gitsync.sandbox.validation.names import (
@@ -36,6 +38,7 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_PARTS = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS = ("/..", "/.")
 _POLICY_TYPES = ("Egress", "Ingress")
+_CONTROLLER_LIMIT = 250
 
 
 def validate_ingress(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -51,6 +54,8 @@ def validate_ingress(new: Manifest, old: Manifest | None) -> list[Cause]:
     for index, tls in enumerate(spec.get("tls", ())):
         for number, host in enumerate(tls.get("hosts", ())):
             causes += _host(host, f"spec.tls[{index}].hosts[{number}]", in_tls=True)
+        secret = tls.get("secretName", "")
+        causes += malformed(f"spec.tls[{index}].secretName", secret, dns_subdomain) if secret else []
     name = spec.get("ingressClassName")
     if name is not None:
         causes += [invalid("spec.ingressClassName", name, text) for text in dns_subdomain(name)]
@@ -124,18 +129,14 @@ def _backend(backend: Mapping[str, Any], field: str) -> list[Cause]:
 
 
 def validate_ingress_class(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check an IngressClass."""
+    """Check an IngressClass (pkg/apis/networking/validation: ValidateIngressClass and its update)."""
     controller = new["spec"].get("controller", "")
     causes = []
     if old is not None:
         causes += immutable("spec.controller", controller, old["spec"].get("controller", ""))
-    if not controller:
-        causes.append(required("spec.controller"))
-    else:
-        domain, slash, path = controller.partition("/")
-        if not slash or not path or dns_subdomain(domain):
-            text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-            causes.append(invalid("spec.controller", controller, text))
+    if len(controller.encode()) > _CONTROLLER_LIMIT:
+        causes.append(too_long("spec.controller", _CONTROLLER_LIMIT))
+    causes += domain_prefixed_path("spec.controller", controller)
     parameters = new["spec"].get("parameters")
     if parameters is not None:
         causes += _parameters(parameters, "spec.parameters")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.pods.lifecycle import validate_hook_rule
+from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.sandbox.kinds.pods.lifecycle import (
+    validate_expression,
+    validate_hook_rule,
+    validate_match_conditions,
+)
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import duplicate, forbidden, invalid, malformed, not_supported, one_of, required
-from gitsync.sandbox.validation.cel import CompileError, compile_expression
-from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain, path_segment
+from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain, path_segment, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
 VARIABLES = ("object", "oldObject", "request", "namespaceObject", "params", "variables")
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 
@@ -30,19 +35,40 @@ def validate_policy(new: Manifest, old: Manifest | None) -> list[Cause]:
         causes += _match(constraints, "spec.matchConstraints")
         if not constraints.get("resourceRules"):
             causes.append(required("spec.matchConstraints.resourceRules"))
-    for member in ("matchConditions", "variables"):
-        for index, item in enumerate(spec.get(member, ())):
-            field = f"spec.{member}[{index}]"
-            if not item.get("name"):
-                causes.append(required(f"{field}.name"))
-            causes += _expression(item.get("expression", ""), f"{field}.expression")
+    causes += validate_match_conditions(spec.get("matchConditions", ()), "spec.matchConditions", VARIABLES)
+    for index, item in enumerate(spec.get("variables", ())):
+        causes += _variable(item, f"spec.variables[{index}]")
     validations = spec.get("validations", ())
     if not validations and not spec.get("auditAnnotations"):
         text = "validations or auditAnnotations must contain at least one item"
         causes += [required("spec.validations", text), required("spec.auditAnnotations", text)]
     for index, validation in enumerate(validations):
         causes += _validation(validation, f"spec.validations[{index}]")
+    name = metadata_of(new).get("name", "")
+    annotations = spec.get("auditAnnotations", ())
+    keys = [annotation.get("key", "") for annotation in annotations]
+    for index, annotation in enumerate(annotations):
+        field = f"spec.auditAnnotations[{index}]"
+        causes += _audit_annotation(annotation, name, field)
+        causes += [duplicate(f"{field}.key", keys[index])] if keys[index] in keys[:index] else []
     return causes
+
+
+def _variable(variable: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check a variable (pkg/apis/admissionregistration/validation: validateVariable)."""
+    name, path = variable.get("name", ""), f"{field}.name"
+    causes = [] if name.strip() else [required(path, "name is not specified")]
+    if name.strip() and not _IDENTIFIER.fullmatch(name):
+        causes.append(invalid(path, name, "must be a valid CEL identifier"))
+    return causes + _expression(variable.get("expression", ""), f"{field}.expression")
+
+
+def _audit_annotation(annotation: Mapping[str, Any], policy: str, field: str) -> list[Cause]:
+    """Check an audit annotation (pkg/apis/admissionregistration/validation: validateAuditAnnotation)."""
+    key, expression = annotation.get("key", ""), annotation.get("valueExpression", "")
+    causes = malformed(f"{field}.key", f"{policy}/{key}", qualified_name)
+    text = "valueExpression is not specified"
+    return causes + validate_expression(expression, f"{field}.valueExpression", VARIABLES, text)
 
 
 def _validation(validation: Mapping[str, Any], field: str) -> list[Cause]:
@@ -59,13 +85,7 @@ def _validation(validation: Mapping[str, Any], field: str) -> list[Cause]:
 
 
 def _expression(expression: str, field: str) -> list[Cause]:
-    if not expression.strip():
-        return [required(field, "expression is not specified")]
-    try:
-        compile_expression(expression.strip(), VARIABLES)
-    except CompileError as error:
-        return [invalid(field, expression, str(error))]
-    return []
+    return validate_expression(expression, field, VARIABLES, "expression is not specified")
 
 
 def _param_kind(of: Mapping[str, Any], field: str) -> list[Cause]:

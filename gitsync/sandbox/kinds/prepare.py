@@ -9,6 +9,8 @@ from gitsync.sandbox.controllers.client import WriteContext
 from gitsync.sandbox.kinds.defaults.workloads import TEMPLATE_GENERATION
 from gitsync.sandbox.kinds.pods.resources import quality_of_service
 
+_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
+
 
 def with_metadata(obj: Manifest, **members: Any) -> Manifest:
     """Return the object with these members of metadata."""
@@ -60,6 +62,42 @@ def prepare_daemon_set(new: Manifest, old: Manifest | None, env: WriteContext) -
     return with_metadata(new, annotations={**annotations, TEMPLATE_GENERATION: str(count)})
 
 
+def prepare_stateful_set(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Drop ``maxUnavailable``, whose feature gate MaxUnavailableStatefulSet is off (dropStatefulSetDisabledFields)."""
+    update = new["spec"].get("updateStrategy") or {}
+    rolling = update.get("rollingUpdate") or {}
+    before = ((old or {}).get("spec", {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
+    if "maxUnavailable" not in rolling or "maxUnavailable" in before:
+        return new
+    kept = {key: value for key, value in rolling.items() if key != "maxUnavailable"}
+    return {**new, "spec": {**new["spec"], "updateStrategy": {**update, "rollingUpdate": kept}}}
+
+
+def prepare_account(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Keep only the names of the Secrets of a ServiceAccount (cleanSecretReferences)."""
+    secrets = new.get("secrets")
+    if not secrets:
+        return new
+    return {**new, "secrets": [{"name": one["name"]} if one.get("name") else {} for one in secrets]}
+
+
+def prepare_lease(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Drop what needs the feature gate CoordinatedLeaderElection, which is off, unless the Lease has it."""
+    spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
+    dropped = [name for name in ("strategy", "preferredHolder") if name in spec and name not in before]
+    if not dropped:
+        return new
+    return {**new, "spec": {key: value for key, value in spec.items() if key not in dropped}}
+
+
+def prepare_endpoint_slice(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Drop the deprecated topology of changed endpoints (dropTopologyOnV1); empty lists are stored as null."""
+    endpoints = new["endpoints"] or None
+    if endpoints and (old is None or endpoints != old["endpoints"]):
+        endpoints = [{key: one[key] for key in one if key != "deprecatedTopology"} for one in endpoints]
+    return {**new, "endpoints": endpoints, "ports": new["ports"] or None}
+
+
 def _protected(finalizer: str, new: Manifest, old: Manifest | None) -> Manifest:
     finalizers = new["metadata"].get("finalizers") or []
     if old is not None or finalizer in finalizers:
@@ -67,9 +105,18 @@ def _protected(finalizer: str, new: Manifest, old: Manifest | None) -> Manifest:
     return with_metadata(new, finalizers=[*finalizers, finalizer])
 
 
+def _is_claim_or_snapshot(source: dict[str, Any]) -> bool:
+    kinds = {"": "PersistentVolumeClaim", "snapshot.storage.k8s.io": "VolumeSnapshot"}
+    return bool(source.get("kind")) and kinds.get(source.get("apiGroup") or "") == source["kind"]
+
+
 def prepare_claim(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
-    """Protect a claim in use, and write its data source in both forms."""
+    """Protect a claim in use, and write its data source in both forms; one of an unknown kind is dropped."""
     spec = new["spec"]
+    is_added = "dataSource" in spec and "dataSourceRef" not in spec and "dataSource" not in (old or {}).get("spec", {})
+    if is_added and not _is_claim_or_snapshot(spec["dataSource"]):  # EnforceDataSourceBackwardsCompatibility
+        spec = {key: value for key, value in spec.items() if key != "dataSource"}
+        new = {**new, "spec": spec}
     if "dataSource" in spec and "dataSourceRef" not in spec:
         new = {**new, "spec": {**spec, "dataSourceRef": dict(spec["dataSource"])}}
     elif "dataSourceRef" in spec and "dataSource" not in spec and not spec["dataSourceRef"].get("namespace"):
@@ -85,11 +132,22 @@ def prepare_attributes_class(new: Manifest, old: Manifest | None, env: WriteCont
 
 
 def prepare_csi_driver(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
-    """Count the changes of a CSIDriver; a new one has no generation."""
+    """Count the changes of a CSIDriver, without a field behind a feature gate that is off; a new one has no count."""
+    spec = new["spec"]
+    if "preventPodSchedulingIfMissing" in spec and "preventPodSchedulingIfMissing" not in (old or {}).get("spec", {}):
+        new = {**new, "spec": {key: spec[key] for key in spec if key != "preventPodSchedulingIfMissing"}}
     if old is None or new.get("spec") == old.get("spec"):
         return new
     generation = metadata_of(old).get("generation", 0) + 1
     return {**new, "metadata": {**metadata_of(new), "generation": generation}}
+
+
+def prepare_autoscaler_v1(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Fill in the utilization that autoscaling/v2, the stored version, has as default metric."""
+    spec, annotations = new["spec"], metadata_of(new).get("annotations") or {}
+    if spec.get("targetCPUUtilizationPercentage") is not None or _METRICS in annotations:
+        return new
+    return {**new, "spec": {**spec, "targetCPUUtilizationPercentage": 80}}
 
 
 def prepare_volume(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, required
+from gitsync.sandbox.validation.causes import invalid, not_supported, required
 from gitsync.sandbox.validation.names import dns_subdomain, path_segment
 from gitsync.sandbox.validation.selectors import validate_selector
 
@@ -98,6 +98,7 @@ def _role_shown(role: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _subject(subject: Mapping[str, Any], field: str, namespaced: bool) -> list[Cause]:
+    """Check a subject (pkg/apis/rbac/validation: ValidateRoleBindingSubject); users and groups may name a namespace."""
     name, kind, group = subject.get("name", ""), subject.get("kind", ""), subject.get("apiGroup", "")
     causes = [] if name else [required(f"{field}.name")]
     if kind == "ServiceAccount":
@@ -110,8 +111,6 @@ def _subject(subject: Mapping[str, Any], field: str, namespaced: bool) -> list[C
     elif kind in ("User", "Group"):
         if group != _GROUP:
             causes.append(not_supported(f"{field}.apiGroup", group, (_GROUP,)))
-        if subject.get("namespace"):
-            causes.append(forbidden(f"{field}.namespace", "not allowed"))
     else:
         causes.append(not_supported(f"{field}.kind", kind, ("ServiceAccount", "User", "Group")))
     return causes

@@ -66,6 +66,7 @@ _RULES: RuleTable = {
     ("", "Endpoints"): KindRules(small.default_endpoints, validate=endpoints.validate_endpoints),
     ("", "ConfigMap"): KindRules(validate=config.validate_config_map),
     ("", "Secret"): KindRules(small.default_secret, validate=config.validate_secret),
+    ("", "ServiceAccount"): KindRules(prepare=prepare.prepare_account),
     ("", "Event"): KindRules(validate=events.validate_event, metadata=_GENERIC),
     ("storage.k8s.io", "VolumeAttributesClass"): KindRules(
         prepare=prepare.prepare_attributes_class, validate=storage.validate_attributes_class
@@ -108,6 +109,7 @@ _RULES: RuleTable = {
     ),
     ("apps", "StatefulSet"): KindRules(
         workloads_defaults.default_stateful_set,
+        prepare.prepare_stateful_set,
         validate=workloads.validate_stateful_set,
         validate_status=counts.STATEFUL_SET.validate,
         generation=True,
@@ -118,9 +120,11 @@ _RULES: RuleTable = {
         prepare.prepare_daemon_set,
         workloads.validate_daemon_set,
         counts.DAEMON_SET.validate,
+        prepare_status=prepare.prepare_daemon_set,
         generation=True,
         metadata=_UPDATE,
     ),
+    ("apps", "ControllerRevision"): KindRules(validate=workloads.validate_controller_revision),
     ("batch", "Job"): KindRules(
         workloads_defaults.default_job,
         prepare.prepare_job,
@@ -137,6 +141,7 @@ _RULES: RuleTable = {
     ),
     ("discovery.k8s.io", "EndpointSlice"): KindRules(
         small.default_endpoint_slice,
+        prepare.prepare_endpoint_slice,
         validate=endpoints.validate_endpoint_slice,
         generation=True,
         generation_metadata=("labels",),
@@ -164,6 +169,7 @@ _RULES: RuleTable = {
     ),
     ("autoscaling/v1", "HorizontalPodAutoscaler"): KindRules(
         small.default_autoscaler_v1,
+        prepare.prepare_autoscaler_v1,
         validate=scaling.validate_autoscaler,
         validate_status=counts.AUTOSCALER.validate,
         metadata=_UPDATE,
@@ -191,7 +197,10 @@ _RULES: RuleTable = {
         validate=cluster.validate_runtime_class, metadata=_PLAIN, needs_resource_version=True
     ),
     ("coordination.k8s.io", "Lease"): KindRules(
-        validate=cluster.validate_lease, metadata=MetadataChecks(whole=0, names=False), needs_resource_version=True
+        prepare=prepare.prepare_lease,
+        validate=cluster.validate_lease,
+        metadata=MetadataChecks(whole=0, names=False),
+        needs_resource_version=True,
     ),
     (_ADMISSION, "ValidatingWebhookConfiguration"): KindRules(
         small.default_webhooks, validate=lifecycle.validate_webhooks, generation=True, needs_resource_version=True

@@ -35,11 +35,11 @@ class KindRules:
     """
     The rules of a kind; what is left out adds nothing.
 
-    ``default`` changes a private copy. ``prepare`` sees writes of the main resource and returns what to store.
-    ``validate`` sees the object and, on an update, the stored one; ``validate_status`` the same for a write of
-    its status. ``first_status`` is the status of a new object, where it is not the empty one; ``status_keeps``
-    the metadata that a write of the status leaves alone. ``name`` checks metadata.name;
-    with ``needs_resource_version`` an update must name the version that it replaces;
+    ``default`` changes a private copy. ``prepare`` sees writes of the main resource and returns what to store,
+    ``prepare_status`` the same for writes of the status. ``validate`` sees the object and, on an update, the stored
+    one; ``validate_status`` the same for a write of its status. ``first_status`` is the status of a new object, where
+    it is not the empty one; ``status_keeps`` the metadata that a write of the status leaves alone. ``name`` checks
+    metadata.name; with ``needs_resource_version`` an update must name the version that it replaces;
     ``generation_metadata`` are members of the metadata whose change is a new generation.
     """
 
@@ -47,6 +47,7 @@ class KindRules:
     prepare: Prepare = _unchanged
     validate: Validate = _no_causes
     validate_status: Validate = _no_causes
+    prepare_status: Prepare = _unchanged
     first_status: FirstStatus | None = None
     status_keeps: tuple[str, ...] = ()
     name: Check = dns_subdomain

@@ -9,7 +9,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.resources import amount
 from gitsync.sandbox.kinds.workloads import not_over_100_percent, positive_int_or_percent
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import forbidden, invalid, not_supported, one_of, required
+from gitsync.sandbox.validation.causes import forbidden, invalid, malformed, minimum, not_supported, one_of, required
 from gitsync.sandbox.validation.names import path_segment
 from gitsync.sandbox.validation.selectors import validate_selector
 
@@ -36,24 +36,29 @@ def validate_autoscaler(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes = []
     if least is not None and least < 1:
         causes.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
-    if most < 1:
+    if most == 0:
         causes.append(required("spec.maxReplicas", "must be set and greater than 0"))
+    else:
+        causes += minimum("spec.maxReplicas", most, 1)
     if least is not None and most < least:
         causes.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
     target = spec.get("scaleTargetRef", {})
-    for member in ("kind", "name"):
-        value = target.get(member, "")
-        if not value:
-            causes.append(required(f"spec.scaleTargetRef.{member}"))
-        else:
-            causes += [invalid(f"spec.scaleTargetRef.{member}", value, text) for text in path_segment(value)]
-    causes += _group(target)
-    percentage = spec.get("targetCPUUtilizationPercentage")
+    causes += _reference(target, "spec.scaleTargetRef") + _group(target)
+    percentage = spec.get("targetCPUUtilizationPercentage")  # the real server converts it to a metric of v2
     if percentage is not None and percentage < 1:
-        path = "spec.targetCPUUtilizationPercentage"
+        path = "spec.metrics[0].resource.target.averageUtilization"
         causes.append(invalid(path, percentage, "must be greater than 0"))
     causes += _metrics(spec.get("metrics", ()), least)
     return causes + _behavior(spec.get("behavior", {}))
+
+
+def _reference(target: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check kind and name (pkg/apis/autoscaling/validation: ValidateCrossVersionObjectReference)."""
+    causes = list[Cause]()
+    for member in ("kind", "name"):
+        path, value = f"{field}.{member}", target.get(member, "")
+        causes += malformed(path, value, path_segment) if value else [required(path)]
+    return causes
 
 
 def _group(target: Mapping[str, Any]) -> list[Cause]:
@@ -101,6 +106,8 @@ def _source(source: Mapping[str, Any], field: str, member: str) -> list[Cause]:
         causes = [required(f"{field}.metric.name", "must specify a metric name")]
     else:
         causes = []
+    if member == "object":
+        causes += _reference(source.get("describedObject", {}), f"{field}.describedObject")
     return causes + _target(source.get("target", {}), f"{field}.target", member)
 
 

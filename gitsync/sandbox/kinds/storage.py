@@ -16,15 +16,14 @@ from gitsync.sandbox.validation.causes import (
     forbidden,
     immutable,
     invalid,
+    minimum,
     not_supported,
     one_of,
     required,
-    too_long,
 )
 from gitsync.sandbox.validation.names import dns_subdomain, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
-_DRIVER_LIMIT = 63
 _LEAST_SECONDS = 600
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
@@ -85,6 +84,9 @@ def validate_claim_spec(spec: Mapping[str, Any], field: str) -> list[Cause]:
         source = spec.get(member)
         if source is not None:
             causes += [required(f"{field}.{member}.{part}") for part in ("name", "kind") if not source.get(part)]
+            if not source.get("apiGroup") and source.get("kind") != "PersistentVolumeClaim":
+                text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+                causes.append(invalid(f"{field}.{member}", source.get("kind", ""), text))
     return causes
 
 
@@ -111,14 +113,14 @@ def _claim_update(new: Manifest, old: Manifest) -> list[Cause]:
         causes.append(forbidden("spec", f"{_CLAIM_TEXT}\n{diff_of(before, after)}"))
     size, held = _request(new["spec"]), _request(before)
     capacity = (status.get("capacity") or {}).get("storage", "0")
-    if size and held and amount(size) < amount(held) and amount(size) <= amount(capacity):
+    if amount(size) < amount(held) and amount(size) <= amount(capacity):
         text = "field can not be less than status.capacity"
         causes.append(forbidden("spec.resources.requests.storage", text))
     return causes + immutable("volumeMode", new["spec"].get("volumeMode"), before.get("volumeMode"))
 
 
 def _request(spec: Mapping[str, Any]) -> str:
-    storage: str = (spec.get("resources") or {}).get("requests", {}).get("storage", "")
+    storage: str = (spec.get("resources") or {}).get("requests", {}).get("storage", "0")
     return storage
 
 
@@ -130,7 +132,7 @@ def _with_free_members(new: Mapping[str, Any], old: Mapping[str, Any], *, bound:
     spec = {key: value for key, value in new.items() if key not in free}
     spec.update((name, old[name]) for name in free if name in old)
     resources = spec.get("resources") or {}
-    if bound and _request(old) and _request(new):
+    if bound and "0" not in (_request(old), _request(new)):
         requests = {**resources.get("requests", {}), "storage": _request(old)}
         spec["resources"] = {**resources, "requests": requests}
     return spec
@@ -243,25 +245,28 @@ def validate_capacity(new: Manifest, old: Manifest | None) -> list[Cause]:
     causes = validate_selector(new.get("nodeTopology"), "nodeTopology") if new.get("nodeTopology") else []
     name = new.get("storageClassName", "")
     causes += [invalid("storageClassName", name, text) for text in dns_subdomain(name)]
-    for member in ("capacity", "maximumVolumeSize"):
-        if member in new and amount(new[member]).nanos < 0:
-            causes.append(invalid(member, new[member], "must be greater than or equal to 0"))
+    causes += non_negative(new["capacity"], "capacity") if "capacity" in new else []
     for member in ("nodeTopology", "storageClassName"):
         causes += immutable(member, new.get(member), old.get(member)) if old is not None else []
     return causes
 
 
 def validate_csi_driver(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check a CSIDriver."""
+    """Check a CSIDriver (pkg/apis/storage/validation: ValidateCSIDriver and its update)."""
     spec = new["spec"]
     causes = []
     if old is not None:
-        for member in ("attachRequired", "volumeLifecycleModes"):
-            causes += immutable(f"spec.{member}", spec.get(member), old["spec"].get(member))
+        for member, field in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
+            causes += immutable(f"spec.{field}", spec.get(member), old["spec"].get(member))
     for mode in spec.get("volumeLifecycleModes", ()):
         causes += one_of("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
     policies = ("File", "None", "ReadWriteOnceWithFSType")
     causes += one_of("spec.fsGroupPolicy", spec.get("fsGroupPolicy"), policies)
+    causes += minimum("spec.nodeAllocatableUpdatePeriodSeconds", spec.get("nodeAllocatableUpdatePeriodSeconds"), 10)
+    in_secrets = spec.get("serviceAccountTokenInSecrets")
+    if in_secrets is not None and not spec.get("tokenRequests"):
+        text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        causes.append(invalid("spec.serviceAccountTokenInSecrets", in_secrets, text))
     return causes + _token_requests(spec.get("tokenRequests") or (), "spec.tokenRequests")
 
 
@@ -296,8 +301,6 @@ def validate_attributes_class(new: Manifest, old: Manifest | None) -> list[Cause
 def _attributes_class(new: Manifest) -> list[Cause]:
     driver = new.get("driverName", "")
     causes = [required("driverName")] if not driver else []
-    if len(driver) > _DRIVER_LIMIT:
-        causes.append(too_long("driverName", _DRIVER_LIMIT))
     causes += [invalid("driverName", driver, text) for text in dns_subdomain(driver.lower())] if driver else []
     if not new.get("parameters"):
         causes.append(required("parameters", "must contain at least one key/value pair"))

@@ -66,7 +66,9 @@ class BuiltIn:
     def prepare(self, new: Manifest, old: Manifest | None, subresource: str, env: WriteContext) -> Manifest:
         """Return what is to be stored: status and the rest are kept apart, allocations are made."""
         if subresource == "status":
-            return _status_of(new, old, self.rules.status_keeps) if old is not None else new
+            if old is None:
+                return new
+            return self.rules.prepare_status(_status_of(new, old, self.rules.status_keeps), old, env)
         if subresource:
             return new
         if self.has_status:

@@ -19,20 +19,34 @@ _PATTERNS = {
     "Z07:00": r"Z|[+-]\d\d:\d\d",
 }
 _RANGES = (("month", 1, 12), ("hour", 0, 23), ("minute", 0, 59), ("second", 0, 59))
-_CANONICAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_CANONICAL_MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_SECONDS = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_CANONICAL = re.compile(_SECONDS + "Z")
+_CANONICAL_MICRO = re.compile(_SECONDS + r"\.[0-9]{6}Z")
 
 
 def canonical_time(text: str) -> str:
     """Return the time in UTC and whole seconds; raise ValueError with Go's words."""
-    moment = _parse(text, _LAYOUT)
-    return text if _CANONICAL.fullmatch(text) else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if _is_canonical(text, _CANONICAL):
+        return text
+    return _parse(text, _LAYOUT).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def canonical_micro_time(text: str) -> str:
     """Return the time in UTC with microseconds; raise ValueError with Go's words."""
-    moment = _parse(text, _MICRO_LAYOUT)
-    return text if _CANONICAL_MICRO.fullmatch(text) else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if _is_canonical(text, _CANONICAL_MICRO):
+        return text
+    return _parse(text, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _is_canonical(text: str, pattern: re.Pattern[str]) -> bool:
+    """Return whether a time has the server's own form and its day exists; every object carries some such times."""
+    if not pattern.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse(text: str, layout: str) -> datetime:

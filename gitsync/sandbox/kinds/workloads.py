@@ -7,7 +7,8 @@ from typing import Any
 
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.kinds.pods.pod import validate_template
+from gitsync.sandbox.kinds.pods.pod import validate_template, validate_template_metadata
+from gitsync.sandbox.kinds.storage import validate_claim_spec
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     forbidden,
@@ -99,7 +100,7 @@ def validate_daemon_set(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 
 def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check a StatefulSet."""
+    """Check a StatefulSet (pkg/apis/apps/validation: ValidateStatefulSetSpec); its history limit may be negative."""
     spec = new["spec"]
     policy = spec.get("podManagementPolicy", "")
     causes = []
@@ -119,13 +120,31 @@ def validate_stateful_set(new: Manifest, old: Manifest | None) -> list[Cause]:
     if not _is_convertible(spec.get("selector")):
         causes.append(invalid("spec.selector", spec["selector"], ""))
     causes += _template_labels(spec)
-    claims = frozenset(claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ()))
-    causes += validate_template(spec["template"], "spec.template", extra_volumes=claims)
+    if old is None:
+        for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
+            causes += validate_claim_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
+    causes += validate_template(_with_claims(spec), "spec.template")
+    causes += validate_template_metadata(spec["template"], "spec.template")  # the real server checks it twice
     causes += always_restarts(spec["template"], "StatefulSet")
-    causes += minimum("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
     if old is not None and _fixed(spec) != _fixed(old["spec"]):
         causes.append(forbidden("spec", _STATEFUL_TEXT))
     return causes
+
+
+def _with_claims(spec: Spec) -> Manifest:
+    """Return the template with the volumes that its claim templates add, as the real server validates it."""
+    names = dict.fromkeys(claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ()))
+    pod = spec["template"].get("spec") or {}
+    if not names:
+        return {**spec["template"], "spec": pod}
+    volumes: list[Manifest] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    volumes += [volume for volume in pod.get("volumes", ()) if volume.get("name") not in names]
+    return {**spec["template"], "spec": {**pod, "volumes": volumes}}
+
+
+def validate_controller_revision(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check the number of a ControllerRevision (pkg/apis/apps/validation: validateControllerRevision)."""
+    return minimum("revision", new.get("revision"))
 
 
 def _fixed(spec: Spec) -> dict[str, Any]:
@@ -205,10 +224,10 @@ def not_over_100_percent(field: str, value: Any) -> list[Cause]:
 
 
 def _amount(value: Any) -> int:
-    """Return a number or the number of a percentage; what is neither counts as one, it is refused elsewhere."""
+    """Return a number or the number of a percentage; what is neither counts as zero (getIntOrPercentValue)."""
     if isinstance(value, int):
         return value
-    return int(value[:-1]) if is_percent(value) else 1
+    return int(value[:-1]) if is_percent(value) else 0
 
 
 def _deployment_strategy(strategy: Mapping[str, Any]) -> list[Cause]:

@@ -21,6 +21,7 @@ from gitsync.sandbox.printers.table import Column
 from gitsync.sandbox.registry.delete import CRD_CLEANUP, DeleteOptions
 from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Address, Resource
+from gitsync.sandbox.registry.scale import declared_paths
 from gitsync.sandbox.users import ADMIN
 
 GROUP = "apiextensions.k8s.io"
@@ -70,12 +71,7 @@ class Definitions:
     def scale_paths(self, resource: Resource) -> tuple[str, str, str] | None:
         """Return where a custom resource keeps its scale, None when it is built in or has none."""
         served = self.definition_of(resource)
-        if served is None:
-            return None
-        found = at(version_of(*served), "subresources", "scale") or {}
-        members = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-        wanted, actual, selector = (str(found.get(member, "")).lstrip(".") for member in members)
-        return wanted, actual, selector
+        return None if served is None else declared_paths(version_of(*served))
 
     def selectable(self, resource: Resource) -> tuple[str, ...]:
         """Return the fields that a field selector may name beyond name and namespace."""

@@ -201,7 +201,7 @@ class Deleter:
         if options.uid and options.uid != meta["uid"]:
             raise errors.conflict(
                 resource.kind,
-                resource.group,
+                _group(resource),
                 meta["name"],
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
                 "The object might have been deleted and then recreated",
@@ -209,7 +209,7 @@ class Deleter:
         if options.resource_version and options.resource_version != meta["resourceVersion"]:
             raise errors.conflict(
                 resource.kind,
-                resource.group,
+                _group(resource),
                 meta["name"],
                 f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
                 f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
@@ -278,9 +278,20 @@ class Deleter:
         meta["deletionGracePeriodSeconds"] = grace
 
 
+def _is_event(resource: Resource) -> bool:
+    """Whether the objects are Events, whose conflicts the real server names by the core resource in both groups."""
+    return (resource.group, resource.kind) in (("", "Event"), ("events.k8s.io", "Event"))
+
+
+def _group(resource: Resource) -> str:
+    return "" if _is_event(resource) else resource.group
+
+
 def _finalizers(resource: Resource, present: list[str], options: DeleteOptions) -> list[str]:
-    """Return the finalizers after the propagation policy had its say."""
+    """Return the finalizers that the propagation policy leaves; Events are not collected as garbage."""
     policy = options.propagation
+    if _is_event(resource):
+        return [name for name in present if name not in (ORPHAN, FOREGROUND)]
     if not policy:
         if ORPHAN in present:
             policy = "Orphan"

@@ -46,18 +46,48 @@ def scale_part(live: Manifest, scale: Manifest, path: str) -> Manifest:
         raise _typed_error(error, live["metadata"], "autoscaling/v1, Kind=Scale") from None
     meta = {key: live["metadata"][key] for key in ("name", "namespace") if key in live["metadata"]}
     applied: Manifest = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": meta}
-    replicas = (scale.get("spec") or {}).get("replicas")
-    if replicas is not None:
-        applied = with_replicas(applied, replicas, path)
-    return applied
+    spec = scale.get("spec") or {}
+    return with_replicas(applied, spec["replicas"], path) if "replicas" in spec else applied
 
 
 def scale_applied(live: Manifest, applied: Manifest, schema: Schema, ctx: Context, now: str) -> Manifest:
-    """Return an object after a server-side apply of its Scale; 409 on a conflict of owners."""
-    result = apply_object(live, applied, schema, Write(ctx.manager, now, "scale"), force=ctx.force)
+    """
+    Return an object after a server-side apply of its Scale; 409 on a conflict of owners.
+
+    A Scale of zero does not carry the replicas, so that applying a zero or null to one adds them.
+    """
+    members = {key: value for key, value in applied.items() if key not in ("apiVersion", "kind", "metadata")}
+    view = _without_zero(live, members)
+    result = apply_object(view, applied, schema, Write(ctx.manager, now, "scale"), force=ctx.force)
     if isinstance(result, Conflicts):
         raise _refusal(result, "autoscaling/v1")
-    return result
+    return live if result is view else _with_int32(result, members)
+
+
+def _without_zero(live: Any, applied: Manifest) -> Any:
+    """Return a copy of an object without the applied numbers that are zero in it."""
+    out = dict(live)
+    for key, below in applied.items():
+        if isinstance(below, dict) and isinstance(out.get(key), dict):
+            out[key] = _without_zero(out[key], below)
+        elif not isinstance(below, dict) and not out.get(key):
+            out.pop(key, None)
+    return out
+
+
+def _with_int32(merged: Any, applied: Manifest) -> Any:
+    """Return a copy with the applied numbers as the server's conversion leaves them: null is 0, large ones wrap."""
+    out = dict(merged)
+    for key, below in applied.items():
+        is_nested = isinstance(below, dict) and isinstance(out.get(key), dict)
+        out[key] = _with_int32(out[key], below) if is_nested else _int32(out.get(key))
+    return out
+
+
+def _int32(value: Any) -> Any:
+    if value is None:
+        return 0
+    return (value + 2**31) % 2**32 - 2**31 if type(value) is int else value
 
 
 def _is_scale(entry: Manifest, manager: str) -> bool:

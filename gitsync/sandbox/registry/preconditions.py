@@ -48,6 +48,21 @@ def changed(old: Manifest, new: Manifest, strategy: Strategy) -> bool:
     return any(old.get(key) != new.get(key) for key in keys)
 
 
+def same_but_times(old: Manifest, new: Manifest) -> bool:
+    """
+    Tell whether an update changes nothing but times of managedFields, so that nothing is written.
+
+    The rule is IgnoreManagedFieldsTimestampsTransformer of k8s.io/apiserver: changes that the kind drops or normalizes
+    (an applied status, ``stringData``) are known only after the merge set the time of their manager.
+    """
+    if old == new:
+        return True
+    before, after = old["metadata"].get("managedFields", []), new["metadata"].get("managedFields", [])
+    if [{**entry, "time": None} for entry in before] != [{**entry, "time": None} for entry in after]:
+        return False
+    return old == {**new, "metadata": {**new["metadata"], "managedFields": before}}
+
+
 def is_finished(obj: Manifest) -> bool:
     """Tell whether nothing holds a terminating object any longer."""
     meta = obj["metadata"]

@@ -12,6 +12,16 @@ ScalePaths = tuple[str, str, str]
 _PATHS: ScalePaths = ("spec.replicas", "status.replicas", "status.selector")
 
 
+def declared_paths(version: Manifest) -> ScalePaths | None:
+    """Return where a version of a definition keeps the scale, None where it has none."""
+    found = at(version, "subresources", "scale")
+    if found is None:
+        return None
+    members = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    wanted, actual, selector = (str(found.get(member) or "").lstrip(".") for member in members)
+    return wanted, actual, selector
+
+
 def scale_of(obj: Manifest, paths: ScalePaths | None = None) -> Manifest:
     """
     Return the Scale of an object.

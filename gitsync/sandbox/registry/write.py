@@ -41,6 +41,7 @@ from gitsync.sandbox.registry.preconditions import (
     is_finished,
     mismatch,
     quoted,
+    same_but_times,
 )
 from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Address, Resource
@@ -300,7 +301,7 @@ class WritePipeline:
         if causes:
             raise errors.invalid(resource.kind, resource.group, name, causes)
         self._check_grant(resource, obj, live, ctx)
-        if obj == live:
+        if same_but_times(live, obj):
             return live
         if ctx.dry_run:
             return obj
@@ -323,7 +324,7 @@ class WritePipeline:
         live: Manifest,
         applied: Manifest,
         ctx: Context,
-        check: Callable[[Manifest], int],
+        check: Callable[[Manifest], None],
     ) -> Manifest:
         """Store an object whose replicas, the only field of ``applied``, were applied through ``scale``."""
         now = self._clock.timestamp()

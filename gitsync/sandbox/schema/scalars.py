@@ -127,7 +127,9 @@ def number(value: Any) -> Any:
 
 
 def octets(value: Any) -> Any:
-    """Decode bytes in base64; line breaks are left out."""
+    """Decode bytes in base64, or as a list of numbers; line breaks are left out."""
+    if type(value) is list:
+        return base64.b64encode(bytes(_octet(item) for item in value)).decode()
     if type(value) is not str:
         raise Mismatch(found_kind(value), "[]uint8")
     try:
@@ -138,6 +140,15 @@ def octets(value: Any) -> Any:
         if fault >= 0:
             raise DecodeError(f"illegal base64 data at input byte {fault}") from None
         return compact
+    return value
+
+
+def _octet(value: Any) -> int:
+    """Return a number that fits into a byte; null is zero, as Go leaves the element alone."""
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value < 256:
+        raise Mismatch(found_kind(value) if type(value) is not int else f"number {value}", "uint8")
     return value
 
 

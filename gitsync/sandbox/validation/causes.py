@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.names import dns_subdomain, http_path
 
 OMITTED = object()
 """Given as value: the message does not show one."""
@@ -36,6 +37,16 @@ def type_invalid(field: str, value: Any, detail: str) -> Cause:
 def malformed(field: str, value: str, check: Callable[[str], list[str]]) -> list[Cause]:
     """Return the causes of a text that a check of its syntax rejects."""
     return [invalid(field, value, text) for text in check(value)]
+
+
+def domain_prefixed_path(field: str, value: str) -> list[Cause]:
+    """Check a text such as ``acme.io/foo`` (apimachinery/pkg/util/validation: IsDomainPrefixedPath)."""
+    host, _, path = value.partition("/")
+    if not value:
+        return [required(field)]
+    if not host or not path:
+        return [invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    return malformed(field, host, dns_subdomain) + malformed(field, path, http_path)
 
 
 def required(field: str, detail: str = "") -> Cause:

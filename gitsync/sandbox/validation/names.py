@@ -165,6 +165,8 @@ def is_percent(value: object) -> bool:
     return isinstance(value, str) and _percent.fullmatch(value) is not None
 
 
+_path_chars = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+
 PERCENT_TEXT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used "
     "for validation is '[0-9]+%')"
@@ -189,6 +191,12 @@ def cidr(value: str) -> list[str]:
     except ValueError:
         slash = ""
     return [] if slash else ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+
+
+def http_path(value: str) -> list[str]:
+    """Check a path of the characters that a URL may have in one."""
+    text = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"
+    return [] if _path_chars.fullmatch(value) else [text]
 
 
 def path_segment(value: str) -> list[str]:

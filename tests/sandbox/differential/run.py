@@ -98,10 +98,16 @@ def _explained() -> list[dict[str, str]]:
 
 def known(difference: Difference) -> str:
     """Return the reason of an explained difference, empty for an unexplained one."""
-    for entry in _explained():
-        if re.search(entry["match"], f"{difference.key}\n" + "\n".join(difference.found)):
-            return str(entry["reason"])
-    return ""
+    return next((entry["reason"] for entry in _explained() if _explains(entry, difference)), "")
+
+
+def unseen(found: list[Difference]) -> list[str]:
+    """Return the patterns of explanations that match none of the differences: after a long run they are outdated."""
+    return [entry["match"] for entry in _explained() if not any(_explains(entry, one) for one in found)]
+
+
+def _explains(entry: dict[str, str], difference: Difference) -> bool:
+    return bool(re.search(entry["match"], "\n".join((difference.key, *difference.found))))
 
 
 def compare(kubeconfig: Path, requests: int, seed: int, resource: str = "") -> tuple[int, list[Difference]]:
@@ -134,6 +140,8 @@ def main(arguments: list[str]) -> int:
             print("       ", line[:500])
         print("        ", one.request.method, one.request.path, json.dumps(one.request.body)[:1500], one.request.media)
     print(f"{total} requests, {len(found)} differ ({len(found) / total:.2%}), {len(unexplained)} unexplained")
+    for match in unseen(found):
+        print(f"explained but not seen: {match}")
     return 1 if unexplained else 0
 
 

@@ -8,10 +8,13 @@ import pytest
 
 from gitsync.sandbox.kinds import strategy_for
 from tests.sandbox.kinds.factories import Manifest, created, of, pod_spec, refused, refused_change, workload
+from tests.sandbox.kinds.recordings import Allocator
 
 INVALID, DUPLICATE, REQUIRED = "Invalid value", "Duplicate value", "Required value"
-UNSUPPORTED, FORBIDDEN = "Unsupported value", "Forbidden"
+UNSUPPORTED, FORBIDDEN, TOO_LONG = "Unsupported value", "Forbidden", "Too long"
 SPEC = "spec.template.spec"
+NO_VERSION = {"apiVersion": "None", "fieldPath": "metadata.name"}
+MOUNT = {"name": "v", "mountPath": "/v", "recursiveReadOnly": "v1"}
 
 
 def endpoints(**address: Any) -> Manifest:
@@ -58,6 +61,11 @@ def driver(*requests: Manifest) -> Manifest:
     return of("storage.k8s.io/v1", "CSIDriver", spec={"tokenRequests": list(requests)})
 
 
+def claim(**members: Any) -> Manifest:
+    resources = {"requests": {"storage": "1"}}
+    return of("v1", "PersistentVolumeClaim", spec={"accessModes": ["ReadWriteOnce"], "resources": resources, **members})
+
+
 def limit_range(kind: str, name: str) -> Manifest:
     return of("v1", "LimitRange", spec={"limits": [{"type": kind, "max": {name: "1"}}]})
 
@@ -72,6 +80,43 @@ def policy(**param_kind: Any) -> Manifest:
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}
     whole = {**spec, "paramKind": {"apiVersion": "v1", "kind": "ConfigMap", **param_kind}}
     return of("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", spec=whole)
+
+
+def policy_with(**members: Any) -> Manifest:
+    whole = policy()
+    return {**whole, "spec": {**whole["spec"], **members}}
+
+
+def cluster_binding(subject: Manifest) -> Manifest:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    return of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", roleRef=role, subjects=[subject])
+
+
+def controller_of_class(controller: str) -> Manifest:
+    return of("networking.k8s.io/v1", "IngressClass", spec={"controller": controller})
+
+
+def stateful_set(storage: str = "1", **metadata: str) -> Manifest:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    return workload("StatefulSet", volumeClaimTemplates=[{"metadata": metadata, "spec": spec}])
+
+
+def indexed(**success: Any) -> Manifest:
+    template = {"spec": {**pod_spec(), "restartPolicy": "Never"}}
+    spec = {"template": template, "completions": 4, "completionMode": "Indexed", "successPolicy": success}
+    return of("batch/v1", "Job", spec=spec)
+
+
+def quota(**members: Any) -> Manifest:
+    return of("v1", "ResourceQuota", spec={"hard": {"count/jobs.batch": "1"}, **members})
+
+
+def service(**members: Any) -> Manifest:
+    return of("v1", "Service", spec={"ports": [{"port": 80}], **members})
+
+
+def external_name(**members: Any) -> Manifest:
+    return of("v1", "Service", spec={"type": "ExternalName", "externalName": "a.b", **members})
 
 
 def event(**members: Any) -> Manifest:
@@ -185,6 +230,160 @@ def hook(**members: Any) -> Manifest:
             [("webhooks[0].matchConditions[1].name", DUPLICATE)],
         ),
         (
+            hook(matchConditions=[{}]),
+            [
+                ("webhooks[0].matchConditions[0].expression", REQUIRED),
+                ("webhooks[0].matchConditions[0].name", REQUIRED),
+            ],
+        ),
+        (
+            hook(matchConditions=[{"name": "c", "expression": "other"}]),
+            [("webhooks[0].matchConditions[0].expression", INVALID)],
+        ),
+        (
+            hook(clientConfig={"service": {"name": "s", "namespace": "n", "port": 1, "path": "a//b"}}),
+            [("webhooks[0].clientConfig.service.path", INVALID)] * 3,
+        ),
+        (policy_with(variables=[{"name": "a-b", "expression": "1"}]), [("spec.variables[0].name", INVALID)]),
+        (
+            policy_with(auditAnnotations=[{"key": "A b"}]),
+            [("spec.auditAnnotations[0].key", INVALID), ("spec.auditAnnotations[0].valueExpression", REQUIRED)],
+        ),
+        (
+            policy_with(auditAnnotations=[{"key": "k", "valueExpression": "'a'"}] * 2),
+            [("spec.auditAnnotations[1].key", DUPLICATE)],
+        ),
+        (
+            hook(clientConfig={"service": {"name": "s", "port": 1}}),
+            [("webhooks[0].clientConfig.service.name", REQUIRED)],
+        ),
+        (
+            of("networking.k8s.io/v1", "Ingress", spec={**ingress({})["spec"], "tls": [{"secretName": "-1"}]}),
+            [("spec.defaultBackend", INVALID), ("spec.tls[0].secretName", INVALID)],
+        ),
+        (cluster_binding({"kind": "Group", "name": "g", "namespace": "a"}), []),
+        (cluster_binding({"kind": "ServiceAccount", "name": "g"}), [("subjects[0].namespace", REQUIRED)]),
+        (
+            of("storage.k8s.io/v1", "CSIDriver", spec={"serviceAccountTokenInSecrets": False}),
+            [("spec.serviceAccountTokenInSecrets", INVALID)],
+        ),
+        (
+            of("storage.k8s.io/v1", "CSIDriver", spec={"nodeAllocatableUpdatePeriodSeconds": 9}),
+            [("spec.nodeAllocatableUpdatePeriodSeconds", INVALID)],
+        ),
+        (controller_of_class("x" * 251), [("spec.controller", TOO_LONG), ("spec.controller", INVALID)]),
+        (controller_of_class("A.b/c d"), [("spec.controller", INVALID)] * 2),
+        (controller_of_class(""), [("spec.controller", REQUIRED)]),
+        (of("storage.k8s.io/v1", "CSIStorageCapacity", storageClassName="s", maximumVolumeSize="-1"), []),
+        (of("apps/v1", "ControllerRevision", revision=-1), [("revision", INVALID)]),
+        (of("scheduling.k8s.io/v1", "PriorityClass", value=1, preemptionPolicy=""), [("preemptionPolicy", REQUIRED)]),
+        (
+            of("node.k8s.io/v1", "RuntimeClass", handler="h", overhead={"podFixed": {"odd": "1"}}),
+            [("overhead.limits[odd]", INVALID)] * 2,
+        ),
+        (deployment(overhead={"cpu": "-1"}), [(f"{SPEC}.overhead.limits[cpu]", INVALID)]),
+        (
+            deployment(securityContext={"sysctls": [{"name": ""}, {"name": "A"}, {"name": "a.b"}, {"name": "a.b"}]}),
+            [
+                (f"{SPEC}.securityContext.sysctls[{index}].name", kind)
+                for index, kind in ((0, REQUIRED), (1, INVALID), (3, DUPLICATE))
+            ],
+        ),
+        (
+            deployment(securityContext={"appArmorProfile": {"type": "Localhost"}}),
+            [(f"{SPEC}.securityContext.appArmorProfile.localhostProfile", REQUIRED)],
+        ),
+        (
+            workload("Deployment", pod_spec(securityContext={"appArmorProfile": {"type": "Odd"}})),
+            [(f"{SPEC}.containers[0].securityContext.appArmorProfile.type", UNSUPPORTED)],
+        ),
+        (
+            workload("Deployment", pod_spec(resources={"claims": [{"name": "a"}, {"name": "a", "request": "r"}, {}]})),
+            [
+                (f"{SPEC}.containers[0].resources.claims[{index}]", kind)
+                for index, kind in ((0, "Not found"), (1, DUPLICATE), (1, "Not found"), (2, REQUIRED))
+            ],
+        ),
+        (
+            workload("Deployment", pod_spec(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "Odd"}, {}])),
+            [
+                (f"{SPEC}.containers[0].resizePolicy", UNSUPPORTED),
+                (f"{SPEC}.containers[0].resizePolicy", REQUIRED),
+                (f"{SPEC}.containers[0].resizePolicy", REQUIRED),
+            ],
+        ),
+        (stateful_set(name="Bad_Value!"), [(f"{SPEC}.volumes[0].name", INVALID)]),
+        (
+            stateful_set(),
+            [(f"{SPEC}.volumes[0].persistentVolumeClaim.claimName", REQUIRED), (f"{SPEC}.volumes[0].name", REQUIRED)],
+        ),
+        (stateful_set("-1", name="d"), [("spec.volumeClaimTemplates[0].spec.resources[storage]", INVALID)]),
+        (workload("StatefulSet", revisionHistoryLimit=-1), []),
+        (indexed(rules=[]), [("spec.successPolicy.rules", REQUIRED)]),
+        (indexed(rules=[{}]), [("spec.successPolicy.rules[0]", REQUIRED)]),
+        (indexed(rules=[{"succeededIndexes": "0,2-3", "succeededCount": 3}]), []),
+        (
+            indexed(rules=[{"succeededIndexes": "0-9", "succeededCount": 5}]),
+            [
+                ("spec.successPolicy.rules[0].succeededIndexes", INVALID),
+                ("spec.successPolicy.rules[0].succeededCount", INVALID),
+                ("spec.successPolicy.rules[0].succeededCount", INVALID),
+            ],
+        ),
+        (quota(scopes=["a", "b"]), [("spec.scopes", INVALID)] * 2),
+        (
+            quota(scopeSelector={"matchExpressions": [{"scopeName": "BestEffort", "operator": "In"}]}),
+            [
+                ("spec.scopeSelector.matchExpressions.operator", INVALID),
+                ("spec.scopeSelector.matchExpressions.values", REQUIRED),
+            ],
+        ),
+        (
+            quota(scopeSelector={"matchExpressions": [{"scopeName": "Odd"}]}),
+            [
+                ("spec.scopeSelector.matchExpressions.scopeName", INVALID),
+                ("spec.scopeSelector.matchExpressions.operator", INVALID),
+            ],
+        ),
+        (external_name(clusterIPs=["10.0.0.0/8", ""]), [("spec.clusterIPs", FORBIDDEN)]),
+        (service(trafficDistribution="a"), [("spec.trafficDistribution", UNSUPPORTED)]),
+        (
+            service(loadBalancerSourceRanges=["a"]),
+            [("spec.LoadBalancerSourceRanges", FORBIDDEN), ("spec.LoadBalancerSourceRanges[0]", INVALID)],
+        ),
+        (service(clusterIPs=["None", "10.96.0.9"], clusterIP="None", type="Odd"), [("spec.clusterIPs", INVALID)]),
+        (
+            workload("StatefulSet", template={"metadata": {"labels": {"app": "x", "b": "?"}}, "spec": pod_spec()}),
+            [("spec.template.labels", INVALID)] * 2,
+        ),
+        (claim(dataSource={"kind": "VolumeSnapshot", "name": "x", "apiGroup": "snapshot.storage.k8s.io"}), []),
+        (claim(dataSourceRef={"kind": "Odd", "name": "x"}), [("spec.dataSourceRef", INVALID)]),
+        (of("storage.k8s.io/v1", "VolumeAttributesClass", driverName="x" * 64, parameters={"a": "b"}), []),
+        (
+            of("batch/v1", "Job", spec={**indexed(rules=[{"succeededCount": 1}])["spec"], "managedBy": "@daily"}),
+            [("spec.managedBy", INVALID)],
+        ),
+        (
+            workload("Deployment", pod_spec(env=[{"name": "A", "valueFrom": {"fieldRef": NO_VERSION}}])),
+            [(f"{SPEC}.containers[0].env[0].valueFrom.fieldRef.fieldPath", INVALID)],
+        ),
+        (
+            workload("Deployment", {**pod_spec(volumeMounts=[MOUNT]), "volumes": [{"name": "v", "emptyDir": {}}]}),
+            [(f"{SPEC}.containers[0].volumeMounts.recursiveReadOnly", UNSUPPORTED)],
+        ),
+        (external_name(internalTrafficPolicy=""), [("spec.internalTrafficPolicy", UNSUPPORTED)]),
+        (
+            metric(
+                type="Object",
+                object={"metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}},
+                resource=None,
+            ),
+            [
+                ("spec.metrics[0].object.describedObject.kind", REQUIRED),
+                ("spec.metrics[0].object.describedObject.name", REQUIRED),
+            ],
+        ),
+        (
             hook(clientConfig={"service": {"name": "s", "namespace": "n", "port": 0}}),
             [("webhooks[0].clientConfig.service.port", INVALID)],
         ),
@@ -249,6 +448,64 @@ def test_a_service_keeps_its_families_when_an_update_names_none() -> None:
     new = strategy.prepare(strategy.default(bare), old, "", None)  # type: ignore[arg-type]
     assert new["spec"]["ipFamilyPolicy"] == "SingleStack"
     assert new["spec"]["ipFamilies"] == ["IPv4"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path", "value"),
+    [
+        (
+            workload("StatefulSet", updateStrategy={"rollingUpdate": {"maxUnavailable": 1}}),
+            "spec.updateStrategy.rollingUpdate.maxUnavailable",
+            None,
+        ),
+        (of("v1", "ServiceAccount", secrets=[{"name": "s", "kind": "Odd"}]), "secrets", [{"name": "s"}]),
+        (of("coordination.k8s.io/v1", "Lease", spec={"strategy": "OldestEmulationVersion"}), "spec.strategy", None),
+        (claim(dataSource={"kind": "Odd", "name": "x"}), "spec.dataSource", None),
+        (endpoint_slice(deprecatedTopology={"a": "b"}), "endpoints", [{"addresses": ["10.1.2.3"], "conditions": {}}]),
+        (
+            of("storage.k8s.io/v1", "CSIDriver", spec={"preventPodSchedulingIfMissing": True}),
+            "spec.preventPodSchedulingIfMissing",
+            None,
+        ),
+        (
+            of("autoscaling/v1", "HorizontalPodAutoscaler", spec={"maxReplicas": 3}),
+            "spec.targetCPUUtilizationPercentage",
+            80,
+        ),
+        (of("v1", "Secret", data={"a": [], "b": [1, 2, None]}), "data", {"a": "", "b": "AQIA"}),
+        (
+            of("v1", "PodTemplate", template={"spec": pod_spec(image="x" * 300)}),
+            "template.spec.containers.0.imagePullPolicy",
+            "IfNotPresent",
+        ),
+    ],
+)
+def test_a_new_object_is_stored_as_by_a_real_server(manifest: Manifest, path: str, value: Any) -> None:
+    found: Any = created(manifest)
+    for part in path.split("."):
+        found = found[int(part)] if isinstance(found, list) else (found or {}).get(part)
+    assert found == value
+
+
+def test_labels_that_a_job_generated_are_required() -> None:
+    causes = refused_change(job("Never"), "spec", "template", "metadata", "labels", value=None)
+    expected = ("controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name")
+    required = [field for field, message in causes if message.startswith(REQUIRED)]
+    assert required == [f"spec.template.metadata.labels[{key}]" for key in expected]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "count"), [({"deprecated.daemonset.template.generation": "7"}, "1"), ({}, "1")]
+)
+def test_templates_of_a_daemon_set_are_counted_whatever_a_body_says(annotations: Manifest, count: str) -> None:
+    old = created(workload("DaemonSet"))
+    strategy = strategy_for("apps", "v1", "DaemonSet")
+    body = {**workload("DaemonSet"), "metadata": {"name": "x", "annotations": annotations}}
+    decoded = strategy.default(body)
+    assert decoded["metadata"]["annotations"] == (annotations or {"deprecated.daemonset.template.generation": "0"})
+    for subresource in ("", "status"):
+        stored = strategy.prepare(decoded, old, subresource, Allocator())
+        assert stored["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == count
 
 
 def test_empty_lists_of_an_endpoint_slice_are_null() -> None:

@@ -68,7 +68,7 @@ PATH = "spec.rules[0].http.paths[0]"
         ),
         (
             service(clusterIP="None", type="NodePort"),
-            [("spec.clusterIP", "Invalid value: \"None\": may not be set to 'None' for NodePort services")],
+            [("spec.clusterIPs[0]", "Invalid value: \"None\": may not be set to 'None' for NodePort services")],
         ),
         (
             of("v1", "Service", spec={"type": "ExternalName", "externalName": "a_b"}),

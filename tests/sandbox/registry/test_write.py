@@ -113,6 +113,22 @@ def test_an_identical_apply_writes_nothing(api: Client) -> None:
     assert first.json == again.json
 
 
+def test_an_apply_whose_fields_the_kind_drops_writes_nothing(fresh: Client) -> None:
+    path = deployments(fresh)
+    first = fresh.apply(f"{path}/d", DEPLOYMENT).json
+    fresh.sandbox.advance(60)
+    again = fresh.apply(f"{path}/d", {**DEPLOYMENT, "status": {"replicas": 7}}).json
+    assert again["metadata"] == first["metadata"]
+
+
+def test_an_apply_whose_fields_are_normalized_writes_nothing(fresh: Client) -> None:
+    path = fresh.namespace().replace("configmaps", "secrets")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "1"}}
+    first = fresh.apply(f"{path}/s", secret).json
+    fresh.sandbox.advance(60)
+    assert fresh.apply(f"{path}/s", secret).json["metadata"] == first["metadata"]
+
+
 def test_apply_conflicts_name_the_manager_and_the_field(api: Client) -> None:
     path = api.namespace()
     api.apply(f"{path}/c", config(a="1", b="1"), "one")

@@ -78,6 +78,14 @@ QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinu
             'parsing time "2024-02-31T03:04:05Z": day out of range',
         ),
         (
+            of("v1", "Event", firstTimestamp="2024-01-02T24:04:05Z"),
+            'parsing time "2024-01-02T24:04:05Z": hour out of range',
+        ),
+        (
+            of("v1", "Event", eventTime="2024-02-31T03:04:05.000001Z"),
+            'parsing time "2024-02-31T03:04:05.000001Z": day out of range',
+        ),
+        (
             of("v1", "Event", firstTimestamp="2024-01-02"),
             'parsing time "2024-01-02" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T"',
         ),

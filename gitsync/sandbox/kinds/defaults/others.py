@@ -55,9 +55,9 @@ def default_endpoints(obj: Manifest) -> None:
 
 
 def default_endpoint_slice(obj: Manifest) -> None:
-    """Fill in an EndpointSlice; lists without items are written as null."""
+    """Fill in an EndpointSlice; absent lists are written as null."""
     for member in ("endpoints", "ports"):
-        obj[member] = obj.get(member) or None
+        obj.setdefault(member, None)
     for port in obj["ports"] or ():
         port.setdefault("name", "")
         if not port.get("protocol"):
@@ -255,8 +255,9 @@ def default_definition(obj: Manifest) -> None:
     """Fill in a CustomResourceDefinition."""
     spec = obj["spec"]
     names = spec["names"]
-    names.setdefault("singular", names.get("kind", "").lower())
-    names.setdefault("listKind", names.get("kind", "") + "List")
+    if names.get("kind"):
+        names.setdefault("singular", names["kind"].lower())
+        names.setdefault("listKind", names["kind"] + "List")
     conversion = spec.setdefault("conversion", {})
     if not conversion.get("strategy"):
         conversion["strategy"] = "None"

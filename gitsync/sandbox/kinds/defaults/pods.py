@@ -13,6 +13,7 @@ _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?"
 _IMAGE = re.compile(
     rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{{32,}})?"
 )
+_LONGEST_NAME = 255
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -85,7 +86,10 @@ def _pull_policy(image: str) -> str:
     if not _IMAGE.fullmatch(image):
         return "IfNotPresent"
     name, _, digest = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
+    folder, slash, last = name.rpartition("/")
+    repository, _, tag = last.partition(":")
+    if len(f"{folder}{slash}{repository}") > _LONGEST_NAME:
+        return "IfNotPresent"
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 
 

@@ -46,11 +46,16 @@ def default_replication_controller(obj: Manifest) -> None:
 
 
 def default_daemon_set(obj: Manifest) -> None:
-    """Fill in a DaemonSet; its templates are counted in an annotation."""
+    """
+    Fill in a DaemonSet; its templates are counted in an annotation.
+
+    The real server keeps the count in a field of the internal type and writes what it decoded back as annotation, so
+    a body without one is a change to 0, which its writer owns (pkg/apis/apps/v1: the conversions of DaemonSet).
+    """
     spec = obj["spec"]
     annotations = obj["metadata"].get("annotations") or {}
     if TEMPLATE_GENERATION not in annotations:
-        obj["metadata"] = {**obj["metadata"], "annotations": {**annotations, TEMPLATE_GENERATION: "1"}}
+        obj["metadata"] = {**obj["metadata"], "annotations": {**annotations, TEMPLATE_GENERATION: "0"}}
     strategy = spec.setdefault("updateStrategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})

@@ -25,6 +25,7 @@ from gitsync.sandbox.validation.names import dns_label, port_name
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
+_RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _PROC_MOUNTS = ("Default", "Unmasked")
 
@@ -178,6 +179,7 @@ def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], fie
             text = "subPathExpr and subPath are mutually exclusive"
             causes.append(invalid(f"{path}.subPathExpr", mount["subPathExpr"], text))
         causes += one_of(f"{path}.mountPropagation", mount.get("mountPropagation"), _PROPAGATIONS)
+        causes += one_of(f"{field}.recursiveReadOnly", mount.get("recursiveReadOnly"), _RECURSIVE)  # without index
     return causes
 
 
@@ -218,7 +220,24 @@ def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             causes.append(invalid(field, _security_shown(context), text))
     causes += validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
-    return causes
+    return causes + validate_app_armor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
+
+
+def validate_app_armor(profile: Mapping[str, Any] | None, field: str) -> list[Cause]:
+    """Check an AppArmor profile (pkg/apis/core/validation: ValidateAppArmorProfileField)."""
+    if profile is None:
+        return []
+    kind, local, path = profile.get("type", ""), profile.get("localhostProfile"), f"{field}.localhostProfile"
+    if not kind:
+        return [required(f"{field}.type", "type is required when appArmorProfile is set")]
+    if kind not in ("Localhost", "RuntimeDefault", "Unconfined"):
+        return [not_supported(f"{field}.type", kind, ("Localhost", "RuntimeDefault", "Unconfined"))]
+    if kind != "Localhost":
+        text = "can only be set when AppArmor type is Localhost"
+        return [] if local is None else [invalid(path, local, text)]
+    if not local:
+        return [required(path, "must be set when AppArmor type is Localhost")]
+    return [invalid(path, local, "must not be padded with whitespace")] if local.strip() != local else []
 
 
 def _security_shown(context: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,9 @@ def validate_field_ref(reference: Mapping[str, Any], field: str, *, in_file: boo
     if not path:
         return [required(f"{field}.fieldPath")]
     subscript = _SUBSCRIPT.fullmatch(path)
+    if not subscript and reference["apiVersion"] != "v1":
+        text = f"error converting fieldPath: unsupported pod version: {reference['apiVersion']}"
+        return [invalid(f"{field}.fieldPath", path, text)]
     if subscript:
         key = subscript[2] if subscript[1] == "metadata.labels" else subscript[2].lower()
         return [invalid(field, subscript[2], text) for text in qualified_name(key)]

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import between, duplicate, invalid, malformed, not_supported, one_of, required
-from gitsync.sandbox.validation.names import dns_1035_label, qualified_name
+from gitsync.sandbox.validation.causes import (
+    between,
+    duplicate,
+    invalid,
+    malformed,
+    not_supported,
+    one_of,
+    required,
+    too_many,
+)
+from gitsync.sandbox.validation.cel import CompileError, compile_expression
+from gitsync.sandbox.validation.names import dns_1035_label, dns_subdomain, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
+
+_MAX_CONDITIONS = 64
+_HOOK_VARIABLES = ("object", "oldObject", "request", "authorizer")
 
 
 def validate_webhooks(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -48,11 +61,7 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
     for member in ("namespaceSelector", "objectSelector"):
         causes += validate_selector(hook.get(member), f"{field}.{member}") if hook.get(member) else []
     causes += one_of(f"{field}.reinvocationPolicy", hook.get("reinvocationPolicy"), ("IfNeeded", "Never"))
-    names = [condition.get("name", "") for condition in hook.get("matchConditions") or ()]
-    for index, name in enumerate(names):
-        path = f"{field}.matchConditions[{index}].name"
-        causes += malformed(path, name, qualified_name) if name else [required(path)]
-        causes += [duplicate(path, name)] if name and name in names[:index] else []
+    causes += validate_match_conditions(hook.get("matchConditions") or (), f"{field}.matchConditions")
     for index, rule in enumerate(hook.get("rules", ())):
         causes += validate_hook_rule(rule, f"{field}.rules[{index}]")
     causes += one_of(f"{field}.failurePolicy", hook.get("failurePolicy"), ("Fail", "Ignore"))
@@ -67,6 +76,31 @@ def _webhook(hook: Mapping[str, Any], field: str) -> list[Cause]:
         text = "the timeout value must be between 1 and 30 seconds"
         causes.append(invalid(f"{field}.timeoutSeconds", seconds, text))
     return causes + _client(hook.get("clientConfig", {}), f"{field}.clientConfig")
+
+
+def validate_match_conditions(
+    conditions: Sequence[Mapping[str, Any]], field: str, variables: tuple[str, ...] = _HOOK_VARIABLES
+) -> list[Cause]:
+    """Check match conditions (pkg/apis/admissionregistration/validation: validateMatchConditions)."""
+    causes = [] if len(conditions) <= _MAX_CONDITIONS else [too_many(field, len(conditions), _MAX_CONDITIONS)]
+    names = [condition.get("name", "") for condition in conditions]
+    for index, (name, condition) in enumerate(zip(names, conditions, strict=True)):
+        causes += validate_expression(condition.get("expression", ""), f"{field}[{index}].expression", variables)
+        path = f"{field}[{index}].name"
+        causes += malformed(path, name, qualified_name) if name else [required(path)]
+        causes += [duplicate(path, name)] if name and name in names[:index] else []
+    return causes
+
+
+def validate_expression(expression: str, field: str, variables: tuple[str, ...], unset: str = "") -> list[Cause]:
+    """Check that an expression compiles; ``unset`` is the text for one that is empty."""
+    if not expression.strip():
+        return [required(field, unset)]
+    try:
+        compile_expression(expression.strip(), variables)
+    except CompileError as error:
+        return [invalid(field, expression, str(error))]
+    return []
 
 
 def validate_hook_rule(rule: Mapping[str, Any], field: str) -> list[Cause]:
@@ -105,6 +139,27 @@ def _client(client: Mapping[str, Any], field: str) -> list[Cause]:
         text = f"'https' is the only allowed URL scheme; got \"{scheme}\"; desired format: https://host[/path]"
         return [invalid(f"{field}.url", url, text)]
     if service is not None:
-        causes = [required(f"{field}.service.{name}") for name in ("name", "namespace") if not service.get(name)]
-        return causes + between(f"{field}.service.port", service.get("port"), 1, 65535)
+        return _service(service, f"{field}.service")
     return []
+
+
+def _service(service: Mapping[str, Any], field: str) -> list[Cause]:
+    """
+    Check the Service of a webhook (apiserver/pkg/util/webhook: ValidateWebhookService).
+
+    Its callers pass name and namespace in the wrong order, so that a cause names the other one.
+    """
+    swapped = {"name": "namespace", "namespace": "name"}
+    causes = [required(f"{field}.{member}") for member, other in swapped.items() if not service.get(other)]
+    causes += between(f"{field}.port", service.get("port"), 1, 65535)
+    path, text = f"{field}.path", service.get("path") or "/"
+    if text == "/":
+        return causes
+    if text == "//":
+        return [*causes, invalid(path, text, "segment[0] may not be empty")]
+    if not text.startswith("/"):
+        causes.append(invalid(path, text, "must start with a '/'"))
+    for index, segment in enumerate(text[1:].removesuffix("/").split("/")):
+        problems = dns_subdomain(segment) if segment else ["may not be empty"]
+        causes += [invalid(path, text, f"segment[{index}]{':' if segment else ''} {problem}") for problem in problems]
+    return causes

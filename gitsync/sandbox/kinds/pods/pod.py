@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.affinity import validate_affinity, validate_spread
-from gitsync.sandbox.kinds.pods.containers import validate_containers, validate_seccomp
+from gitsync.sandbox.kinds.pods.claims import validate_claims_and_resizing
+from gitsync.sandbox.kinds.pods.containers import validate_app_armor, validate_containers, validate_seccomp
+from gitsync.sandbox.kinds.pods.resources import validate_container_resources
 from gitsync.sandbox.kinds.pods.scheduling import validate_gates
 from gitsync.sandbox.kinds.pods.volumes import validate_volumes
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
+    duplicate,
     forbidden,
     invalid,
     not_supported,
@@ -29,14 +33,22 @@ _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _MAX_SECONDS = 2147483647
+_SYSCTL_LIMIT = 253
+_SYSCTL_PART = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL = re.compile(rf"{_SYSCTL_PART}([./]{_SYSCTL_PART})*")
 
 
 def validate_template(template: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
     """Check a pod template."""
+    causes = validate_template_metadata(template, field)
+    return causes + validate_pod_spec(template.get("spec") or {}, f"{field}.spec", extra_volumes=extra_volumes)
+
+
+def validate_template_metadata(template: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check labels and annotations of a pod template."""
     metadata = template.get("metadata") or {}
     causes = validate_labels(metadata.get("labels"), f"{field}.labels")
-    causes += validate_annotations(metadata.get("annotations"), f"{field}.annotations")
-    return causes + validate_pod_spec(template.get("spec") or {}, f"{field}.spec", extra_volumes=extra_volumes)
+    return causes + validate_annotations(metadata.get("annotations"), f"{field}.annotations")
 
 
 def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
@@ -49,6 +61,9 @@ def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: fro
         causes += validate_labels(spec["nodeSelector"], f"{field}.nodeSelector")
     if spec.get("securityContext"):
         causes += _security(spec["securityContext"], f"{field}.securityContext")
+    causes += validate_claims_and_resizing(spec, field)
+    if "overhead" in spec:
+        causes += validate_container_resources({"limits": spec["overhead"]}, f"{field}.overhead")
     if spec.get("hostNetwork"):
         causes += _host_network_ports(spec, field)
     if "affinity" in spec:
@@ -110,7 +125,24 @@ def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
         causes += between(f"{field}.supplementalGroups[{index}]", group, 0, _MAX_SECONDS)
     choices = ("Always", "OnRootMismatch")
     causes += one_of(f"{field}.fsGroupChangePolicy", context.get("fsGroupChangePolicy"), choices)
-    return causes + validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
+    causes += _sysctls(context.get("sysctls", ()), f"{field}.sysctls")
+    causes += validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
+    return causes + validate_app_armor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
+
+
+def _sysctls(sysctls: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+    """Check the names of kernel parameters (pkg/apis/core/validation: validateSysctls)."""
+    causes, names = list[Cause](), [sysctl.get("name", "") for sysctl in sysctls]
+    for index, name in enumerate(names):
+        path = f"{field}[{index}].name"
+        if not name:
+            causes.append(required(path))
+        elif len(name) > _SYSCTL_LIMIT or not _SYSCTL.fullmatch(name):
+            text = f"must have at most {_SYSCTL_LIMIT} characters and match regex ^({_SYSCTL.pattern})$"
+            causes.append(invalid(path, name, text))
+        elif name in names[:index]:
+            causes.append(duplicate(path, name))
+    return causes
 
 
 def _dns_config(spec: Mapping[str, Any], field: str) -> list[Cause]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
@@ -14,6 +15,7 @@ from gitsync.sandbox.validation.causes import (
     duplicate,
     forbidden,
     invalid,
+    malformed,
     not_supported,
     one_of,
     required,
@@ -28,6 +30,7 @@ _HAS_CLUSTER_IP = ("ClusterIP", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
 _POLICIES = ("Cluster", "Local")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameNode", "PreferSameZone")
 _DAY = 86400
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
@@ -35,21 +38,23 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 def validate_service(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a Service."""
     spec = new["spec"]
+    related = _cluster_ips(spec)
+    if related:  # the allocation of addresses refuses them before anything else is checked
+        return related
     causes = [] if old is None else _service_update(spec, old["spec"])
     kind = spec.get("type", "")
     headless = spec.get("clusterIP") == "None"
     ports = spec.get("ports", ())
     if not ports and not headless and kind != "ExternalName":
         causes.append(required("spec.ports"))
-    if kind == "NodePort" and headless:
-        text = "may not be set to 'None' for NodePort services"
-        causes.append(invalid("spec.clusterIP", "None", text))
+    if kind in ("NodePort", "LoadBalancer") and headless:
+        text = f"may not be set to 'None' for {kind} services"
+        causes.append(invalid("spec.clusterIPs[0]", "None", text))
     if kind == "ExternalName":
         causes += _external_name(spec)
     causes += _ports(ports)
     causes += validate_labels(spec.get("selector"), "spec.selector")
     causes += _affinity(spec)
-    causes += _cluster_ips(spec)
     for index, ip in enumerate(spec.get("externalIPs", ())):
         causes += [invalid(f"spec.externalIPs[{index}]", ip, text) for text in ip_address(ip)]
     if not kind:
@@ -162,28 +167,51 @@ def _affinity(spec: Spec) -> list[Cause]:
 
 
 def _cluster_ips(spec: Spec) -> list[Cause]:
-    causes = one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
-    for index, family in enumerate(spec.get("ipFamilies", ())):
+    """Check families and addresses (pkg/apis/core/validation: ValidateServiceClusterIPsRelatedFields)."""
+    if spec.get("type") == "ExternalName":
+        return []
+    first, addresses, families = spec.get("clusterIP", ""), spec.get("clusterIPs", ()), spec.get("ipFamilies", ())
+    causes = [] if not first or addresses else [required("spec.clusterIPs")]
+    if first and addresses and addresses[0] != first:
+        causes.append(invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`"))
+    if addresses and not first:
+        causes.append(invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified"))
+    for index, family in enumerate(families):
         causes += one_of(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6"))
-    addresses = spec.get("clusterIPs", ())
+        causes += [duplicate(f"spec.ipFamilies[{index}]", family)] if family in families[:index] else []
+    causes += one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
+    return causes + _addresses(addresses, families)
+
+
+def _addresses(addresses: Sequence[str], families: Sequence[str]) -> list[Cause]:
+    field, wrong = "spec.clusterIPs", list[Cause]()
+    if len(addresses) > 1 and addresses[0] == "None":
+        wrong.append(invalid(field, addresses, "'None' must be the first and only value"))
     for index, ip in enumerate(addresses):
-        if ip == "None" and len(addresses) == 1:
-            continue
-        causes += [invalid(f"spec.clusterIPs[{index}]", ip, text) for text in ip_address(ip)]
+        wrong += malformed(f"{field}[{index}]", ip, ip_address) if index or ip != "None" else []
+    causes = [invalid(field, addresses, "may only hold up to 2 values")] if len(addresses) > 2 else []
+    if wrong:
+        return wrong + causes
+    versions = [ipaddress.ip_address(ip).version for ip in addresses if ip != "None"]
+    if len(set(versions)) < len(versions):
+        causes.append(invalid(field, addresses, "may specify no more than one IP for each IP family"))
+    for index, (version, family) in enumerate(zip(versions, families, strict=False)):
+        if family in ("IPv4", "IPv6") and family != f"IPv{version}":
+            text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            causes.append(invalid(f"{field}[{index}]", addresses[index], text))
     return causes
 
 
 def _load_balancer(spec: Spec) -> list[Cause]:
-    causes = []
+    causes, ranges, field = list[Cause](), spec.get("loadBalancerSourceRanges", ()), "spec.LoadBalancerSourceRanges"
+    text = "may only be used when `type` is 'LoadBalancer'"
+    if ranges and spec.get("type") != "LoadBalancer":
+        causes.append(forbidden(field, text))
+    for index, network in enumerate(ranges):
+        causes += malformed(f"{field}[{index}]", network.strip(), cidr)
     if spec.get("type") != "LoadBalancer":
-        text = "may only be used when `type` is 'LoadBalancer'"
-        for member in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
-            if spec.get(member) is not None:
-                causes.append(forbidden(f"spec.{member}", text))
-        return causes
-    for index, network in enumerate(spec.get("loadBalancerSourceRanges", ())):
-        field = f"spec.loadBalancerSourceRanges[{index}]"
-        causes += [invalid(field, network, text) for text in cidr(network.strip())]
+        members = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
+        return causes + [forbidden(f"spec.{name}", text) for name in members if spec.get(name) is not None]
     if "allocateLoadBalancerNodePorts" not in spec:
         causes.append(required("spec.allocateLoadBalancerNodePorts"))
     return causes
@@ -208,9 +236,7 @@ def _traffic(spec: Spec) -> list[Cause]:
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         causes.append(invalid("spec.healthCheckNodePort", health, text))
     internal = spec.get("internalTrafficPolicy")
-    if spec.get("type") in _HAS_CLUSTER_IP:
-        if internal is None:
-            causes.append(required("spec.internalTrafficPolicy"))
-        else:
-            causes += one_of("spec.internalTrafficPolicy", internal, _POLICIES)
-    return causes
+    if internal is None and spec.get("type") in _HAS_CLUSTER_IP:
+        causes.append(required("spec.internalTrafficPolicy"))
+    causes += one_of("spec.internalTrafficPolicy", internal, _POLICIES)
+    return causes + one_of("spec.trafficDistribution", spec.get("trafficDistribution"), _DISTRIBUTIONS)
