@@ -23,9 +23,13 @@ def agent_name(system: System, member: Member) -> str:
 
 def member_spec(system: System, member: Member) -> dict[str, Any]:
     """Return the spec of an inline member: the template over the defaults, maps merged, lists replaced."""
-    template = member.template.spec if member.template else {}
-    spec = _merged(system.spec.defaults, template)
+    spec = declared_spec(system, member)
     return {**spec, "suspend": True} if system.spec.suspend else spec
+
+
+def declared_spec(system: System, member: Member) -> dict[str, Any]:
+    """Return the spec of an inline member, whether the system is suspended or not."""
+    return _merged(system.spec.defaults, member.template.spec if member.template else {})
 
 
 def check_members(system: System) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gitsync.agents.expansion.system import entry_service, member_agent, port_of, system_url, topology
+from gitsync.agents.expansion.system import entry_service, kept_revision, member_agent, port_of, system_url, topology
 from gitsync.agents.keys import APPROVE, ORDERED_DELETION
 from gitsync.agents.model.system import Member, System, parse_system
+from gitsync.agents.rollout.system import SystemRollout, stored_system_revision, system_rollout
 from gitsync.agents.status.build import rejected_status
 from gitsync.agents.status.system import MemberState, SystemSituation, system_status
 from gitsync.agents.topology import agent_name, check_members, member_spec, waves
@@ -62,13 +63,15 @@ class SystemReconciler:
     def _reconcile_members(
         self, system: System, manifest: Manifest, cache: ChildrenCache, now: datetime
     ) -> float | None:
-        before, members, order = manifest.get("status") or {}, self._members(system), waves(system)
+        before, rollout = manifest.get("status") or {}, self._rollout(system, manifest)
+        system, order = rollout.system, waves(system)
+        members = self._members(system)
         wave = _wave(system, order, members)
         is_new = before.get("observedGeneration") != system.generation
         is_managed = TRACKING_ID in annotations_of(manifest)
         done = self._child_reconciler.reconcile(
             Owner(system.ref, system.uid, system.generation, is_managed),
-            self._desired(system, order[:wave], members),
+            self._desired(rollout, order[:wave], members),
             cache,
             GateInput(is_new, annotations_of(manifest).get(APPROVE, "")),
         )
@@ -83,22 +86,32 @@ class SystemReconciler:
             self._members(system),
             wave,
             since,
-            is_late=left <= 0 and not all(member.is_ready for member in members.values()),
+            is_late=left <= 0 and not all(member.is_settled for member in members.values()),
             failure=done.failure or "; ".join(done.conflicts),
             plan=done.held_plan,
             url=system_url(system, self._ports(system)),
+            last_good=rollout.last_good,
+            failed=rollout.failed,
+            returned=rollout.message,
         )
         self._write(manifest, system_status(situation, before, stamp), now)
         if done.failure or done.conflicts:
             return _RETRY
-        return left if left > 0 and not all(member.is_ready for member in situation.members.values()) else None
+        return left if left > 0 and not all(member.is_settled for member in situation.members.values()) else None
+
+    def _rollout(self, system: System, manifest: Manifest) -> SystemRollout:
+        """Return what members are to have: what the spec declares, or what they had before it failed."""
+        children = self._child_reconciler.children(system.uid, system.namespace).values()
+        stored = [one for child in children if (one := stored_system_revision(child)) is not None]
+        return system_rollout(system, manifest.get("status") or {}, stored, self._members(system))
 
     def _desired(
-        self, system: System, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]
+        self, rollout: SystemRollout, order: tuple[tuple[str, ...], ...], members: Mapping[str, MemberState]
     ) -> Desired:
         """Return the children; Agents of later waves, and those above the limit of a wave, stay as they are."""
-        ports = self._ports(system)
-        objects = {ref_of(one): one for one in (topology(system, ports), *entry_service(system, ports))}
+        system = rollout.system
+        ports, kept = self._ports(system), (kept_revision(system, one) for one in rollout.kept)
+        objects = {ref_of(one): one for one in (topology(system, ports), *entry_service(system, ports), *kept)}
         due = {name for wave in order for name in wave}
         unavailable = sum(member.live is not None and not member.is_serving for member in members.values())
         frozen = set()
@@ -131,15 +144,15 @@ class SystemReconciler:
         if system.spec.deletion.cascade == "Background":
             order = (tuple(owned),)
         last = next((index for index in range(len(order) - 1, -1, -1) if owned.keys() & set(order[index])), None)
+        owner = Owner(system.ref, system.uid, system.generation)
         if last is None:
+            self._child_reconciler.conclude(system.ref, cache)
             self._set_finalizer(system, wanted=False)
             return None
         kept = {name for wave in order[:last] for name in wave}
         agents = [member_agent(system, one) for one in system.spec.agents if one.name in kept and one.name in owned]
         objects = {ref_of(one): one for one in agents}
-        done = self._child_reconciler.reconcile(
-            Owner(system.ref, system.uid, system.generation), Desired(objects, frozenset(objects)), cache
-        )
+        done = self._child_reconciler.reconcile(owner, Desired(objects, frozenset(objects)), cache)
         return _RETRY if _is_blocked(done) else None
 
     def _members(self, system: System) -> dict[str, MemberState]:
@@ -188,7 +201,7 @@ def _wave(system: System, order: tuple[tuple[str, ...], ...], members: Mapping[s
     ignores = system.spec.rollout.on_failure == "Continue"
     for index, wave in enumerate(order):
         found = [members[name] for name in wave]
-        if any(not one.is_ready and not ((ignores or one.is_optional) and one.failure) for one in found):
+        if any(not one.is_settled and not ((ignores or one.is_optional) and one.failure) for one in found):
             return index + 1
     return len(order)
 

@@ -51,11 +51,42 @@ def test_an_update_follows_the_waves_too(world: World) -> None:
     crash = changed(member("b"), "template.spec.runtime.image", "registry.internal/agents/helper:crash")
     world.apply(system(member("a", "b"), crash, defaults=broken))
     until(lambda: (world.get("Agent", "desk-b", api=API) or {})["spec"]["version"] == "2")
-    until(lambda: status_of(world, "desk", DESK)["observedGeneration"] == 2)
+    until(lambda: condition(world, "Reconciling", "desk", DESK).get("message") == "wave 1 waits for a, b")
     assert (world.get("Agent", "desk-a", api=API) or {})["spec"]["version"] == "1"
     world.apply(system(member("a", "b"), member("b"), defaults=broken))
     ready(world, generation=3)
     assert (world.get("Agent", "desk-a", api=API) or {})["spec"]["version"] == "2"
+
+
+def test_members_return_together_when_one_fails(world: World) -> None:
+    rollout = {"onFailure": "Rollback"}
+    world.start()
+    world.apply(system(member("a", "b"), member("b"), defaults={"version": "1"}, rollout=rollout))
+    good = ready(world)["lastGoodRevision"]
+    broken = changed(member("a", "b"), "template.spec.runtime.image", "registry.internal/agents/helper:crash")
+    broken = changed(broken, "template.spec.update", {"type": "RollingUpdate", "progressDeadlineSeconds": 2})
+    newer = {"version": "2"}
+    world.apply(system(broken, member("b"), defaults=newer, rollout=rollout))
+    until(lambda: _version(world, "b") == "2", 15)
+    until(lambda: condition(world, "Stalled", "desk", DESK).get("reason") == "RolledBack", 30, lambda: _status(world))
+    until(lambda: (_version(world, "a"), _version(world, "b")) == ("1", "1"), 15, lambda: _status(world))
+    until(lambda: _status(world)["ready"] == "2/2", 20, lambda: _status(world))
+    status = _status(world)
+    assert (status["lastGoodRevision"], status["phase"]) == (good, "Degraded")
+    assert "a: " in condition(world, "Stalled", "desk", DESK)["message"]
+    world.apply(system(member("a", "b"), member("b"), defaults=newer, rollout=rollout))
+    until(lambda: _status(world)["lastGoodRevision"] != good, 20, lambda: _status(world))
+    assert "failedRevision" not in ready(world, generation=3)
+    assert (_version(world, "a"), _version(world, "b")) == ("2", "2")
+
+
+def _version(world: World, name: str) -> str:
+    found = world.get("Agent", f"desk-{name}", api=API) or {}
+    return str(found["spec"]["version"])
+
+
+def _status(world: World) -> dict[str, Any]:
+    return status_of(world, "desk", DESK)
 
 
 def test_channels_are_configured_in_members_and_network_policies(world: World) -> None:

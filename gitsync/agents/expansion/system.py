@@ -8,6 +8,7 @@ from typing import Any
 from gitsync.agents.expansion.metadata import compact, owner_reference, service_url
 from gitsync.agents.keys import AGENT_LABEL, SERVING_LABEL, SYSTEM_LABEL
 from gitsync.agents.model.system import Channel, Member, System
+from gitsync.agents.rollout.system import SystemRevision, kept_data
 from gitsync.agents.topology import agent_name, member_spec
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at
@@ -50,6 +51,12 @@ def entry_service(system: System, ports: dict[str, int]) -> list[Manifest]:
     port = {"name": "http", "port": ports.get(name, _DEFAULT_PORT), "targetPort": "http", "protocol": "TCP"}
     spec = {"selector": {AGENT_LABEL: name, SERVING_LABEL: "true"}, "ports": [port]}
     return [{**_object(system, "v1", "Service", system.name), "spec": spec}]
+
+
+def kept_revision(system: System, revision: SystemRevision) -> Manifest:
+    """Return the object that keeps specs of the members, so that they can be restored."""
+    kept = _object(system, "apps/v1", "ControllerRevision", revision.name)
+    return {**kept, "revision": revision.number, "data": kept_data(revision)}
 
 
 def system_url(system: System, ports: dict[str, int]) -> str:

@@ -105,9 +105,10 @@ class SystemRollout(Section):
     max_unavailable_agents: Annotated[int, Field(ge=1, le=100)] = Field(
         1, description="Members of a wave that are updated at a time."
     )
-    on_failure: Literal["Halt", "Continue"] = Field(
+    on_failure: Literal["Halt", "Rollback", "Continue"] = Field(
         "Halt",
-        description="Whether later waves wait for a member that failed; the member itself returns to its last good"
+        description="`Halt`: later waves wait for a member that failed; `Continue`: they do not; `Rollback`: all inline"
+        " members return to the specs with which they were ready together. The member itself returns to its last good"
         " revision, unless its `update.autoRollback` is false.",
     )
     wave_timeout_seconds: Seconds = Field(900, description="How long a wave may take.")

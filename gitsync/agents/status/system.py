@@ -31,11 +31,20 @@ class MemberState:
     @property
     def is_serving(self) -> bool:
         """Whether the Agent is ready at its newest generation."""
-        status = self._status
-        is_current = status.get("observedGeneration") == metadata_of(self.live or {}).get("generation")
-        condition = find_condition(status, READY)
+        condition = find_condition(self._status, READY)
         is_ready = condition.get("status") == "True" or condition.get("reason") == "Suspended"
-        return self.live is not None and is_current and is_ready
+        return self.live is not None and self.is_observed and is_ready
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the Agent is ready, and no update of it is in progress: until then it may serve the old spec."""
+        is_updating = find_condition(self._status, RECONCILING).get("status") == "True"
+        return self.is_ready and not is_updating and not self.failure
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the status is of the Agent's newest generation."""
+        return bool(self._status.get("observedGeneration") == metadata_of(self.live or {}).get("generation"))
 
     @property
     def failure(self) -> str:
@@ -65,7 +74,11 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class SystemSituation:
-    """What the status of a system is computed from; ``wave`` is the one that is written now, from 1."""
+    """
+    What the status of a system is computed from; ``wave`` is the one that is written now, from 1.
+
+    ``last_good`` and ``failed`` are revisions of the members' specs, ``returned`` is why the failed one was given up.
+    """
 
     system: System
     waves: tuple[tuple[str, ...], ...]
@@ -76,6 +89,9 @@ class SystemSituation:
     failure: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
     url: str = ""
+    last_good: str = ""
+    failed: str = ""
+    returned: str = ""
 
 
 def system_status(given: SystemSituation, before: Mapping[str, Any], now: str) -> dict[str, Any]:
@@ -94,6 +110,9 @@ def system_status(given: SystemSituation, before: Mapping[str, Any], now: str) -
         "currentWave": given.wave,
         "waveSince": given.since,
         "url": given.url,
+        "lastGoodRevision": given.last_good,
+        "failedRevision": given.failed,
+        "failure": given.returned,
         "members": [member.to_status() for member in members],
         "channels": _channels(given),
         "conditions": set_conditions(before.get("conditions") or (), found, given.system.generation, now),
@@ -112,8 +131,8 @@ def _conditions(given: SystemSituation) -> tuple[Condition, ...]:
     reconciling = Condition(RECONCILING, "False", "Done")
     if given.plan:
         reconciling = Condition(RECONCILING, "True", "AwaitingApproval", held_message(given.plan))
-    elif missing and stalled.status == "False":
-        waiting = ", ".join(member.name for member in missing)
+    elif stalled.status == "False" and not all(member.is_settled for member in members):
+        waiting = ", ".join(member.name for member in members if not member.is_settled)
         reconciling = Condition(RECONCILING, "True", "Progressing", f"wave {given.wave} waits for {waiting}")
     return (
         Condition("TopologyValid", "True", "Acyclic", f"{len(members)} agents in {len(given.waves)} waves"),
@@ -128,6 +147,9 @@ def _stalled(given: SystemSituation) -> Condition:
     failed = [f"{member.name}: {member.failure}" for member in given.members.values() if member.failure]
     if given.failure:
         return Condition(STALLED, "True", "WriteFailed", given.failure)
+    if given.failed:
+        message = f"{given.returned}; members have their specs of {given.last_good} until the spec changes"
+        return Condition(STALLED, "True", "RolledBack", message)
     if failed:
         return Condition(STALLED, "True", "MemberFailed", "; ".join(failed))
     if given.is_late:
@@ -141,7 +163,7 @@ def _phase(given: SystemSituation, found: Sequence[Condition]) -> str:
     if given.system.spec.suspend:
         return "Suspended"
     if status[READY] == "True":
-        return "Running" if all(member.is_ready for member in members) else "Degraded"
+        return "Running" if not given.failed and all(member.is_ready for member in members) else "Degraded"
     if status[STALLED] == "True":
         return "Failed"
     return "Updating" if any(member.is_ready for member in members) else "Pending"
