@@ -32,6 +32,9 @@ BACKUP: Final = "agents.gitsync.dev/backup-request"
 BACKUP_LABEL: Final = "agents.gitsync.dev/backup"
 """Label on the objects of a backup: its id."""
 
+EVALUATION: Final = "agents.gitsync.dev/evaluation"
+"""Annotation on a kept revision: the verdict of its evaluation, as JSON."""
+
 ORDERED_DELETION: Final = "agents.gitsync.dev/ordered-deletion"
 """Finalizer of a MultiAgentSystem whose members are deleted in order."""
 

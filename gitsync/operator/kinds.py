@@ -25,6 +25,7 @@ _CHILDREN: Final = (
     ("policy", "v1", "PodDisruptionBudget"),
 )
 _OPTIONAL: Final = (
+    ("gateway.networking.k8s.io", "v1", "HTTPRoute"),
     ("keda.sh", "v1alpha1", "ScaledObject"),
     ("monitoring.coreos.com", "v1", "ServiceMonitor"),
     ("snapshot.storage.k8s.io", "v1", "VolumeSnapshot"),

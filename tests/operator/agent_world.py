@@ -47,10 +47,10 @@ def _is_running(status: dict[str, Any], generation: int) -> bool:
     )
 
 
-def delete(world: World, name: str, kind: str = "Agent", namespace: str = "shop") -> None:
+def delete(world: World, name: str, kind: str = "Agent", namespace: str = "shop", **options: str) -> None:
     plural = {"Agent": "agents", "MultiAgentSystem": "multiagentsystems"}[kind]
     path = _PATH.format(namespace=namespace, plural=plural, name=name)
-    world.client.send("DELETE", path, {})
+    world.client.send("DELETE", path, options)
 
 
 def annotate(world: World, name: str, kind: str = "Agent", namespace: str = "shop", **values: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -217,4 +218,7 @@ def test_the_command_restarts_an_agent_and_explains_what_it_cannot_do(world: Wor
     nothing = run("promote", "helper")
     assert (nothing.exit_code, "no rollout is in progress" in nothing.stderr) == (2, True)
     assert "no plan waits" in run("approve", "helper").stderr
+    states = {row["revision"]: row["state"] for row in json.loads(run("history", "helper", "-o", "json").stdout)}
+    assert states == {first: "", status_of(world)["currentRevision"]: "serving"}
+    assert first in run("history", "helper").stdout
     assert "does not exist" in run("abort", "other").stderr

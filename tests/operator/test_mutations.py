@@ -15,6 +15,7 @@ import pytest
 from gitsync.agents.expansion.expand import Layout, expand
 from gitsync.agents.expansion.revisions import revision_of
 from gitsync.agents.model.agent import parse_agent
+from gitsync.agents.rollout.advance import active_track
 from gitsync.agents.rollout.tracks import Placement, Track
 from gitsync.errors import Rejected
 from gitsync.objects.keys import AGENTS_MANAGER
@@ -126,7 +127,7 @@ class Subject:
         spec = found.spec
         wanted = 0 if spec.suspend else 1 if spec.replicas is None else spec.replicas
         placement = Placement(home, revision.name, None if spec.autoscaling and not spec.suspend else wanted)
-        layout = Layout((placement,), None if home is Track.STABLE else home, autoscaled=home)
+        layout = Layout((placement,), active_track(spec, home), autoscaled=home)
         made = expand(found, facts, layout, {revision.name: revision})
         served = {ref_of(one): one for one in made if self._process.cluster.resource(*_kind(one)) is not None}
         return {ref: one for ref, one in served.items() if ref.kind != "ControllerRevision"}
@@ -146,7 +147,9 @@ def _kind(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def _is_history(ref: ObjectRef) -> bool:
-    return ref.kind == "ControllerRevision" or (ref.kind == "ConfigMap" and "-config-" in ref.name)
+    """Whether an object of earlier specs is kept: a revision, its configuration, or a backup."""
+    marks = {"ControllerRevision": "-", "ConfigMap": "-config-", "Job": "-backup-"}
+    return ref.kind in marks and marks[ref.kind] in ref.name
 
 
 def _is_about(field: str, mutation: Mutation) -> bool:

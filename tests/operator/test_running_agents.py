@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from gitsync.cli.main import app
 from gitsync.sandbox.processes.addresses import has_loopback_network
 from gitsync.sandbox.processes.images import read_images
 from gitsync.sandbox.server import Sandbox
@@ -64,6 +66,7 @@ def message(text: str) -> bytes:
     return json.dumps(call).encode()
 
 
+@pytest.mark.timeout(400)
 def test_a_prompt_in_git_decides_what_an_agent_answers_and_a_bad_one_is_stopped(world: World) -> None:
     given = {f"agents/{file.name}": file.read_text(encoding="utf-8") for file in OVERLAY.iterdir()}
     given["agents/kustomization.yaml"] = given["agents/kustomization.yaml"].replace("  - support-desk.yaml\n", "")
@@ -94,7 +97,7 @@ def test_a_prompt_in_git_decides_what_an_agent_answers_and_a_bad_one_is_stopped(
     until(lambda: counted in caller.send("/metrics"), 10)  # each replica counts its own calls, and one may have none
 
     world.repo.commit("apologize", {"agents/triage.md": f"{given['agents/triage.md']}Always apologize first.\n"})
-    until(lambda: "Next: apologize first" in caller.ask(), 60, caller.ask)
+    until(lambda: "Next: apologize first" in caller.ask(), 120, lambda: status_of(world, "triage", namespace=NAMESPACE))
 
     def evaluation() -> dict[str, Any]:
         found: dict[str, Any] = status_of(world, "triage", namespace=NAMESPACE).get("evaluation") or {}
@@ -116,6 +119,23 @@ def test_a_prompt_in_git_decides_what_an_agent_answers_and_a_bad_one_is_stopped(
     status = status_of(world, "triage", namespace=NAMESPACE)
     assert status["failedRevision"] == bad["revision"] == status["updateRevision"]
     assert status["currentRevision"] == good["revision"]
+    rows = _command(world, "agent", "history", "triage", "-n", NAMESPACE)
+    assert [row["revision"] for row in rows[:2]] == [bad["revision"], good["revision"]]
+    assert [(row["state"], row["evaluation"], row["changed"]) for row in rows[:2]] == [
+        ("failed", "Failed 3/4", "prompt"),
+        ("serving", "Passed 4/4", "prompt"),
+    ]
+    assert rows[0]["cases"][0] == refund
+    assert {"mark": "+", "text": "Always promise a refund."} in rows[0]["promptLines"]
+    assert (rows[0]["message"], rows[1]["message"]) == ("promise", "apologize")
+    plan = _command(world, "plan", "agents", "-n", "gitsync", "--allow-file-urls")
+    assert [(one["agent"], one["result"]) for one in plan["evaluations"]] == [(f"Agent {NAMESPACE}/triage", "Failed")]
+
+
+def _command(world: World, *arguments: str) -> Any:
+    """Return what a command prints as JSON."""
+    given = ["-o", "json", "--kubeconfig", str(world.kubeconfig), "--data", str(world.folder / "data")]
+    return json.loads(CliRunner().invoke(app, [*arguments, *given], prog_name="gitsync").stdout)
 
 
 def _settled(world: World) -> bool:

@@ -36,6 +36,8 @@ def services(agent: Agent, active: Track | None, preview: Track | None) -> list[
     if agent.spec.expose.protocol != "None":
         selector = track_selector(agent, active) if active else {AGENT_LABEL: agent.name, SERVING_LABEL: "true"}
         found.append(_service(agent, agent.name, selector))
+    if is_routed(agent):
+        found.append(_service(agent, _canary_name(agent), track_selector(agent, Track.CANARY)))
     if preview is not None:
         found.append(_service(agent, f"{agent.name}-preview", track_selector(agent, preview)))
     if is_stateful(agent):
@@ -43,6 +45,37 @@ def services(agent: Agent, active: Track | None, preview: Track | None) -> list[
         headless["spec"] |= {"clusterIP": "None", "publishNotReadyAddresses": True}
         found.append(headless)
     return found
+
+
+def is_routed(agent: Agent) -> bool:
+    """Whether a route divides the requests between the serving Pods and those of a canary."""
+    canary = agent.spec.update.canary
+    return canary is not None and canary.traffic == "GatewayAPI"
+
+
+def traffic_route(agent: Agent, weight: int) -> list[Manifest]:
+    """
+    Return the HTTPRoute that gives this percentage of the requests to the canary.
+
+    Its lists are atomic, so defaults of the API are written out. Without a Gateway its parent is the Service of the
+    Agent: a service mesh then divides the requests to it. Source: Gateway API 1.4, HTTPRoute and "GAMMA".
+    """
+    canary = agent.spec.update.canary
+    if canary is None or not is_routed(agent):
+        return []
+    port, gateway = agent.spec.runtime.port, canary.gateway
+    parent: dict[str, Any] = {"group": "", "kind": "Service", "name": agent.name, "port": port}
+    if gateway is not None:
+        names = {"name": gateway.name, "namespace": gateway.namespace, "sectionName": gateway.section_name}
+        parent = compact({"group": "gateway.networking.k8s.io", "kind": "Gateway", **names})
+    weights = {agent.name: 100 - weight, _canary_name(agent): weight}
+    backends = [
+        {"group": "", "kind": "Service", "name": name, "port": port, "weight": share} for name, share in weights.items()
+    ]
+    rule = {"matches": [{"path": {"type": "PathPrefix", "value": "/"}}], "backendRefs": backends}
+    hostnames = list(gateway.hostnames) if gateway else []
+    spec = compact({"parentRefs": [parent], "hostnames": hostnames, "rules": [rule]})
+    return [child(agent, "gateway.networking.k8s.io/v1", "HTTPRoute", agent.name, spec=spec)]
 
 
 def autoscaler(agent: Agent, target: Track) -> list[Manifest]:
@@ -90,6 +123,10 @@ def service_monitor(agent: Agent, facts: Facts) -> list[Manifest]:
         "endpoints": [{"port": _metrics_port(agent), "path": metrics.path}],
     }
     return [child(agent, "monitoring.coreos.com/v1", "ServiceMonitor", agent.name, spec=spec)]
+
+
+def _canary_name(agent: Agent) -> str:
+    return f"{agent.name}-canary"
 
 
 def _service(agent: Agent, name: str, selector: dict[str, str]) -> Manifest:

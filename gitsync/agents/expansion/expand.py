@@ -11,6 +11,7 @@ from gitsync.agents.expansion.access import (
     service_account,
     service_monitor,
     services,
+    traffic_route,
 )
 from gitsync.agents.expansion.checks import validation_job
 from gitsync.agents.expansion.config import card, config_map
@@ -30,7 +31,8 @@ class Layout:
     Where a rollout is: the workloads, and the tracks of the Services.
 
     ``active`` is the only track that serves, None where all serving tracks do; ``preview`` the one of the preview
-    Service; ``checked`` the revision whose checks run or ran; ``autoscaled`` the track that an autoscaler scales.
+    Service; ``checked`` the revision whose checks run or ran; ``autoscaled`` the track that an autoscaler scales;
+    ``canary_weight`` the percentage of the requests that a route gives to the canary.
     """
 
     placements: tuple[Placement, ...]
@@ -38,6 +40,7 @@ class Layout:
     preview: Track | None = None
     checked: str = ""
     autoscaled: Track = Track.STABLE
+    canary_weight: int = 0
 
 
 def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, Revision]) -> tuple[Manifest, ...]:
@@ -57,6 +60,7 @@ def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, R
         *(controller_revision(agent, revision) for revision in kept),
         *network_policy(agent, facts),
         *services(agent, layout.active, layout.preview),
+        *traffic_route(agent, layout.canary_weight),
         *(workload(agent, placement, revisions[placement.revision]) for placement in layout.placements),
         *(autoscaler(agent, layout.autoscaled) if layout.autoscaled in tracks else []),
         *disruption_budget(agent),

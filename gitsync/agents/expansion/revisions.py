@@ -8,21 +8,26 @@ from gitsync.agents.expansion.config import config_data, config_name
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.metadata import child
 from gitsync.agents.expansion.pods import pod_template
-from gitsync.agents.keys import REVISION_LABEL
+from gitsync.agents.keys import EVALUATION, REVISION_LABEL
 from gitsync.agents.model.agent import Agent
-from gitsync.objects.manifest import Manifest, at, content_hash, labels_of, metadata_of
+from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 
 _HASH_LENGTH = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One revision: its name, its Pod template without track, its configuration, and its number in the history."""
+    """
+    One revision: its name, its Pod template without track, its configuration, and its number in the history.
+
+    ``evaluation`` is the verdict of its evaluation as JSON, empty where there is none.
+    """
 
     name: str
     template: Manifest
     config: dict[str, str]
     number: int = 1
+    evaluation: str = ""
 
     @property
     def hash(self) -> str:
@@ -42,6 +47,8 @@ def controller_revision(agent: Agent, revision: Revision) -> Manifest:
     """Return the object that keeps a revision, so that it can be restored."""
     kept = child(agent, "apps/v1", "ControllerRevision", revision.name)
     kept["metadata"]["labels"][REVISION_LABEL] = revision.hash
+    if revision.evaluation:
+        kept["metadata"]["annotations"] = {EVALUATION: revision.evaluation}
     return {**kept, "revision": revision.number, "data": {"template": revision.template, "config": revision.config}}
 
 
@@ -52,4 +59,5 @@ def stored_revision(manifest: Manifest) -> Revision | None:
         return None
     if not isinstance(template, dict) or not isinstance(config, dict):
         return None
-    return Revision(str(metadata_of(manifest).get("name")), template, config, int(manifest.get("revision") or 1))
+    name, verdict = str(metadata_of(manifest).get("name")), annotations_of(manifest).get(EVALUATION, "")
+    return Revision(name, template, config, int(manifest.get("revision") or 1), verdict)

@@ -23,6 +23,7 @@ from gitsync.objects.ref import ObjectRef, ref_of
 
 _VOLUMES = "has(self.state) && has(self.state.volumes)"
 _PER_REPLICA = f"{_VOLUMES} && self.state.volumes.exists(volume, volume.scope == 'PerReplica')"
+_ROUTED = "has(self.update.canary) && self.update.canary.traffic == 'GatewayAPI'"
 _DISK = "volume.scope == 'Shared' && volume.accessModes.all(mode, mode.startsWith('ReadWriteOnce'))"
 
 
@@ -34,6 +35,11 @@ class AgentSpec(Ruled):
         Rule(
             f"!({_PER_REPLICA}) || self.update.type != 'BlueGreen'",
             "BlueGreen is not possible with a volume per replica; use RollingUpdate or Canary",
+            "update",
+        ),
+        Rule(
+            f"!({_ROUTED}) || (!({_PER_REPLICA}) && (!has(self.expose) || self.expose.protocol != 'None'))",
+            "traffic GatewayAPI needs a Service, and is not possible with a volume per replica; use ReplicaRatio",
             "update",
         ),
         Rule(

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import FreeForm, IntOrPercent, Name, Rule, Ruled, keyed
+from gitsync.agents.model.base import FreeForm, IntOrPercent, Name, ObjectName, Rule, Ruled, keyed
 from gitsync.objects.parsing import DecimalText, Section, Text
+
+Hostname = Annotated[str, Field(max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 class Autoscaling(Ruled):
@@ -62,8 +64,21 @@ class Analysis(Section):
     max: DecimalText = Field(description='Maximum value, in quotes, such as `"0.05"`.')
 
 
-class Canary(Section):
+class GatewayRef(Section):
+    """The Gateway whose requests a canary divides."""
+
+    name: ObjectName = Field(description="Name of the Gateway.")
+    namespace: ObjectName | None = Field(None, description="Its namespace; absent: that of the Agent.")
+    section_name: ObjectName | None = Field(None, description="Name of its listener; absent: all.")
+    hostnames: Annotated[tuple[Hostname, ...], Field(strict=False, max_length=16)] = Field(
+        (), description="Host names of the requests; absent: those of the listener."
+    )
+
+
+class Canary(Ruled):
     """A new revision that gets more and more of the requests."""
+
+    RULES = (Rule("!has(self.gateway) || self.traffic == 'GatewayAPI'", "needs traffic GatewayAPI", "gateway"),)
 
     steps: Annotated[tuple[CanaryStep, ...], Field(strict=False, min_length=1, max_length=20)] = Field(
         description="Steps, in order; after the last one the new revision gets everything."
@@ -73,8 +88,15 @@ class Canary(Section):
         description="Queries of the operator's Prometheus that have to keep within limits.",
         json_schema_extra=keyed("name"),
     )
-    traffic: Literal["ReplicaRatio"] = Field(
-        "ReplicaRatio", description="Shares are numbers of Pods behind one Service."
+    traffic: Literal["ReplicaRatio", "GatewayAPI"] = Field(
+        "ReplicaRatio",
+        description="`ReplicaRatio`: shares are numbers of Pods behind one Service; `GatewayAPI`: weights of an"
+        " HTTPRoute, where that kind is served.",
+    )
+    gateway: GatewayRef | None = Field(
+        None,
+        description="For `GatewayAPI`: the Gateway that gets the requests; absent: a service mesh divides those to the"
+        " Service of the Agent.",
     )
 
 

@@ -12,6 +12,11 @@ from gitsync.agents.rollout.state import RolloutState, Stage
 from gitsync.agents.rollout.tracks import Placement, Track
 
 _ABSENT = Workload("")
+_NOT_SERVED = (
+    "the cluster does not serve HTTPRoute of gateway.networking.k8s.io/v1; set update.canary.traffic: ReplicaRatio"
+)
+_DISCOVERY = 60.0
+"""Seconds until it is tried again whether the cluster serves a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,10 @@ def advance(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
     The serving replicas are reduced only when those that replace them are ready, so a rollout or a rollback never
     leaves the Agent without ready Pods.
     """
+    return _routed(_advanced(spec, state, seen), seen)
+
+
+def _advanced(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
     state = _before(spec, state, seen)
     goal = _goal(spec, state, seen)
     if not state.current and not _has_checks(spec):
@@ -49,6 +58,23 @@ def advance(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
     if state.stage is Stage.PREVIEW:
         return _preview(spec, state, seen)
     return _update(spec, state, seen)
+
+
+def _routed(found: Rollout, seen: Observed) -> Rollout:
+    """
+    Keep the requests of a canary while the serving Pods become its revision, and then the canary until it gets none.
+
+    A route is changed before its Pods go, since a gateway follows it with a delay.
+    """
+    live, layout, state = seen.workloads.get(Track.CANARY), found.layout, found.state
+    if live is None or not seen.route.canary_weight:
+        return found
+    canary = next((one for one in layout.placements if one.track is Track.CANARY), None)
+    if canary is None:
+        kept = Placement(Track.CANARY, live.revision, live.wanted)
+        return replace(found, layout=replace(layout, placements=(*layout.placements, kept)))
+    is_successor = canary.revision == state.current and state.stage is Stage.PROMOTE
+    return replace(found, layout=replace(layout, canary_weight=seen.route.canary_weight)) if is_successor else found
 
 
 def _before(spec: AgentSpec, state: RolloutState, seen: Observed) -> RolloutState:
@@ -159,23 +185,42 @@ def _canary(spec: AgentSpec, canary: Canary, state: RolloutState, seen: Observed
     if state.step >= len(canary.steps) or canary.steps[state.step].weight == 100 or seen.promote == state.goal:
         return _steady(spec, replace(state, current=state.goal, stage=Stage.PROMOTE, step_at=seen.now), seen)
     step = canary.steps[state.step]
-    count = _share(step.weight, seen)
-    ready = _ready_canaries(state, seen)
-    if ready >= count and state.ready_at is None:
+    if not seen.route.is_served:
+        layout = _layout(spec, state, _current(state, seen))
+        return Rollout(state, layout, 0, stalled=_NOT_SERVED, requeue_after=_DISCOVERY)
+    is_ready = _ready_canaries(state, seen) >= _share(step.weight, seen)
+    waiting = _missing(canary, state, seen)
+    if not waiting and state.ready_at is None:
         state = replace(state, ready_at=seen.now)
-    placements = _canary_placements(state, seen, count, is_ready=ready >= count)
+    layout = _canary_layout(spec, canary, state, seen, is_ready=is_ready)
     if state.ready_at is not None:
         left = step.pause_seconds - (seen.now - state.ready_at).total_seconds()
         if left <= 0:
             return _canary(spec, canary, state.next_step(seen.now), seen)
-        return Rollout(state, _layout(spec, state, placements), step.weight, waiting="a pause", requeue_after=left)
-    late = _late(spec, state, seen)
-    if late:
-        return _fail(spec, state, seen, f"{ready} of {count} canary replicas are ready: {late}")
-    waiting = f"{ready} of {count} canary replicas to be ready"
-    return Rollout(
-        state, _layout(spec, state, placements), step.weight, waiting=waiting, requeue_after=_left(spec, state, seen)
-    )
+        return Rollout(state, layout, step.weight, waiting="a pause", requeue_after=left)
+    if late := _late(spec, state, seen):
+        return _fail(spec, state, seen, f"{late}, waiting for {waiting}")
+    return Rollout(state, layout, step.weight, waiting=waiting, requeue_after=_left(spec, state, seen))
+
+
+def _missing(canary: Canary, state: RolloutState, seen: Observed) -> str:
+    """Return what the step waits for: Pods, then a gateway or mesh that has its weights."""
+    weight = canary.steps[state.step].weight
+    count, ready = _share(weight, seen), _ready_canaries(state, seen)
+    if ready < count:
+        return f"{ready} of {count} canary replicas to be ready"
+    if canary.traffic == "GatewayAPI" and (seen.route.problem or seen.route.canary_weight != weight):
+        return f"the HTTPRoute to divide the requests: {seen.route.problem}".removesuffix(": ")
+    return ""
+
+
+def _canary_layout(spec: AgentSpec, canary: Canary, state: RolloutState, seen: Observed, *, is_ready: bool) -> Layout:
+    """Return the workloads of the step; weights of a route let the serving replicas stay as many as they are."""
+    weight, is_routed = canary.steps[state.step].weight, canary.traffic == "GatewayAPI"
+    placements = _canary_placements(state, seen, _share(weight, seen), is_ready=is_ready and not is_routed)
+    if not is_ready and state.ready_at is None:
+        weight = canary.steps[state.step - 1].weight if state.step else 0
+    return replace(_layout(spec, state, placements), canary_weight=weight if is_routed else 0)
 
 
 def _canary_placements(state: RolloutState, seen: Observed, count: int, *, is_ready: bool) -> list[Placement]:
@@ -260,8 +305,15 @@ def _failure(state: RolloutState, seen: Observed) -> str:
 def _layout(
     spec: AgentSpec, state: RolloutState, placements: list[Placement], preview: Track | None = None, checked: str = ""
 ) -> Layout:
-    active = state.home if _is_blue_green(spec) and state.home is not Track.STABLE else None
+    active = active_track(spec, state.home)
     return Layout(tuple(placements), active, preview, checked, state.home)
+
+
+def active_track(spec: AgentSpec, home: Track) -> Track | None:
+    """Return the only track that the Service selects, None where it selects all that serve."""
+    canary = spec.update.canary
+    is_routed = canary is not None and canary.traffic == "GatewayAPI"
+    return home if is_routed or (_is_blue_green(spec) and home is not Track.STABLE) else None
 
 
 def _current(state: RolloutState, seen: Observed) -> list[Placement]:

@@ -40,6 +40,15 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """The live HTTPRoute: the percentage of the canary, and why the newest weights do not hold, empty where they do."""
+
+    canary_weight: int = 0
+    problem: str = ""
+    is_served: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """
     What was observed: ``target`` is the revision of the spec, ``wanted`` the number of replicas that serve.
@@ -53,6 +62,7 @@ class Observed:
     is_autoscaled: bool = False
     is_stateful: bool = False
     workloads: Mapping[Track, Workload] = field(default_factory=dict)
+    route: Route = field(default_factory=Route)
     checks: CheckResult = CheckResult.NONE
     checks_message: str = ""
     evaluation: Mapping[str, Any] = field(default_factory=dict)

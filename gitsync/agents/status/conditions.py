@@ -51,6 +51,7 @@ def conditions(given: Situation) -> tuple[Condition, ...]:
         _validated(given),
         _scaling(given),
         _network(given),
+        _traffic(given),
         _reconciling(given, stalled),
         stalled,
         ready,
@@ -130,9 +131,9 @@ def _validated(given: Situation) -> Condition | None:
 def _scaling(given: Situation) -> Condition | None:
     if given.agent.spec.autoscaling is None:
         return None
-    if given.unserved:
-        return Condition("ScalingActive", "False", "KindNotServed", f"the cluster does not serve {given.unserved[0]}")
     kinds = ("HorizontalPodAutoscaler", "ScaledObject")
+    if unserved := [kind for kind in given.unserved if kind in kinds]:
+        return Condition("ScalingActive", "False", "KindNotServed", f"the cluster does not serve {unserved[0]}")
     status = next((status for ref, status in given.health.items() if ref.kind in kinds), None)
     if status is None:
         return Condition("ScalingActive", "False", "Suspended")
@@ -151,13 +152,26 @@ def _network(given: Situation) -> Condition:
     return Condition("NetworkRestricted", "True", "Restricted")
 
 
+def _traffic(given: Situation) -> Condition | None:
+    canary, route = given.agent.spec.update.canary, given.seen.route
+    if canary is None or canary.traffic != "GatewayAPI":
+        return None
+    if not route.is_served:
+        message = "the cluster does not serve HTTPRoute of gateway.networking.k8s.io/v1"
+        return Condition("TrafficRouted", "False", "KindNotServed", message)
+    if route.problem:
+        return Condition("TrafficRouted", "False", "NotAccepted", route.problem)
+    return Condition("TrafficRouted", "True", "Accepted", f"{route.canary_weight} % of the requests to the canary")
+
+
 def _stalled(given: Situation) -> Condition:
     if given.conflicts:
         return Condition(STALLED, "True", "ChildConflict", "; ".join(given.conflicts))
     if given.failure:
         return Condition(STALLED, "True", "WriteFailed", given.failure)
     if given.rollout.stalled:
-        reason = "RolledBack" if given.rollout.state.failed == given.seen.target else "ProgressDeadlineExceeded"
+        reason = "ProgressDeadlineExceeded" if given.seen.route.is_served else "KindNotServed"
+        reason = "RolledBack" if given.rollout.state.failed == given.seen.target else reason
         return Condition(STALLED, "True", reason, given.rollout.stalled)
     return Condition(STALLED, "False", "Progressing")
 

@@ -223,3 +223,23 @@ def test_a_canary_of_a_stateful_agent_moves_the_partition() -> None:
     layout = Layout((Placement(Track.STABLE, made.name, 3, partition=2),))
     (workload,) = [one for one in expand(found, FACTS, layout, {made.name: made}) if one["kind"] == "StatefulSet"]
     assert workload["spec"]["updateStrategy"]["rollingUpdate"] == {"partition": 2}
+
+
+def test_a_route_divides_the_requests_of_a_gateway_or_of_a_mesh() -> None:
+    canary = {"steps": [{"weight": 10}], "traffic": "GatewayAPI"}
+    found = children(agent(update={"type": "Canary", "canary": canary}))
+    service = {"group": "", "kind": "Service", "port": 8080}
+    spec = found["HTTPRoute/helper"]["spec"]
+    assert spec["parentRefs"] == [{**service, "name": "helper"}]
+    assert spec["rules"][0]["backendRefs"] == [
+        {**service, "name": "helper", "weight": 100},
+        {**service, "name": "helper-canary", "weight": 0},
+    ]
+    assert found["Service/helper-canary"]["spec"]["selector"]["agents.gitsync.dev/track"] == "canary"
+    gateway = {"name": "edge", "namespace": "ingress", "sectionName": "https", "hostnames": ["a.example.com"]}
+    spec = children(agent(update={"type": "Canary", "canary": {**canary, "gateway": gateway}}))["HTTPRoute/helper"][
+        "spec"
+    ]
+    parent = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "edge"}
+    assert spec["parentRefs"] == [{**parent, "namespace": "ingress", "sectionName": "https"}]
+    assert spec["hostnames"] == ["a.example.com"]

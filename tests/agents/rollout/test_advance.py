@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.agents.model.agent import AgentSpec, parse_agent
 from gitsync.agents.rollout.advance import Rollout, advance
-from gitsync.agents.rollout.observed import CheckResult, Observed, Workload
+from gitsync.agents.rollout.observed import CheckResult, Observed, Route, Workload
 from gitsync.agents.rollout.state import RolloutState, Stage
 from gitsync.agents.rollout.tracks import Track
 from tests.agents.factories import agent
@@ -18,6 +18,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SERVES = {Track.STABLE: Workload("a-1", wanted=2, replicas=2, ready=2, updated=2, is_complete=True)}
 GOOD = RolloutState(current="a-1", last_good="a-1")
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}, {"weight": 100}]}}
+STEPS = [{"weight": 10, "pauseSeconds": 60}, {"weight": 50, "pauseSeconds": 60}, {"weight": 100}]
+ROUTED = {"type": "Canary", "canary": {"steps": STEPS, "traffic": "GatewayAPI"}}
+BESIDE = SERVES | {Track.CANARY: Workload("a-2", wanted=1, replicas=1, ready=1, updated=1, is_complete=True)}
 
 
 def spec(**members: Any) -> AgentSpec:
@@ -73,3 +76,47 @@ def test_the_first_revision_skips_the_steps() -> None:
 def test_the_state_survives_the_status() -> None:
     begun = advance(spec(update=CANARY), GOOD, seen()).state
     assert RolloutState.from_status(begun.to_status(2, 50)) == begun
+
+
+def test_a_route_gets_the_weight_of_a_step_once_its_pods_are_ready() -> None:
+    begun = advance(spec(update=ROUTED), GOOD, seen())
+    assert (tracks(begun), begun.layout.canary_weight) == ({"stable": "a-1", "canary": "a-2"}, 0)
+    ready = advance(spec(update=ROUTED), begun.state, seen(workloads=BESIDE))
+    assert [(one.track, one.replicas) for one in ready.layout.placements] == [(Track.STABLE, 2), (Track.CANARY, 1)]
+    assert (ready.layout.canary_weight, ready.state.ready_at) == (10, None)  # the pause begins with the requests
+    reached = advance(spec(update=ROUTED), ready.state, seen(workloads=BESIDE, route=Route(10)))
+    assert (reached.state.ready_at, reached.requeue_after) == (NOW, 60)
+    later = seen(workloads=BESIDE, route=Route(10), now=NOW + timedelta(seconds=60))
+    assert advance(spec(update=ROUTED), reached.state, later).layout.canary_weight == 50
+
+
+def test_a_route_that_no_gateway_accepts_ends_the_rollout_at_its_deadline() -> None:
+    state = advance(spec(update=ROUTED), GOOD, seen()).state
+    refused = seen(workloads=BESIDE, route=Route(10, "Parent edge: no listener"), now=NOW + timedelta(seconds=601))
+    found = advance(spec(update=ROUTED), state, refused)
+    assert (found.state.failed, found.layout.canary_weight) == ("a-2", 0)
+    assert found.stalled.endswith("waiting for the HTTPRoute to divide the requests: Parent edge: no listener")
+
+
+def test_a_canary_without_the_kind_of_its_route_does_not_begin() -> None:
+    found = advance(spec(update=ROUTED), GOOD, seen(route=Route(is_served=False)))
+    assert (tracks(found), found.requeue_after) == ({"stable": "a-1"}, 60)
+    assert "set update.canary.traffic: ReplicaRatio" in found.stalled
+
+
+def test_a_canary_keeps_its_requests_until_the_serving_pods_have_its_revision() -> None:
+    state = advance(spec(update=ROUTED), GOOD, seen()).state
+    promoted = seen(workloads=BESIDE, route=Route(50), promote="a-2")
+    found = advance(spec(update=ROUTED), state, promoted)
+    assert (tracks(found), found.layout.canary_weight) == ({"stable": "a-2", "canary": "a-2"}, 50)
+    done = BESIDE | {Track.STABLE: Workload("a-2", wanted=2, replicas=2, ready=2, updated=2, is_complete=True)}
+    drained = advance(spec(update=ROUTED), found.state, seen(workloads=done, route=Route(50)))
+    assert (tracks(drained), drained.layout.canary_weight) == ({"stable": "a-2", "canary": "a-2"}, 0)
+    assert tracks(advance(spec(update=ROUTED), drained.state, seen(workloads=done))) == {"stable": "a-2"}
+
+
+def test_an_aborted_canary_loses_its_requests_before_its_pods() -> None:
+    state = advance(spec(update=ROUTED), GOOD, seen()).state
+    found = advance(spec(update=ROUTED), state, seen(workloads=BESIDE, route=Route(50), abort="a-2"))
+    assert (tracks(found), found.layout.canary_weight) == ({"stable": "a-1", "canary": "a-2"}, 0)
+    assert tracks(advance(spec(update=ROUTED), found.state, seen(workloads=BESIDE))) == {"stable": "a-1"}
