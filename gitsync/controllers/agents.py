@@ -10,7 +10,7 @@ from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.agents import AgentReconciler
-from gitsync.operator.child_reconciler import ChildrenCache, Owner
+from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler, Owner
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource
 from gitsync.operator.systems import SystemReconciler
 from gitsync.ports import Cluster, LiveCache, Ports
@@ -23,6 +23,8 @@ _DEBOUNCE = 0.03
 _FIRST_LIST = 30.0
 _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
 _KINDS = (AGENT, SYSTEM)
+_INTERRUPTED = ObjectRef(AGENT.group, "", "", "")
+"""The key of which the reconcile enqueues the owners of interrupted writes; the queue repeats it after an error."""
 _BACKUPS = frozenset({"VolumeSnapshot"})
 
 
@@ -38,12 +40,13 @@ class AgentController:
         self,
         agents: AgentReconciler,
         systems: SystemReconciler,
+        children: ChildrenReconciler,
         ports: Ports,
         *,
         share: Shard | None = None,
         workers: int = 4,
     ) -> None:
-        self._agents, self._systems = agents, systems
+        self._agents, self._systems, self._children = agents, systems, children
         self._cluster: Cluster = ports.cluster
         self._live: LiveCache = ports.live
         self._share = share or SingleReplica()
@@ -60,6 +63,7 @@ class AgentController:
                 "the cluster does not serve Agent", hint="install the CRDs (gitsync run does when allowed)"
             )
         self._live.follow([(resource, "") for resource in resources if resource is not None], _FIRST_LIST)
+        self._queue.add(_INTERRUPTED)
         self._controller.start()
 
     def stop(self) -> None:
@@ -68,14 +72,18 @@ class AgentController:
 
     def reconcile(self, key: ObjectRef) -> float | None:
         """Reconcile one Agent or system; return the seconds until the next reconcile."""
-        manifest = self._get(key)
-        if manifest is None:
-            self._caches.pop(key, None)
+        if key == _INTERRUPTED:
+            self._enqueue_interrupted()
             return None
-        with self._share.claim(f"{key.namespace}/{key.kind.lower()}:{key.name}") as is_ours:
+        with self._share.claim(Owner.key_of(key)) as is_ours:
             if not is_ours:
+                self._caches.pop(key, None)
                 return None
-            cache = self._caches.setdefault(key, ChildrenCache())
+            manifest, cache = self._get(key), self._caches.setdefault(key, ChildrenCache())
+            if manifest is None:
+                self._children.conclude(key, cache)
+                self._caches.pop(key)
+                return None
             reconciler = self._agents if key.of == AGENT else self._systems
             return reconciler.reconcile(manifest, cache)
 
@@ -97,6 +105,7 @@ class AgentController:
 
     def enqueue_all(self) -> None:
         """Enqueue all: a watch failed or recovered, or this replica owns others now."""
+        self._queue.add_after(_INTERRUPTED, _DEBOUNCE)
         for of in _KINDS:
             for manifest in self._all(of):
                 self._queue.add_after(ref_of(manifest), _DEBOUNCE)
@@ -108,6 +117,11 @@ class AgentController:
     def queue_length(self) -> int:
         """Return how many wait for a worker."""
         return len(self._queue)
+
+    def _enqueue_interrupted(self) -> None:
+        """Enqueue the owners of interrupted writes: no event follows for one that was deleted meanwhile."""
+        for owner in self._children.interrupted():
+            self._queue.add(owner)
 
     def _on_own_change(self, ref: ObjectRef, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue one whose input changed, and those of its namespace that depend on it."""

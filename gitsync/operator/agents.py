@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,6 +43,7 @@ from gitsync.operator.events import EventRecorder
 from gitsync.operator.facts import FactsReader, Gathered
 from gitsync.operator.kinds import child_resources
 from gitsync.operator.replicas import as_created, without_reset
+from gitsync.operator.traffic import observed_route
 from gitsync.plan.tracking import tracking_id
 from gitsync.ports import Ports
 from gitsync.sync.status.writer import StatusWriter
@@ -117,6 +119,7 @@ class AgentReconciler:
 
     def _finish(self, run: _Pass, seen: Observed, cache: ChildrenCache, now: str) -> float | None:
         before = run.manifest.get("status") or {}
+        run = _judged(run, seen)
         rollout = advance(run.agent.spec, RolloutState.from_status(before), seen)
         desired, unserved = self._desired(run, rollout)
         is_new = before.get("observedGeneration") != run.agent.generation
@@ -169,6 +172,7 @@ class AgentReconciler:
             is_autoscaled=agent.spec.autoscaling is not None and not agent.spec.suspend,
             is_stateful=is_stateful(agent),
             workloads={track: workload_of(one, agent.name) for track, one in live.items()},
+            route=observed_route(agent, run.children, self._cluster, self._live),
             checks=checks,
             checks_message=str((verdict or {}).get("message") or message),
             evaluation=verdict or {},
@@ -241,6 +245,13 @@ class AgentReconciler:
 def _owner(run: _Pass) -> Owner:
     is_managed = TRACKING_ID in annotations_of(run.manifest)
     return Owner(run.agent.ref, run.agent.uid, run.agent.generation, is_managed)
+
+
+def _judged(run: _Pass, seen: Observed) -> _Pass:
+    """Return the pass whose revision has the verdict of its evaluation, which outlives the status of the Agent."""
+    if not seen.evaluation:
+        return run
+    return replace(run, target=replace(run.target, evaluation=json.dumps(seen.evaluation, sort_keys=True)))
 
 
 def _tracked(manifest: Manifest, id: str) -> Manifest:

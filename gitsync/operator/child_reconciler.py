@@ -22,13 +22,13 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.operator.kinds import AGENT, SYSTEM, child_resources
+from gitsync.operator.kinds import AGENT, SYSTEM, child_resources, own_resource
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.cache import PlanCache
 from gitsync.sync.history import record_steps
 from gitsync.sync.input import ReconcileInput, SyncState, Target
-from gitsync.sync.observe import health_of, observe
+from gitsync.sync.observe import Selection, health_of, observe
 from gitsync.sync.planner import Planned, Planner
 
 _FIRST_LIST = 5.0
@@ -52,6 +52,16 @@ class Owner:
         kind, _, name = kind_and_name.partition(":")
         of = AGENT if kind == AGENT.kind.lower() else SYSTEM
         return ObjectRef(of.group, of.kind, namespace, name)
+
+    @staticmethod
+    def is_key(application: str) -> bool:
+        """Whether a key is of an owner: names of Applications contain no colon."""
+        return ":" in application
+
+    @staticmethod
+    def key_of(owner: ObjectRef) -> str:
+        """Return the key of the Application of an owner."""
+        return f"{owner.namespace}/{owner.kind.lower()}:{owner.name}"
 
     @property
     def application(self) -> Application:
@@ -196,7 +206,7 @@ class ChildrenReconciler:
             for ref, one in (known | dict(desired.expired)).items()
             if ref not in desired.kept
         }
-        observation = observe(objects, Inventory(held), self._cluster, self._live)
+        observation = observe(Selection(objects, Inventory(held)), self._cluster, self._live)
         conflicts = _conflicts(owner, objects, observation.live)
         commit = Commit(f"generation-{owner.generation}", message=f"{owner.ref} at generation {owner.generation}")
         input = ReconcileInput(app, now, SyncState())
@@ -215,6 +225,30 @@ class ChildrenReconciler:
         refs = objects.keys() | after.keys()
         health = {ref: health_of(ref, after.get(ref), self._live) for ref in refs}
         return ReconciledChildren(after, health, planned.plan, verdict, results, conflicts, is_guarded)
+
+    def interrupted(self) -> frozenset[ObjectRef]:
+        """Return the owners of writes whose outcome is not known, also those that do not exist any more."""
+        applications = {intent.application for intent in self._records.unfinished()}
+        return frozenset(Owner.ref_of(one) for one in applications if Owner.is_key(one))
+
+    def conclude(self, owner: ObjectRef, cache: ChildrenCache) -> None:
+        """
+        Audit an outcome for the writes that have none of an owner that is deleted, or about to be.
+
+        No plan for it follows, so each written object is read: it exists, or it does not.
+        """
+        key = Owner.key_of(owner)
+        self._take_answered(cache, key)
+        if cache.has_unresolved_writes:
+            refs = {ObjectRef.from_path(intent.resource) for intent in self._records.unfinished(key)}
+            live = {ref: found for ref in refs if (found := self._read(ref)) is not None}
+            nothing = Plan(key, "", (), "", Risk.SAFE)
+            resolve_open_writes(self._records, nothing, live, self._clock.now(), self._applier.in_flight(key))
+            cache.has_unresolved_writes = False
+
+    def _read(self, ref: ObjectRef) -> Manifest | None:
+        resource = child_resources(self._cluster).get(ref.of) or own_resource(self._cluster, ref.of)
+        return self._cluster.read(ref, resource.version) if resource is not None else None
 
     def _verdict(self, planned: Planned, given: GateInput) -> Verdict:
         verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)

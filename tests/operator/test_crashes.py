@@ -1,7 +1,7 @@
 """
 Kill the operator before and after each write of a create, a canary and a delete; the next one ends in the same state.
 
-An eighth of the schedules runs by default; ``GITSYNC_FAULTS=all`` runs every one.
+An eighth of the schedules of an Agent runs by default; ``GITSYNC_FAULTS=all`` runs every one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import pytest
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from tests.agents.factories import agent, member, system
 from tests.flow.environment import World
 from tests.operator.agent_world import API, delete
 from tests.operator.processes import Operators, Process
+from tests.waiting import until
 
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}]}}
 EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 8
@@ -116,6 +118,9 @@ def children(world: World, namespace: str) -> set[str]:
 class Scenario:
     """What happens to an Agent or a system in a namespace of its own; ``act`` is what the crash interrupts."""
 
+    every = EVERY
+    """The writes of which one is interrupted by default."""
+
     def __init__(self, world: World, operators: Operators, namespace: str) -> None:
         self.world, self.operators, self.namespace = world, operators, namespace
         world.namespace(namespace)
@@ -154,6 +159,8 @@ class Canary(Scenario):
 class Delete(Scenario):
     """The ordered deletion of a system with an Agent that depends on another one."""
 
+    every = 1
+
     def act(self) -> None:
         self.world.apply(system(member("a", "b"), member("b"), namespace=self.namespace))
         with self.operators.process() as process:
@@ -175,8 +182,30 @@ def test_a_crash_at_any_write_leads_to_the_same_end(world: World, kind: type[Sce
     operators = Operators(world)
     writes, expected = kind(world, operators, "reference").run()
     assert writes > 2
-    for at in range(0, writes, EVERY):
+    for at in range(0, writes, kind.every):
         for when in ("before", "after"):
             _, found = kind(world, operators, f"n{at}-{when}").run(at, when)
             assert found == expected, (at, when)
+    assert operators.records.verify() == ()
+
+
+@pytest.mark.parametrize(("when", "kept"), [("before", 0), ("after", 1)])
+def test_interrupted_writes_of_a_deleted_owner_get_an_outcome_at_the_next_start(
+    world: World, when: str, kept: int
+) -> None:
+    operators, key = Operators(world), ref_of(agent(namespace="shop"))
+    world.apply(agent(namespace="shop"))
+    with operators.process(lambda client: MortalCluster(client, 0, when)) as process, pytest.raises(Crashed):
+        drive(process, [key], lambda: False)
+    interrupted = operators.records.unfinished()
+    delete(world, key.name, propagationPolicy="Orphan")
+    until(lambda: world.get("Agent", key.name, "shop", API) is None)
+    with operators.process() as process:
+        process.controller.start()
+        until(lambda: operators.records.unfinished() == ())
+        process.controller.stop()
+    found = operators.records.audit_records(limit=len(interrupted))
+    assert {one.resource for one in found} == {one.resource for one in interrupted}
+    is_done = [one.outcome is Outcome.SUCCEEDED for one in found]
+    assert sum(is_done) == len(children(world, "shop")) == kept
     assert operators.records.verify() == ()
