@@ -73,12 +73,22 @@ def ark(live: Manifest) -> HealthStatus:
     return progressing(detail) if word else unknown("its status reports nothing")
 
 
+_SANDBOX_ERRORS = frozenset(
+    {
+        *("ReconcilerError", "MultiplePods", "PodFailed", "TemplateNotFound", "WarmPoolNotFound", "InvalidMetadata"),
+        *("EnvVarsInjectionRejected", "InvalidConfiguration", "VolumeClaimTemplatesError"),
+    }
+)
+"""Reasons of Ready that do not end by waiting; others, such as AdoptionConflict and SandboxMissing, do."""
+
+
 def sandbox(live: Manifest) -> HealthStatus:
     """
     Judge a Sandbox or SandboxClaim of agent-sandbox; one that is suspended or past its shutdown is stopped on purpose.
 
     Source: kubernetes-sigs/agent-sandbox, api/v1alpha1 (replicas) and api/v1beta1/sandbox_types.go (operatingMode,
-    condition types Ready, Suspended and Finished, and their reasons).
+    condition types Ready, Suspended and Finished, and their reasons), extensions/controllers/sandboxclaim_controller.go
+    (reasons of claims).
     """
     found = conditions(live)
     ready, finished = condition(found, "Ready") or {}, condition(found, "Finished") or {}
@@ -89,7 +99,7 @@ def sandbox(live: Manifest) -> HealthStatus:
         return suspended(_said(ready))
     if ready.get("status") == "True":
         return healthy(message(ready))
-    if ready.get("reason") in ("ReconcilerError", "TemplateNotFound"):
+    if ready.get("reason") in _SANDBOX_ERRORS:
         return degraded(_said(ready))
     return progressing(_said(ready) or "waiting for the Pod of the sandbox")
 

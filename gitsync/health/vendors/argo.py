@@ -1,4 +1,9 @@
-"""Health of the kinds of the Argo projects."""
+"""
+Health of the kinds of the Argo projects.
+
+Source: argoproj/argo-rollouts, pkg/apis/rollouts/v1alpha1/types.go (phases and conditions); argoproj/argo-cd,
+resource_customizations/argoproj.io.
+"""
 
 from __future__ import annotations
 

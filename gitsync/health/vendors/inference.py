@@ -90,24 +90,31 @@ def kueue_queue(live: Manifest) -> HealthStatus:
     return suspended(_said(active)) if "Stopped" in text(active, "reason") else degraded(_said(active))
 
 
+_NEVER_ADMITTED = frozenset({"ExceedsMaxQuota", "Misconfigured", "NoMatchingFlavor"})
+"""Reasons of QuotaReserved (v1beta2) that only a change of the Workload or of its queue ends."""
+
+
 def kueue_workload(live: Manifest) -> HealthStatus:
     """
-    Judge a Workload: finished, evicted, admitted, or waiting for quota.
+    Judge a Workload: finished, deactivated by a user or given up by Kueue, admitted, or waiting for quota.
 
-    Source: kubernetes-sigs/kueue, apis/kueue/v1beta1/workload_types.go (QuotaReserved, Admitted, PodsReady, Evicted,
-    Finished; spec.active).
+    Source: kubernetes-sigs/kueue, apis/kueue/v1beta1 and v1beta2, workload_types.go (conditions and their reasons,
+    spec.active), pkg/workload/patching/patching.go (ReasonWithCause: ``DeactivatedDueTo...``).
     """
     found = conditions(live)
     finished, admitted = condition(found, "Finished") or {}, condition(found, "Admitted") or {}
     if finished.get("status") == "True":
         return degraded(_said(finished)) if "Fail" in text(finished, "reason") else healthy(message(finished))
-    evicted = condition(found, "Evicted") or {}
-    if "Deactivated" in text(evicted, "reason"):
-        return suspended(_said(evicted))
+    evicted, quota = condition(found, "Evicted") or {}, condition(found, "QuotaReserved") or {}
+    cause = text(evicted, "reason") if evicted.get("status") == "True" else ""
+    if cause.startswith("DeactivatedDueTo"):
+        return degraded(_said(evicted))
+    if cause == "Deactivated" or at(live, "spec", "active") is False or quota.get("reason") in ("OnHold", "Suspended"):
+        return suspended(_said(evicted) or _said(quota))
     if admitted.get("status") == "True":
         return healthy(message(admitted))
-    quota = condition(found, "QuotaReserved") or {}
-    return progressing(_said(quota) or "waiting for quota")
+    is_refused = quota.get("status") == "False" and quota.get("reason") in _NEVER_ADMITTED
+    return degraded(_said(quota)) if is_refused else progressing(_said(quota) or "waiting for quota")
 
 
 def ray_cluster(live: Manifest) -> HealthStatus:
@@ -135,11 +142,12 @@ def ray_job(live: Manifest) -> HealthStatus:
     """
     Judge a RayJob by its deployment status.
 
-    Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayjob_types.go (jobDeploymentStatus, jobStatus, message).
+    Source: ray-project/kuberay, ray-operator/apis/ray/v1/rayjob_types.go (jobDeploymentStatus, jobStatus, message);
+    ValidationFailed: the controller rejected its spec.
     """
     word, job = text(live, "status", "jobDeploymentStatus"), text(live, "status", "jobStatus")
     detail = text(live, "status", "message") or word
-    if word == "Failed" or job == "FAILED":
+    if word in ("Failed", "ValidationFailed") or job == "FAILED":
         return degraded(detail)
     if word == "Complete":
         return healthy(detail)

@@ -1,4 +1,10 @@
-"""Health of KEDA and Karpenter."""
+"""
+Health of KEDA and Karpenter.
+
+Source: kedacore/keda, apis/keda/v1alpha1/condition_types.go (Ready, Active, Fallback, Paused);
+kubernetes-sigs/karpenter, pkg/apis/v1/nodeclaim_status.go; argoproj/argo-cd, resource_customizations/keda.sh and
+karpenter.sh.
+"""
 
 from __future__ import annotations
 

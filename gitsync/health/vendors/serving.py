@@ -1,4 +1,10 @@
-"""Health of Knative and KServe."""
+"""
+Health of Knative and KServe.
+
+Source: knative/serving, pkg/apis/serving/v1/service_types.go and knative/operator, pkg/apis/operator/v1beta1 (condition
+types); kserve/kserve, pkg/apis/serving/v1beta1/inference_service_status.go (conditions, transitionStatus);
+argoproj/argo-cd, resource_customizations/serving.knative.dev, operator.knative.dev and serving.kserve.io.
+"""
 
 from __future__ import annotations
 
