@@ -84,6 +84,7 @@ from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.reconciler import Reconciler
+from gitsync.sync.remotes.bases import RemoteBases
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
@@ -158,6 +159,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds)
     given = PolicySet((policy,)) if policy else read_policies(settings.policies, settings.prometheus)
     policies = Policies(cluster, live, source, given)
+    bases = _remote_bases(adapters, policies)
     applications, state = build_engine(
         adapters,
         policies,
@@ -215,6 +217,11 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     )
 
 
+def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:
+    read_credentials = partial(credentials_of, cluster=adapters.cluster, live=adapters.live)
+    return RemoteBases(adapters.renderer, adapters.source, read_credentials, policies.all_of)
+
+
 def _mirrors(settings: Settings) -> Repositories:
     schemes = (*SAFE_SCHEMES, "file") if settings.allow_file_urls else SAFE_SCHEMES
     limits = Limits(
@@ -257,7 +264,8 @@ def build_engine(
     reconciler = Reconciler(cluster, live, records, planner, gate, executor, statuses, state)
     fetcher = Fetcher(adapters.source, verify_revision, cluster, live, clock, signers_of=policies.signers, waits=False)
     watcher = GitWatcher(adapters.source, state, clock)
-    desired = DesiredState(adapters.source, adapters.renderer, cluster, live, fetcher, kept=adapters.builds)
+    bases = bases or _remote_bases(adapters, policies)
+    desired = DesiredState(adapters.source, bases, cluster, live, fetcher, kept=adapters.builds)
     analysis = PostSyncAnalysis(records, adapters.metrics)
     stages = Stages(fetcher, watcher, desired, reconciler, SettledReconciler(cluster, live, planner, state), analysis)
     pipeline = Pipeline(stages, records, statuses, state, clock)

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from gitsync.cli.build_options import BuildOptions
 from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.cli.parallel import map_forked
+from gitsync.cli.rendering.build_options import BuildOptions
 from gitsync.errors import GitsyncError, one_line
 from gitsync.render.yaml.writer import write_all
 from gitsync.source.local import LocalTarget, open_path

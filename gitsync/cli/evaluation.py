@@ -35,10 +35,11 @@ from gitsync.sync.credentials import credentials_of, decryption_keys
 from gitsync.sync.dependencies import blocking_dependency
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
+from gitsync.sync.observe import Observation, Selection, confirm_missing, created_namespace, observe
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.policies import Policies
 from gitsync.sync.polling.fetch import Fetcher
+from gitsync.sync.remotes.bases import RemoteBases
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.validation import validate_desired
 
@@ -76,6 +77,7 @@ class Evaluator:
         limits = Limits(file_bytes=file_limit(), seconds=settings.git_seconds, pack_bytes=settings.git_pack << 20)
         self.source = Repositories(target.data / "mirrors", schemes=schemes, limits=limits, ca_file=settings.git_ca)
         self.policies = Policies(self.cluster, self.live, self.source, read_policies(target.policies))
+        self._renderer = RemoteBases(InProcessRenderer(), self.source, self.credentials, self.policies.all_of)
         self._target = target
         self._clock = SystemClock()
 
@@ -115,7 +117,7 @@ class Evaluator:
         return Fetcher(source, verify_revision, self.cluster, self.live, self._clock, signers_of=self.policies.signers)
 
     def _desired(self, source: Source) -> DesiredState:
-        return DesiredState(source, InProcessRenderer(), self.cluster, self.live, self._fetcher(source), self._keys)
+        return DesiredState(source, self._renderer, self.cluster, self.live, self._fetcher(source), self._keys)
 
     def _keys(self, app: Application, cluster: Cluster, live: LiveCache) -> tuple[str, ...]:
         """Return the age keys of the given file, else of the Application's Secret."""
@@ -143,7 +145,7 @@ class Evaluator:
         desired, state = self._desired(source), StateStore(self.cluster, self.live)
         target = desired.load(given, cache, commit).target(commit)
         inventory = given.state.inventory
-        seen = observe(target.desired, inventory, self.cluster, self.live)
+        seen = observe(Selection(target.desired, inventory), self.cluster, self.live)
         seen = confirm_missing(seen, inventory, self.cluster)
         if target.locate is not None:
             validate_desired(seen, target.locate)
@@ -151,7 +153,7 @@ class Evaluator:
         with ThreadPoolExecutor(_DRY_RUNS) as pool:
             planner = Planner(self.cluster, state, pool, policy_of=self.policies.of)
             planned = planner.plan(given, target, seen, cache.plans)
-        plan = self.policies.with_authors(given.app, planned.plan, given.state.applied_to(given.app))
+        plan = self.policies.with_authors(given.app, planned.plan, given.state.last_of(given.app))
         verdict = decide(
             plan,
             given.app,
@@ -209,7 +211,7 @@ class Evaluator:
         if not wanted:
             return {}
         snapshot = source.snapshot(app.source, self.credentials(app), planned.target.commit.id)
-        return InProcessRenderer().trace(snapshot, app.source.path, app.source.renderer, wanted)
+        return self._renderer.trace(app, snapshot, wanted)
 
     def _blocking_notes(self, planned: Planned) -> Iterable[str]:
         """Yield why the controller does not sync by itself, though the gate allows it."""

@@ -96,6 +96,12 @@ Renderer = Annotated[
     ),
 ]
 LoadRestrictor = Annotated[bool, typer.Option(help="Reject files outside the kustomization's folder.")]
+Remotes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remote", metavar="URL", help="A repository, with *, whose folders a kustomization may name by URL."
+    ),
+]
 Revision = Annotated[str, typer.Option("--rev", help="Read this Git revision instead of the files on disk.")]
 
 

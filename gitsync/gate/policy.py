@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ _SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class Policy:
     """
-    What the operator allows; patterns with ``*``. An empty tuple allows all, but for ``cluster_kinds``.
+    What the operator allows; patterns with ``*``. An empty tuple allows all, but for ``cluster_kinds`` and for
+    ``remotes``, other repositories whose folders kustomizations may name.
 
     ``applications`` are those that it applies to (``namespace/name``). ``namespaces`` may hold ``{app}``, the
     namespace of the Application. Kinds are written ``Kind`` for any group, ``Kind.group`` for one. Cluster-scoped
@@ -33,6 +33,7 @@ class Policy:
     name: str = "default"
     applications: tuple[str, ...] = ("*",)
     repositories: tuple[str, ...] = ()
+    remotes: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     denied_kinds: tuple[str, ...] = ()
@@ -123,8 +124,8 @@ def _namespaces(policy: Policy, app: Application) -> tuple[str, ...]:
 
 
 def _names(patterns: Iterable[str], of: GroupKind) -> bool:
-    return any(fnmatch.fnmatchcase(of.kind, pattern) or fnmatch.fnmatchcase(str(of), pattern) for pattern in patterns)
+    return any(matches(of.kind, pattern) or matches(str(of), pattern) for pattern in patterns)
 
 
 def _matches(patterns: tuple[str, ...], value: str) -> bool:
-    return not patterns or any(fnmatch.fnmatchcase(value, pattern) for pattern in patterns)
+    return not patterns or any(matches(value, pattern) for pattern in patterns)

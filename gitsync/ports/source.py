@@ -37,13 +37,31 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteBase:
+    """A folder in another repository that a kustomization names: the reference as written, and the commit."""
+
+    reference: str
+    mount: str
+    """Where the files of the repository are among those of the build."""
+    folder: str
+    commit: str
+    tree: Tree
+    git_dir: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The files of one commit. ``warnings`` are things left out on purpose, such as submodules."""
+    """
+    The files of one commit. ``warnings`` are things left out on purpose, such as submodules.
+
+    ``remotes`` are folders in other repositories; the tree has their files too.
+    """
 
     commit: Commit
     tree: Tree
     git_dir: str
     warnings: tuple[str, ...] = ()
+    remotes: tuple[RemoteBase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

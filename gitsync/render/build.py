@@ -51,6 +51,8 @@ class Build(NamedTuple):
     """The file and document that each manifest comes from."""
     provenance: tuple[History, ...] = ()
     """The history of each manifest's fields, where it was asked for."""
+    remotes: tuple[tuple[str, str], ...] = ()
+    """References to other repositories, and the commits that they named."""
 
 
 def build(

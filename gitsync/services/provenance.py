@@ -10,9 +10,10 @@ from collections.abc import Callable
 from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Credentials, Renderer, Source
+from gitsync.ports import Credentials, Source
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
+from gitsync.sync.remotes.bases import RemoteBases
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class FieldProvenance:
     """
 
     def __init__(
-        self, source: Source, renderer: Renderer, credentials_of: Callable[[Application], Credentials]
+        self, source: Source, renderer: RemoteBases, credentials_of: Callable[[Application], Credentials]
     ) -> None:
         self._source = source
         self._renderer = renderer
@@ -62,7 +63,7 @@ class FieldProvenance:
         try:
             if missing:
                 snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
-                found = self._renderer.trace(snapshot, app.source.path, app.source.renderer, missing)
+                found = self._renderer.trace(app, snapshot, missing)
         except GitsyncError as error:
             _log.warning("the fields of %s at %s cannot be traced: %s", app.key, commit[:12], error)
         return {(ref, field): found.get(ref, {}).get(field, ()) for ref, fields in missing.items() for field in fields}

@@ -13,7 +13,8 @@ from gitsync.objects.change import Change, Risk
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.record import Commit
 from gitsync.plan.commit_effect import commit_effect, effect_risk
-from gitsync.ports import Credentials, Renderer, Source
+from gitsync.ports import Credentials, Source
+from gitsync.sync.remotes.bases import RemoteBases
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class RevertPreview:
     """Render a branch as it is and as it would be after a revert, in the isolated render processes."""
 
     def __init__(
-        self, source: Source, renderer: Renderer, credentials_of: Callable[[Application], Credentials]
+        self, source: Source, renderer: RemoteBases, credentials_of: Callable[[Application], Credentials]
     ) -> None:
         self._source = source
         self._renderer = renderer
@@ -62,7 +63,7 @@ class RevertPreview:
 
     def _rendered(self, app: Application, commit: str) -> tuple[Manifest, ...]:
         snapshot = self._source.snapshot(app.source, self._credentials_of(app), commit)
-        return self._renderer.render(snapshot, app.source.path, app.source.renderer).manifests
+        return self._renderer.render(app, snapshot).manifests
 
 
 def _schema_of(manifest: Manifest) -> Schema | None:

@@ -13,7 +13,7 @@ from gitsync.objects.options import Options
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
-from gitsync.ports import Cluster, LiveCache, Renderer, RenderStore, Source
+from gitsync.ports import Cluster, LiveCache, RenderStore, Source
 from gitsync.render.build import Build
 from gitsync.render.provenance.locate import locate_field
 from gitsync.secrets.sops import is_encrypted
@@ -24,6 +24,7 @@ from gitsync.sync.input import Locator, ReconcileInput, Target
 from gitsync.sync.observe import build_desired
 from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.polling.path_index import reads
+from gitsync.sync.remotes.bases import RemoteBases
 
 DecryptionKeys = Callable[[Application, Cluster, LiveCache], tuple[str, ...]]
 """Return the age keys that decrypt the Secrets of an Application."""
@@ -43,6 +44,8 @@ class Rendered:
     warnings: tuple[str, ...]
     locate: Locator
     replaces: str
+    remotes: tuple[tuple[str, str], ...] = ()
+    """References to other repositories, and the commits that they named."""
 
     def target(self, fetched: Commit | None, newest: str = "") -> Target:
         """Return the target of a reconcile to this commit; see there for the other commits."""
@@ -56,7 +59,7 @@ class DesiredState:
     def __init__(
         self,
         source: Source,
-        renderer: Renderer,
+        renderer: RemoteBases,
         cluster: Cluster,
         live: LiveCache,
         fetcher: Fetcher,
@@ -99,6 +102,7 @@ class DesiredState:
             result.build.warnings,
             partial(self._locate, app, cache, commit),
             self._fetcher.replaced(given, cache.git, commit.id),
+            result.build.remotes,
         )
 
     def last_change(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:
@@ -141,15 +145,16 @@ class DesiredState:
         """Return the decrypted manifests of a build; the render processes have no keys."""
         if not keys:
             return build.manifests
-        tree = self._fetcher.snapshot(app, cache.git, commit.id).tree
+        tree = self._renderer.files(app, self._fetcher.snapshot(app, cache.git, commit.id), build).tree
         cache.git.snapshot = None
         return decrypt_manifests(build, tree, keys)
 
     def _locate(self, app: Application, cache: ReconcileCache, commit: Commit, manifest: Manifest, field: str) -> str:
         """Return where a field of a rendered object was written, by reading the files of the commit again."""
-        tree = self._fetcher.snapshot(app, cache.git, commit.id).tree
+        build = cache.render.commits[commit.id].build
+        tree = self._renderer.files(app, self._fetcher.snapshot(app, cache.git, commit.id), build).tree
         cache.git.snapshot = None
-        return locate_field(tree, sorted(cache.render.commits[commit.id].build.files_read), manifest, field)
+        return locate_field(tree, sorted(build.files_read), manifest, field)
 
     def _result(self, given: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderResult:
         source, render = given.app.source, cache.render
@@ -158,6 +163,9 @@ class DesiredState:
             render.source, render.commits, render.error = key, self._load_kept(given.app), None
         if given.is_requested:
             render.error = None
+        render.commits = {
+            id: made for id, made in render.commits.items() if self._renderer.is_current(given.app, made.build)
+        }
         known = render.commits.get(commit.id)
         if known is not None:
             return known
@@ -171,7 +179,7 @@ class DesiredState:
         snapshot = self._fetcher.snapshot(app, cache.git, commit.id)
         cache.git.snapshot = None  # its files are not needed any more
         try:
-            build = self._renderer.render(snapshot, app.source.path, app.source.renderer)
+            build = self._renderer.render(app, snapshot)
             build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
         except InvalidInput as error:
             cache.render.error = (commit.id, error)

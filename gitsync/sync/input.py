@@ -56,14 +56,17 @@ class SyncState:
     What the status keeps from one reconcile to the next.
 
     ``applied`` is the commit that was applied completely, ``applied_spec_hash`` the hash of source and
-    destination that it was applied for, ``requested`` the last requested sync that was carried out, ``audit`` the
-    newest link of the audit about the Application after its last sync.
+    destination that it was applied for, ``followed`` and ``followed_spec_hash`` the same of the revision that
+    was followed before a pin, ``requested`` the last requested sync that was carried out, ``audit`` the newest link of
+    the audit about the Application after its last sync.
     """
 
     inventory: Inventory = field(default_factory=Inventory)
     fetched: str = ""
     applied: str = ""
     applied_spec_hash: str = ""
+    followed: str = ""
+    followed_spec_hash: str = ""
     last_good: str = ""
     requested: str = ""
     operation: Mapping[str, Any] = field(default_factory=dict)
@@ -79,6 +82,8 @@ class SyncState:
             fetched=str(at(status, "revision", "fetched", default="")),
             applied=str(at(status, "revision", "applied", default="")),
             applied_spec_hash=str(at(status, "revision", "appliedFor", default="")),
+            followed=str(at(status, "revision", "followed", default="")),
+            followed_spec_hash=str(at(status, "revision", "followedFor", default="")),
             last_good=str(at(status, "revision", "good", default="")),
             requested=str(at(status, "requestedSync", default="")),
             operation=at(status, "operation", default={}),
@@ -95,9 +100,21 @@ class SyncState:
         """Return the commit that was fetched last, empty where another source or destination was applied since."""
         return self.fetched if self.applied_spec_hash in ("", app.target_hash) else ""
 
+    def last_of(self, app: Application) -> str:
+        """Return the last commit that was applied of this revision, also after a pin; empty when none is known."""
+        return self.followed if self.followed_spec_hash == app.target_hash else self.applied_to(app)
+
     def with_applied(self, commit: str, app: Application) -> SyncState:
         """Return the state with this commit applied completely."""
-        return replace(self, applied=commit, applied_spec_hash=app.target_hash)
+        is_pin = commit == app.source.revision
+        before = self.with_followed(app) if is_pin else replace(self, followed="", followed_spec_hash="")
+        return replace(before, applied=commit, applied_spec_hash=app.target_hash)
+
+    def with_followed(self, app: Application) -> SyncState:
+        """Return the state with the last commit of the revision that was followed before this source."""
+        if self.followed or self.applied_spec_hash in ("", app.target_hash):
+            return self
+        return replace(self, followed=self.applied, followed_spec_hash=self.applied_spec_hash)
 
 
 @dataclass(frozen=True, slots=True)

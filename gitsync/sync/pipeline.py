@@ -57,6 +57,8 @@ _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 
 _RESYNC_PERIOD = 600.0
 """Seconds after which an Application is reconciled although nothing is known to have changed."""
+_WRITING_PERIOD = 10.0
+"""Seconds until changed objects of a batch are reconciled that has unanswered writes; most are echoes of the writes."""
 
 
 class QueryDue(Exception):
@@ -107,11 +109,13 @@ class Pipeline:
         """
         Bring changed live objects of one Application to what Git declares; None where they already are.
 
+        Objects of a batch that is being written wait for its last answer, at most for some seconds.
+
         Where these objects alone cannot show that, the whole Application is synced.
         """
         meta, uid = metadata_of(manifest), uid_of(manifest)
         if self._reconciler.is_writing(f"{meta.get('namespace')}/{meta.get('name')}", changed):
-            return None
+            return SyncResult(_WRITING_PERIOD)
         before = self._settled.pop(uid, None)
         if before is not None and not changed & _watched(before.planned.app):
             with suppress(GitsyncError):  # the sync of the whole reports it
@@ -283,9 +287,12 @@ class Pipeline:
 
     def _keep_applied(self, report: Report, cache: ReconcileCache, reason: GitsyncError) -> None:
         """Reconcile to the commit that was applied last; raise the reason where that cannot be read or used either."""
-        stage = report.stage
+        stage, before = report.stage, report.state.with_followed(report.app)
         try:
             self._reconcile_to(report, cache, Commit(report.state.applied))
+            report.state = replace(  # this commit is not the revision's
+                report.state, followed=before.followed, followed_spec_hash=before.followed_spec_hash
+            )
         except (TerminalError, SourceUnavailable):
             report.stage = stage
             raise reason from None  # why the newest commit cannot be used is the error to fix
@@ -300,6 +307,7 @@ class Pipeline:
         report.stage = FailureReason.RENDER
         rendered = self._desired.load(report.given, cache, commit)
         report.rendered = (rendered.count, rendered.warnings)
+        report.remotes = rendered.remotes
         return rendered
 
     def _analyse(self, report: Report) -> None:

@@ -28,6 +28,7 @@ class KeptBuilds:
     Implement ``gitsync.ports.RenderStore`` in a folder, one file for each Application and source.
 
     A build of another version of the renderer, or one that cannot be read, counts as absent; a failed write is logged.
+    A build with files of other repositories is not kept: it depends on more than the commit.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +48,9 @@ class KeptBuilds:
             return None
 
     def keep(self, app: Application, commit: str, build: Build) -> None:
-        """Keep a build instead of the one before."""
+        """Keep a build instead of the one before, which stays right for its own commit where this one is not kept."""
+        if build.remotes:
+            return
         message = {"renderer": self._renderer, "commit": commit, "build": protocol.of_build(build)}
         file = self._file(app)
         temporary = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")

@@ -74,6 +74,7 @@ class RenderPool:
             "renderer": renderer,
             "seconds": self._seconds,
             "file_bytes": self._file_bytes,
+            "remotes": [[one.reference, one.mount, one.folder, one.git_dir, one.commit] for one in snapshot.remotes],
             **more,
         }
         answer = self._ask(request)

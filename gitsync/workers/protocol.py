@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, SourceUnavailable
+from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
@@ -23,7 +23,7 @@ LENGTH_BYTES: Final = 4
 MAX_FRAME: Final = 64 << 20
 OUT_OF_MEMORY: Final = 77
 """The exit code of a process that reached its limit of memory outside a render."""
-_ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, EmptyRender, SourceUnavailable)}
+_ERRORS: Final = {kind.__name__: kind for kind in (InvalidInput, EmptyRender, RemoteNeeded, SourceUnavailable)}
 
 
 def frame(message: dict[str, Any]) -> bytes:
@@ -139,6 +139,8 @@ def of_error(error: GitsyncError) -> dict[str, str]:
     """Return an error as JSON can hold it."""
     kind = type(error).__name__
     parts = {"message": error.message, "location": error.location, "object": error.object, "hint": error.hint}
+    if isinstance(error, RemoteNeeded):
+        parts["reference"] = error.reference
     return {
         "kind": kind if kind in _ERRORS else InvalidInput.__name__,
         **{name: part.encode("utf-8", "backslashreplace").decode() for name, part in parts.items()},
@@ -148,7 +150,10 @@ def of_error(error: GitsyncError) -> dict[str, str]:
 def to_error(message: dict[str, str]) -> GitsyncError:
     """Return the error that ``of_error`` wrote."""
     kind = _ERRORS[message["kind"]]
-    return kind(message["message"], location=message["location"], object=message["object"], hint=message["hint"])
+    error = kind(message["message"], location=message["location"], object=message["object"], hint=message["hint"])
+    if isinstance(error, RemoteNeeded):
+        error.reference = message["reference"]
+    return error
 
 
 def _bytes_as_text(text: str) -> str:

@@ -60,7 +60,7 @@ class RenderServer:
             return _refusal(InvalidInput(what, hint="please report it"), is_last=True, trace=traceback.format_exc())
 
     def _built(self, request: dict[str, Any]) -> bytes:
-        tree = self._trees.open(request["git_dir"], request["commit"], request["file_bytes"])
+        tree = self._trees.open_all(request)
         if "wanted" in request:
             made = build(tree, request["path"], renderer=request["renderer"], provenance=True)
             traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))

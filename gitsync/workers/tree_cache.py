@@ -13,6 +13,18 @@ class TreeCache:
     def __init__(self) -> None:
         self._reader = ObjectReader("")
 
+    def open_all(self, request: dict[str, Any]) -> Tree:
+        """Return the tree of a request, with the files of other repositories that it names."""
+        tree = self.open(request["git_dir"], request["commit"], request["file_bytes"])
+        if not request.get("remotes"):
+            return tree
+        limits, mounts, references = Limits(file_bytes=request["file_bytes"]), dict[str, Tree](), dict[str, str]()
+        for reference, mount, folder, git_dir, commit in request["remotes"]:
+            references[reference] = folder
+            if mount not in mounts:
+                mounts[mount] = MeteredTree(GitTree(git_dir, commit, limits), limits.read_bytes)
+        return MountedTree(tree, mounts, references)
+
     def open(self, git_dir: str, commit: str, file_bytes: int) -> Tree:
         """Return the tree of a commit, for one build that may read files of this size."""
         if str(self._reader.git_dir) != git_dir:

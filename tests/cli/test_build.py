@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.conftest import Gitsync
 from tests.cli.factories import DEPLOYMENT, write
-from tests.git_repository import GitRepo
+from tests.git_http_server import GitServer
+from tests.git_repository import GitRepo, git
 from tests.secrets.sops_encryption import Sealer, new_key
 
 OVERLAYS = Path(__file__).resolve().parents[2] / "overlays"
@@ -234,3 +235,23 @@ def test_a_check_knows_the_definitions_that_come_along(gitsync: Gitsync, tmp_pat
     done = gitsync("build", write(tmp_path, {"crd.json": json.dumps(definition), "pet.yaml": pet}), "--check")
 
     assert "pet.yaml:4: Pet rex: .legs" in done.err
+
+
+def test_a_folder_of_another_repository_is_built_where_it_is_allowed(gitsync: Gitsync, tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path / "git")
+    repo.commit({"base/kustomization.yaml": "resources: [a.yaml]", "base/a.yaml": config_map("a")})
+    git(repo.work, "push", "-q", "origin", "HEAD:refs/tags/v1")
+    with GitServer(tmp_path / "git") as server:
+        reference = f"{server.url('origin.git')}//base?ref=v1"
+        write(tmp_path / "app", {"kustomization.yaml": f"namePrefix: my-\nresources: ['{reference}']\n"})
+        offline = gitsync("build", tmp_path / "app")
+        assert offline.code == 2
+        assert "is remote, and remote content is not allowed; copy it into the repository, or allow" in offline.err
+        assert not server.requests
+        refused = gitsync("build", tmp_path / "app", "--remote", "https://github.com/*")
+        assert "is remote, and its content is not allowed by policy --remote" in refused.err
+        allowed = ("--remote", server.url("*"))
+        assert "name: my-a\n" in gitsync("build", tmp_path / "app", *allowed).out
+        assert gitsync("build", tmp_path / "app", "--check", *allowed).code == 0
+        explained = gitsync("explain", tmp_path / "app", "ConfigMap/my-a", "data.key", *allowed).out
+        assert "/origin.git@" in explained

@@ -15,6 +15,7 @@ from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.services.provenance import FieldProvenance
 from gitsync.source.repositories import Repositories
+from gitsync.sync.remotes.bases import RemoteBases
 from tests.git_repository import GitRepo
 
 REF = ObjectRef("", "ConfigMap", "shop", "a")
@@ -57,7 +58,8 @@ def world(tmp_path: Path) -> tuple[InProcess, FieldProvenance, Any, str]:
     )
     source = CredentialChecking(tmp_path / "mirrors", schemes=("file",))
     renderer = InProcess()
-    return renderer, FieldProvenance(source, renderer, lambda app: Credentials(username=app.name)), app, commit
+    bases = RemoteBases(renderer, source, lambda app: Credentials(username=app.name), lambda app: ())
+    return renderer, FieldProvenance(source, bases, lambda app: Credentials(username=app.name)), app, commit
 
 
 def test_what_was_asked_before_is_not_traced_again(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Reverts of Applications that accept signed commits only, with a real repository."""
+"""Reverts of Applications that accept signed commits only, with a real server."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -13,15 +14,18 @@ from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import Cluster, LiveCache
 from gitsync.services.revert import RevertService
 from gitsync.source.repositories import Repositories
+from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> GitRepo:
-    made = GitRepo(tmp_path / "git")
-    made.commit({"shop/a.yaml": "a: 1\n"}, "Good")
-    made.commit({"shop/a.yaml": "a: 2\n"}, "Bad")
-    return made
+def repo(tmp_path: Path) -> Iterator[GitRepo]:
+    with GitServer(tmp_path / "git") as server:
+        made = GitRepo(tmp_path / "git", server.url("origin.git"))
+        git(made.origin, "config", "http.receivepack", "true")
+        made.commit({"shop/a.yaml": "a: 1\n"}, "Good")
+        made.commit({"shop/a.yaml": "a: 2\n"}, "Bad")
+        yield made
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def service(tmp_path: Path) -> RevertService:
 
 
 def revert_service(folder: Path, trust: Trust = ()) -> RevertService:
-    source = Repositories(folder / "mirrors", schemes=("file",))
+    source = Repositories(folder / "mirrors", schemes=("http",))
     return RevertService(source, cast("Cluster", None), cast("LiveCache", None), lambda app: trust)
 
 

@@ -14,6 +14,7 @@ from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
 from gitsync.services.revert_preview import RevertPreview
 from gitsync.source.repositories import Repositories
+from gitsync.sync.remotes.bases import RemoteBases
 from tests.git_repository import GitRepo, git
 
 CLAIM = """apiVersion: v1
@@ -41,7 +42,8 @@ def repo(tmp_path: Path) -> GitRepo:
 @pytest.fixture
 def preview(tmp_path: Path) -> RevertPreview:
     source = Repositories(tmp_path / "mirrors", schemes=("file",))
-    return RevertPreview(source, InProcessRenderer(), lambda app: Credentials())
+    bases = RemoteBases(InProcessRenderer(), source, lambda app: Credentials(), lambda app: ())
+    return RevertPreview(source, bases, lambda app: Credentials())
 
 
 def application(repo: GitRepo, name: str = "shop") -> Application:

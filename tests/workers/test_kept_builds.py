@@ -73,3 +73,10 @@ def test_a_build_that_was_not_used_for_long_is_deleted(tmp_path: Path) -> None:
     os.utime(kept._file(application(uid="old")), (0, 0))
     kept.clean()
     assert [kept.load(application(uid=name)) is None for name in ("old", "new")] == [True, False]
+
+
+def test_a_build_with_files_of_other_repositories_is_not_kept(tmp_path: Path) -> None:
+    kept = KeptBuilds(tmp_path)
+    kept.keep(application(), "c1", BUILD)
+    kept.keep(application(), "c2", BUILD._replace(remotes=(("https://git.example/o/r//base?ref=v1", "c" * 40),)))
+    assert kept.load(application()) == ("c1", BUILD)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from gitsync.cli.build_options import BuildOptions
 from gitsync.cli.builds import print_builds
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import LoadRestrictor, Renderer, RendererName, Revision
+from gitsync.cli.options import LoadRestrictor, Remotes, Renderer, RendererName, Revision
 from gitsync.cli.output import BuildFormat, Exit
+from gitsync.cli.rendering.build_options import BuildOptions
 
 
 @exit_on_error
@@ -23,6 +23,7 @@ def build(
     check: Annotated[bool, typer.Option("--check", help="Only validate; print every problem.")] = False,
     renderer: Renderer = RendererName.AUTO,
     load_restrictor: LoadRestrictor = True,
+    remote: Remotes = None,
 ) -> Exit:
     """Print the manifests that a path renders to, as `kubectl kustomize` does."""
-    return print_builds(paths, BuildOptions(rev, renderer, load_restrictor), output, check)
+    return print_builds(paths, BuildOptions(rev, renderer, load_restrictor, tuple(remote or ())), output, check)

@@ -54,6 +54,7 @@ class Files:
 
     def __init__(self, tree: Tree, cache: ParseCache | None = None) -> None:
         self._tree = tree
+        self._mounted = tree if isinstance(tree, MountedTree) else None
         self._cache = cache
         self._entries: dict[str, Entry | None] = {}
         self._listed: set[str] = set()
@@ -68,12 +69,22 @@ class Files:
         """Whether parsed files are shared with other builds."""
         return self._cache is not None
 
+    def remote(self, reference: str) -> str | None:
+        """Return the path of the folder in another repository that a reference names, None where it is not here."""
+        return self._mounted.references.get(reference) if self._mounted else None
+
     def resolve(self, folder: str, path: str, location: str = "") -> tuple[str, Entry | None]:
         """
         Return the real path of ``path``, seen from a real folder, and the kind of entry there.
 
-        Raise InvalidInput for a path, or a link, that leads out of the tree.
+        Raise InvalidInput for a path, or a link, that leads out of the tree, or into another repository.
         """
+        real, entry = self._resolve(folder, path, location)
+        if self._mounted and self._mounted.mount_of(real) != self._mounted.mount_of(folder):
+            raise _outside(path, location)
+        return real, entry
+
+    def _resolve(self, folder: str, path: str, location: str) -> tuple[str, Entry | None]:
         if path.startswith("/"):
             raise InvalidInput(
                 f"{path} is an absolute path, which lies outside the repository",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize.files import Files, is_below, join
@@ -72,10 +72,11 @@ class Loader:
 
     def entry(self, path: str, location: str) -> tuple[str, Entry]:
         """Return the real path and kind of an entry; refuse what is absent, remote or a submodule."""
-        if ":" in path and re.match(_REMOTE, path):
+        remote = self.files.remote(path)
+        if remote is None and ":" in path and re.match(_REMOTE, path):
             raise _remote(path, location)
-        real, entry = self.files.resolve(self.folder, path, location)
-        if entry is None and re.match(_MAYBE_REMOTE, path):
+        real, entry = self.files.resolve(*((self.folder, path) if remote is None else (remote, "")), location)
+        if entry is None and remote is None and re.match(_MAYBE_REMOTE, path):
             raise _remote(path, location)
         if entry is None:
             raise InvalidInput(
@@ -156,8 +157,10 @@ def reject_chart(files: Files, folder: str, alternative: str = "") -> None:
 
 
 def _remote(path: str, location: str) -> InvalidInput:
-    return InvalidInput(
+    error = RemoteNeeded(
         f"{path} is remote, and remote content is not allowed",
         location=location,
-        hint="copy it into the repository and name the copy",
+        hint="copy it into the repository, or allow its repository: --remote URL, or spec.allow.remotes of a policy",
     )
+    error.reference = path
+    return error

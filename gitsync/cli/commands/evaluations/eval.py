@@ -13,11 +13,11 @@ from gitsync.agents.evaluation.promptfoo import imported
 from gitsync.agents.evaluation.verdict import Verdict
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.evaluation import Evaluation
-from gitsync.cli.build_options import BuildOptions
 from gitsync.cli.commands.evaluations.cluster import running_agents
 from gitsync.cli.commands.evaluations.evaluate import evaluate, write_junit
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.output import Exit, say
+from gitsync.cli.rendering.build_options import BuildOptions
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ref_of

@@ -1,0 +1,1 @@
+"""Renders on the command line: their options, and folders of other repositories."""

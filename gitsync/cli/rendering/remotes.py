@@ -1,0 +1,45 @@
+"""Render with the folders in other repositories that a command allows; without credentials."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from gitsync.cli.options import load_settings
+from gitsync.errors import InvalidInput, RemoteNeeded
+from gitsync.gate.policy import Policy
+from gitsync.objects.tree import Tree
+from gitsync.ports import Credentials, RemoteBase
+from gitsync.render.build import Build
+from gitsync.source.limits import file_limit
+from gitsync.source.repositories import Repositories
+from gitsync.source.snapshot import Limits
+from gitsync.source.validation import SAFE_SCHEMES
+from gitsync.sync.remotes.fetcher import RemoteFetcher, mounted
+
+
+def render_with_remotes(
+    tree: Tree, render: Callable[[Tree], Build], allowed: Sequence[str], faults: list[InvalidInput] | None
+) -> Build:
+    """Return a build with folders of the allowed repositories, fetched for this build; see ``build`` for ``faults``."""
+
+    def attempt(found: Mapping[str, RemoteBase]) -> Build:
+        built = render(mounted(tree, found))
+        needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
+        if faults and needed:
+            faults.clear()
+            raise needed
+        return built
+
+    # the schemes without encryption only where the user names them
+    plain = {scheme for scheme in ("file", "http") if any(url.startswith(f"{scheme}:") for url in allowed)}
+    with tempfile.TemporaryDirectory(prefix="gitsync-remotes-") as folder:
+        limits = Limits(file_bytes=file_limit())
+        ca_file = load_settings().git_ca
+        source = Repositories(Path(folder), schemes=SAFE_SCHEMES | plain, limits=limits, ca_file=ca_file)
+        policy = Policy(name="--remote", remotes=tuple(allowed))
+        try:
+            return RemoteFetcher(source, lambda url: Credentials(), (policy,)).collect(attempt)[1]
+        finally:
+            source.close()

@@ -1,0 +1,91 @@
+"""
+References to other Git repositories, as Kustomize reads them from ``resources``, ``bases`` and ``components``.
+
+Source: Kustomize's documentation of remote targets and its rules for URLs (api/internal/git/repospec.go): ``//`` or
+``.git`` or ``_git/NAME`` ends the repository, else its first two path segments do; ``?ref=``, before it ``?version=``,
+names a revision.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+_SCHEME = re.compile(r"(?:https?|ssh|file)://", re.IGNORECASE)
+_USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@")
+_GITHUB = re.compile(r"github\.com[/:]", re.IGNORECASE)
+_AZURE = "_git/"
+
+
+class RemoteReference(NamedTuple):
+    """A folder in another repository: the URL, a branch, tag or commit (empty where none is named), and the path."""
+
+    url: str
+    revision: str
+    path: str
+
+    @property
+    def shown(self) -> str:
+        """The URL without user and password."""
+        return without_user(self.url)
+
+
+def without_user(url: str) -> str:
+    """Return a URL without user and password."""
+    return re.sub(r"//[^/@]*@", "//", url)
+
+
+def parse_remote(text: str) -> RemoteReference | None:
+    """Return what a reference names, None where it names no Git repository."""
+    address, _, query = text.partition("?")
+    address = re.sub(r"^git::", "", address, flags=re.IGNORECASE)
+    scheme, rest = _split(_SCHEME, address)
+    user, rest = _split(_USER, rest)
+    is_github, is_short = bool(_GITHUB.match(rest)), not scheme
+    if is_short and not user and not is_github:
+        return None
+    if scheme.lower() == "file://":
+        host, rest = scheme, user + rest
+    else:
+        found = re.match(r"[^/:]*[/:]" if is_short else r"[^/]*/", rest)
+        if found is None:
+            return None
+        host, rest = f"{scheme.lower()}{user}{found.group()}", rest[found.end() :]
+    if is_github:
+        host = f"{user}github.com:" if user or scheme.lower() == "ssh://" else "https://github.com/"
+    repository, path = _divide(rest, is_whole=host == "file://")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not repository or ".." in parts:
+        return None
+    values = parse_qs(query)
+    revision = (values.get("ref") or values.get("version") or [""])[0]
+    return RemoteReference(host + repository, revision, "/".join(parts))
+
+
+def _split(pattern: re.Pattern[str], text: str) -> tuple[str, str]:
+    """Return what a pattern matches at the start of a text, and the rest."""
+    found = pattern.match(text)
+    return (found.group(), text[found.end() :]) if found else ("", text)
+
+
+def _divide(text: str, *, is_whole: bool) -> tuple[str, str]:
+    """Return the path of the repository and the path in it."""
+    if _AZURE in text:
+        start = text.index(_AZURE) + len(_AZURE)
+        name, _, path = text[start:].partition("/")
+        return text[:start] + name, path
+    for end, kept in (("//", ""), (".git", ".git")):
+        if end in text:
+            repository, _, path = text.partition(end)
+            return repository + kept, path
+    segments = text.split("/")
+    if is_whole:
+        return text, ""
+    return ("/".join(segments[:2]), "/".join(segments[2:])) if len(segments) >= 2 else ("", "")
+
+
+def mount_path(url: str, commit: str) -> str:
+    """Return where the files of another repository are among those of a build; no path in a repository is like it."""
+    host = re.sub(r"^[a-z]+://|^[^/@]*@|(?<=//)[^/@]*@", "", url).replace(":", "/").strip("/")
+    return f"{host}@{commit[:12]}"

@@ -1,0 +1,155 @@
+"""Fetch folders in other repositories, as far as the operator's policies allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from gitsync.errors import InvalidInput, Refused, RemoteNeeded, SourceUnavailable
+from gitsync.gate.policy import Policy
+from gitsync.objects.application import GitSource
+from gitsync.objects.mounted_tree import MountedTree
+from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
+from gitsync.objects.tree import Tree
+from gitsync.objects.urls import matches_url
+from gitsync.ports import Credentials, RemoteBase, Source
+
+_T = TypeVar("_T")
+_MOST = 50
+"""References to other repositories in one build."""
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HINT = "name a tag or a full commit id: https://HOST/REPOSITORY//FOLDER?ref=v1.0"
+_TAGS = "refs/tags/"
+_FILES = (".yaml", ".yml", ".json")
+
+
+class RemoteFetcher:
+    """
+    Fetch folders in other repositories, into mirrors like those of any repository.
+
+    All of some policies have to list the URL. ``credentials_for`` returns the credentials for a URL; an answer of the
+    server may be ``max_age`` seconds old. A revision is a tag or a commit id, never a branch. With ``only_commits`` it
+    has to be a commit id: where commits must be signed, the signature of the one that names it covers its content too.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        credentials_for: Callable[[str], Credentials],
+        policies: Sequence[Policy],
+        max_age: float = 0.0,
+        *,
+        only_commits: bool = False,
+    ) -> None:
+        self._source = source
+        self._credentials_for = credentials_for
+        self._policies = policies
+        self._max_age = max_age
+        self._only_commits = only_commits
+
+    def collect(self, work: Callable[[Mapping[str, RemoteBase]], _T]) -> tuple[Mapping[str, RemoteBase], _T]:
+        """Run a build; each reference that is not here yet ends it, and starts it again with its files."""
+        found: dict[str, RemoteBase] = {}
+        while True:
+            try:
+                return found, work(found)
+            except RemoteNeeded as needed:
+                if len(found) >= _MOST or needed.reference in found:
+                    raise InvalidInput(
+                        f"the build names more than {_MOST} folders of other repositories",
+                        location=needed.location,
+                        hint="copy them into the repository",
+                    ) from needed
+                found[needed.reference] = self.fetch(needed.reference, needed.location)
+
+    def fetch(self, reference: str, location: str, commit: str = "") -> RemoteBase:
+        """Return the folder that a reference names, at the commit that its revision names, or at this one."""
+        wanted = self.allowed(reference, location)
+        try:
+            commit = commit or self.commit(wanted)
+            source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted), path=wanted.path)
+            files = self._source.snapshot(source, self._credentials_for(wanted.url), commit)
+        except (InvalidInput, SourceUnavailable) as error:  # both may be other without a new commit here
+            raise _unavailable(wanted, location, error) from error
+        mount = mount_path(wanted.url, commit)
+        folder = f"{mount}/{wanted.path}" if wanted.path else mount
+        return RemoteBase(reference, mount, folder, commit, files.tree, files.git_dir)
+
+    def commit(self, wanted: RemoteReference) -> str:
+        """Return the commit that a reference names now; a commit id needs no server."""
+        source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted))
+        return self._source.resolve(source, self._credentials_for(wanted.url), max_age=self._max_age)
+
+    def has_moved(self, reference: str, commit: str) -> bool:
+        """Return whether a reference names another commit now; while the server does not answer, it does not."""
+        try:
+            return self.commit(parsed(reference, "")) != commit
+        except (InvalidInput, SourceUnavailable):
+            return False
+
+    def allowed(self, reference: str, location: str = "") -> RemoteReference:
+        """Return what a reference names; raise Refused unless the policies allow it now, without asking a server."""
+        self._check_policies(reference, location)
+        wanted = parsed(reference, location)
+        if self._only_commits and not _COMMIT.fullmatch(wanted.revision):
+            raise Refused(
+                f"commits must be signed, and the revision {wanted.revision} of {wanted.shown} is not a commit id",
+                location=location,
+                hint="name the full commit id: ?ref=ID",
+            )
+        return wanted
+
+    def _check_policies(self, reference: str, location: str) -> None:
+        """Raise Refused unless each policy lists the URL, before anything else about a reference is an error."""
+        wanted = parse_remote(reference)
+        url = wanted.url if wanted else reference
+        for policy in self._policies or (Policy(),):
+            if not any(matches_url(pattern, url) for pattern in policy.remotes):
+                raise Refused(
+                    f"{without_user(url)} is remote, and its content is not allowed by policy {policy.name}",
+                    location=location,
+                    hint="list its URL under spec.allow.remotes of the policy, or copy the files into the repository",
+                )
+
+
+def mounted(tree: Tree, found: Mapping[str, RemoteBase]) -> Tree:
+    """Return a tree that has the files of other repositories too."""
+    mounts = {base.mount: base.tree for base in found.values()}
+    return MountedTree(tree, mounts, {reference: base.folder for reference, base in found.items()}) if found else tree
+
+
+def parsed(reference: str, location: str) -> RemoteReference:
+    """Return what a reference names; raise InvalidInput without a Git repository or a revision."""
+    wanted = parse_remote(reference)
+    if wanted is None:
+        raise InvalidInput(
+            f"{without_user(reference)} is remote, but not a URL of a Git repository", location=location, hint=_HINT
+        )
+    if wanted.path.endswith(_FILES) and not wanted.revision:
+        raise InvalidInput(
+            f"{without_user(reference)} is a single file by URL, and only folders of Git repositories are read",
+            location=location,
+            hint=f"{_HINT}, or copy the file into the repository",
+        )
+    if not wanted.revision:
+        raise InvalidInput(
+            f"{without_user(reference)} names no revision, so its content may change", location=location, hint=_HINT
+        )
+    return wanted
+
+
+def _tag_or_commit(wanted: RemoteReference) -> str:
+    """Return a revision by which a server finds a tag or a commit only: a branch may move at any time."""
+    revision = wanted.revision
+    return revision if _COMMIT.fullmatch(revision) or revision.startswith(_TAGS) else f"{_TAGS}{revision}"
+
+
+def _unavailable(wanted: RemoteReference, location: str, error: InvalidInput | SourceUnavailable) -> SourceUnavailable:
+    """Return the error for a folder that cannot be fetched, with its URL and the place that names it."""
+    if isinstance(error, InvalidInput) and error.location == "spec.source.revision":
+        message, hint = f"the revision {wanted.revision!r} is neither a tag nor a full commit id", _HINT
+    else:
+        message, hint = error.message, error.hint
+    retry_after = error.retry_after if isinstance(error, SourceUnavailable) else None
+    return SourceUnavailable(f"{wanted.shown}: {message}", location=location, hint=hint, retry_after=retry_after)

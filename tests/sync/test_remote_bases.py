@@ -1,0 +1,242 @@
+"""Folders in other repositories, served by a real git http-backend, as parts of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsync.cli.adapters import InProcessRenderer
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
+from gitsync.objects.application import Application, parse_application
+from gitsync.objects.signers import Signer
+from gitsync.ports import Credentials, Renderer
+from gitsync.render.build import Build
+from gitsync.source.repositories import Repositories
+from gitsync.sync.remotes.bases import RemoteBases
+from gitsync.workers.pool import RenderPool
+from tests.git_http_server import GitServer
+from tests.git_repository import GitRepo, git
+from tests.waiting import until
+
+ADA = Credentials(username="ada", password="right")
+OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {mode: %s}\n"
+
+
+class Setting:
+    """An Application's repository and another one, each at a server of its own."""
+
+    def __init__(self, folder: Path, own: GitServer, other: GitServer) -> None:
+        self.own, self.other = own, other
+        self.repo, self.base = GitRepo(folder / "own"), GitRepo(folder / "other")
+        self.source = Repositories(folder / "mirrors", schemes=("http",))
+        self.allowed = ["http://127.0.0.1:*/*"]
+        self.verify: dict[str, object] = {}
+        self.signers: tuple[Signer, ...] = ()
+        self.base.commit(
+            {"web/kustomization.yaml": "resources: [web.yaml]\n", "web/web.yaml": OBJECT % ("web", "base")}
+        )
+        self.tag("v1")
+        self.refer("?ref=v1")
+
+    def tag(self, name: str) -> None:
+        """Have a tag of the other repository name its newest commit."""
+        git(self.base.work, "push", "-q", "--force", "origin", f"HEAD:refs/tags/{name}")
+
+    def refer(self, query: str, path: str = "//web") -> str:
+        """Have the Application name the folder of the other repository; return the reference."""
+        reference = f"{self.other.url('origin.git')}{path}{query}"
+        text = f"namePrefix: my-\nresources:\n- {reference}\n- own.yaml\n"
+        self.repo.commit({"app/kustomization.yaml": text, "app/own.yaml": OBJECT % ("own", "own")})
+        return reference
+
+    @property
+    def app(self) -> Application:
+        source = {"repoURL": self.own.url("origin.git"), "path": "app", "verify": self.verify}
+        spec = {"source": source, "sync": {"interval": "1s"}}
+        return parse_application({"metadata": {"name": "app", "namespace": "gitsync"}, "spec": spec})
+
+    def policies(self) -> list[Policy]:
+        require = (Require(signers=self.signers),)
+        return [Policy(name=name, remotes=tuple(self.allowed), require=require) for name in ("all", "own")]
+
+    def bases(self, renderer: Renderer | None = None) -> RemoteBases:
+        return RemoteBases(renderer or InProcessRenderer(), self.source, lambda app: ADA, lambda app: self.policies())
+
+    def render(self, renderer: Renderer | None = None) -> Build:
+        commit = self.source.resolve(self.app.source, ADA)
+        return self.bases(renderer).render(self.app, self.source.snapshot(self.app.source, ADA, commit))
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[Setting]:
+    with GitServer(tmp_path / "own") as own, GitServer(tmp_path / "other") as other:
+        own.accepted = {"ada:right"}
+        yield Setting(tmp_path, own, other)
+
+
+def names(build: Build) -> list[str]:
+    return [manifest["metadata"]["name"] for manifest in build.manifests]
+
+
+def test_a_folder_of_another_repository_is_part_of_the_build(setting: Setting) -> None:
+    reference = setting.refer("?ref=v1")
+    build = setting.render()
+    commit = git(setting.base.origin, "rev-parse", "v1")
+    assert names(build) == ["my-own", "my-web"]
+    assert build.remotes == ((reference, commit),)
+    mount = build.sources[1].file.removesuffix("/web/web.yaml")
+    assert all(path.startswith(("app", mount)) for path in build.files_read), "no other path of the own repository"
+    assert build.sources[1].file.endswith(f"/origin.git@{commit[:12]}/web/web.yaml")
+
+
+def test_render_processes_build_the_same(setting: Setting) -> None:
+    pool = RenderPool(1, 60.0, 1024)
+    try:
+        assert setting.render(pool) == setting.render()
+    finally:
+        pool.close()
+
+
+def test_a_policy_has_to_allow_the_repository(setting: Setting) -> None:
+    setting.allowed = []
+    with pytest.raises(
+        Refused, match=r"app/kustomization\.yaml.*is remote, and its content is not allowed by policy all"
+    ):
+        setting.render()
+    assert not setting.other.requests
+    setting.allowed = [setting.other.url("*")]
+    assert names(setting.render()) == ["my-own", "my-web"]
+
+
+def test_credentials_stay_at_the_host_of_the_application(setting: Setting) -> None:
+    setting.other.accepted = {"ada:right"}
+    with pytest.raises(SourceUnavailable, match="rejected the credentials, or requires some"):
+        setting.render()
+
+
+def test_a_tag_that_moves_is_noticed_by_render_processes_too(setting: Setting) -> None:
+    pool = RenderPool(1, 60.0, 1024)
+    try:
+        build, bases = setting.render(pool), setting.bases()
+        assert bases.is_current(setting.app, build)
+        moved = setting.base.commit({"web/web.yaml": OBJECT % ("web", "newer")})
+        setting.tag("v1")
+        until(lambda: not bases.is_current(setting.app, build), 30)
+        again = setting.render(pool)
+        assert again.manifests[1]["data"] == {"mode": "newer"}
+        assert [commit for _, commit in again.remotes] == [moved]
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("revision", ["main", "refs/heads/main", "HEAD", "1.x", "1f0e"])
+def test_what_may_move_at_any_time_is_no_revision(setting: Setting, revision: str) -> None:
+    setting.tag("v1.0.0")
+    setting.refer(f"?ref={revision}")
+    with pytest.raises(SourceUnavailable, match=r"app/kustomization\.yaml.*name a tag or a full commit id"):
+        setting.render()
+
+
+def test_a_branch_does_not_hide_the_tag_of_its_name(setting: Setting) -> None:
+    git(setting.base.work, "push", "-q", "origin", "HEAD:refs/heads/v1")
+    setting.base.commit({"web/web.yaml": OBJECT % ("web", "newer")})
+    git(setting.base.work, "push", "-q", "origin", "HEAD:refs/heads/v1")
+    assert setting.render().manifests[1]["data"] == {"mode": "base"}
+
+
+def test_a_reference_without_a_revision_is_refused(setting: Setting) -> None:
+    setting.refer("")
+    with pytest.raises(InvalidInput, match="names no revision, so its content may change"):
+        setting.render()
+
+
+@pytest.mark.parametrize("by", ["application", "policy"])
+def test_where_commits_must_be_signed_a_reference_is_a_commit_id(setting: Setting, by: str) -> None:
+    if by == "policy":
+        setting.signers = (Signer(keys=("key",)),)
+    else:
+        setting.verify = {"mode": "SignedCommits", "secretRef": {"name": "keys"}}
+    with pytest.raises(Refused, match=r"commits must be signed, and the revision v1 of .* is not a commit id"):
+        setting.render()
+    setting.refer(f"?ref={git(setting.base.origin, 'rev-parse', 'v1')}")
+    assert names(setting.render()) == ["my-own", "my-web"]
+
+
+def test_signed_commits_pin_the_references_of_other_repositories_too(setting: Setting) -> None:
+    inner = setting.refer("?ref=v1")
+    outer = setting.base.commit({"two/kustomization.yaml": f"resources: ['{inner}']\n"})
+    setting.tag("v2")
+    setting.refer(f"?ref={outer}", "//two")
+    setting.signers = (Signer(keys=("key",)),)
+    with pytest.raises(Refused, match=r"two/kustomization\.yaml.*the revision v1 of .* is not a commit id"):
+        setting.render()
+
+
+def test_a_revision_that_is_missing_may_appear_later(setting: Setting) -> None:
+    setting.refer("?ref=v2")
+    with pytest.raises(SourceUnavailable, match=r"app/kustomization\.yaml.*'v2'"):
+        setting.render()
+
+
+def test_a_build_is_not_used_once_a_reference_is_not_allowed(setting: Setting) -> None:
+    build, bases = setting.render(), setting.bases()
+    assert bases.is_current(setting.app, build)
+    setting.other.failures = {"info/refs": 503}
+    assert bases.is_current(setting.app, build), "its commit is known while the server does not answer"
+    setting.allowed = []
+    assert not bases.is_current(setting.app, build)
+
+
+def test_a_commit_id_that_is_in_the_mirror_needs_no_server(setting: Setting) -> None:
+    setting.refer(f"?ref={git(setting.base.origin, 'rev-parse', 'v1')}")
+    built = setting.render()
+    setting.other.failures = {"": 503}
+    asked = setting.other.requests
+    assert setting.render() == built
+    assert setting.other.requests == asked
+
+
+@pytest.mark.parametrize("path", ["//absent", "//web/web.yaml"])
+def test_a_path_that_is_no_kustomization_is_named(setting: Setting, path: str) -> None:
+    setting.refer("?ref=v1", path)
+    with pytest.raises(InvalidInput, match=path[2:]):
+        setting.render()
+
+
+def test_a_single_file_by_url_is_refused_without_a_request(setting: Setting) -> None:
+    text = f"resources: ['{setting.other.url('org/repo/web.yaml')}']\n"
+    setting.repo.commit({"app/kustomization.yaml": text})
+    with pytest.raises(InvalidInput, match="is a single file by URL, and only folders of Git repositories are read"):
+        setting.render()
+    assert not setting.other.requests
+
+
+def test_a_server_that_is_down_is_named(setting: Setting) -> None:
+    setting.other.failures = {"info/refs": 503}
+    with pytest.raises(SourceUnavailable, match=r"app/kustomization\.yaml.*127\.0\.0\.1.*503"):
+        setting.render()
+
+
+@pytest.mark.parametrize("path", ["../../../../own.yaml", "../outside"])
+def test_another_repository_reads_nothing_of_this_one(setting: Setting, path: str) -> None:
+    setting.base.commit(
+        {"web/kustomization.yaml": f"resources: ['{path}']\n"}, symlinks={"outside": "../../../own.yaml"}
+    )
+    setting.tag("v2")
+    setting.refer("?ref=v2")
+    with pytest.raises(InvalidInput, match=r"outside the repository|not in or below|does not exist"):
+        setting.render()
+
+
+def test_a_remote_base_may_name_another_one(setting: Setting) -> None:
+    inner = setting.refer("?ref=v1")
+    setting.base.commit({"two/kustomization.yaml": f"nameSuffix: -two\nresources: ['{inner}']\n"})
+    setting.tag("v2")
+    outer = setting.refer("?ref=v2", "//two")
+    build = setting.render()
+    assert names(build) == ["my-own", "my-web-two"]
+    assert [reference for reference, _ in build.remotes] == [outer, inner]
