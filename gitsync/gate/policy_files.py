@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -26,6 +25,9 @@ class Allow(Spec):
     """What Applications may use; patterns with ``*``."""
 
     repositories: Strings = Field((), description="URLs of repositories; absent: all.")
+    remotes: Strings = Field(
+        (), description="URLs of other repositories whose folders kustomizations may name; absent: none."
+    )
     namespaces: Strings = Field(
         (), description="Namespaces of objects; `{app}` is the namespace of the Application; absent: all."
     )
@@ -94,6 +96,7 @@ def parse_policy(document: Mapping[str, Any], location: str) -> Policy | None:
         name=name,
         applications=spec.applications,
         repositories=spec.allow.repositories,
+        remotes=spec.allow.remotes,
         namespaces=spec.allow.namespaces,
         kinds=spec.allow.kinds,
         denied_kinds=spec.allow.denied_kinds,
@@ -147,7 +150,7 @@ def policy_named(policies: Sequence[Policy], key: str) -> Policy:
     """Return the own policy of an Application (``namespace/name``): the first that names it."""
     if not policies:
         return Policy()
-    named = (policy for policy in policies if any(fnmatch.fnmatchcase(key, name) for name in policy.applications))
+    named = (policy for policy in policies if any(matches(key, name) for name in policy.applications))
     found = next(named, _DENY_ALL)
     namespace = key.partition("/")[0]
     return replace(found, namespaces=tuple(pattern.replace("{app}", namespace) for pattern in found.namespaces))

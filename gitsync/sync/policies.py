@@ -51,10 +51,14 @@ class Policies:
         """Return the sets of signers that the policies require."""
         return self.of(app).trust
 
+    def all_of(self, app: Application) -> tuple[Policy, ...]:
+        """Return the policy of an Application, and those of the Applications above it; all have to allow a thing."""
+        return policies_for(self.current.policies, app, self._ancestors(app))
+
     def explain(self, app: Application) -> tuple[Setting, ...]:
         """Return the effective policy of an Application, a line for each setting."""
         current = self.current
-        return explain(app, policies_for(current.policies, app, self._ancestors(app)), current)
+        return explain(app, self.all_of(app), current)
 
     def violations(self, app: Application, plan: Plan) -> tuple[str, ...]:
         """Return the violations of policies and rules by an Application and its plan, one line each."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gitsync.objects.mounted_tree import MountedTree
 from gitsync.objects.tree import Tree
 from gitsync.source.objects.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, Limits, MeteredTree

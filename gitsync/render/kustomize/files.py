@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.mounted_tree import MountedTree
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.build_cache import BuildCache
 
