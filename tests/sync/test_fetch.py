@@ -13,7 +13,7 @@ import pytest
 from gitsync.cluster.cache import InformerCache
 from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.errors import InvalidInput, Refused, SourceUnavailable, UnexpectedError
 from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
@@ -251,6 +251,17 @@ def test_a_fetch_that_fails_is_retried_with_the_next_poll(site: Site) -> None:
     site.clock.time += 180
     assert site.fetch(fetcher).id == commit
     assert site.cache.retry_delay == 0
+
+
+def test_after_a_defect_the_next_reconcile_polls_again(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.interval = "1h"
+    for _ in range(3):
+        site.cache.answer = UnexpectedError("ZeroDivisionError", "1f0e")
+        with pytest.raises(UnexpectedError):
+            site.fetch(fetcher)
+    assert site.fetch(fetcher).id == commit
 
 
 def test_a_revision_that_does_not_exist_is_looked_up_again_at_the_next_poll(site: Site) -> None:

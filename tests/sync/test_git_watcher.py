@@ -86,3 +86,17 @@ def test_a_defect_is_an_answer_too(watcher: GitWatcher) -> None:
     assert all(isinstance(error, UnexpectedError) for error in found)
     assert "gitsync has a defect (ZeroDivisionError, id " in str(found[0])
     assert "Secret" not in str(found[0])
+
+
+@pytest.mark.parametrize("revision", ["defect", "moved"])
+def test_a_poll_that_meets_a_defect_enqueues_those_who_follow(watcher: GitWatcher, revision: str) -> None:
+    source = {"repoURL": URL, "revision": revision, "path": "x"}
+    manifest = {"metadata": {"name": "a", "namespace": "gitsync"}, "spec": {"source": source, "destination": {}}}
+    cache, enqueued = GitCache(), list[str]()
+    watcher.start(enqueued.append)
+    query = Query(parse_application(manifest), Credentials(), SystemClock().monotonic(), cache)
+    watcher.follow("gitsync/a", query, "b" * 40, frozenset({"x"}))
+    watcher.poll_now(["gitsync/a"])
+    until(lambda: enqueued == ["gitsync/a"])
+    assert cache.notified_at is not None
+    assert watcher.polled_at("gitsync/a") is None, "it follows again after its own query"

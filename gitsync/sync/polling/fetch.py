@@ -14,7 +14,7 @@ from gitsync.ports import CREDENTIALS_SECRET, Clock, Cluster, Credentials, LiveC
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import credentials_of, secret_of, text_of
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.polling.git_watcher import Query
+from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query
 
 Verify = Callable[[Revision, Trust], object]
 """Raise Refused unless a revision is signed by one of each set of signers."""
@@ -24,8 +24,6 @@ _RETRY = 30.0
 """Seconds until the first retry of a failed poll; the delay doubles up to the interval."""
 _FETCH_REQUESTS = 5
 """Requests of a poll with a fetch; one that fails for long is repeated that much less often."""
-_PUSH_DEBOUNCE = 1.0
-"""Minimum seconds between polls triggered by push notifications."""
 _SHORTEST_WAIT = 0.05
 
 
@@ -126,7 +124,7 @@ class Fetcher:
 
     def replaced(self, given: ReconcileInput, cache: GitCache, commit: str) -> str:
         """Return the applied commit where this is the polled one and, as the revision was rewritten, lacks it."""
-        source, before, after = given.app.source, given.state.applied_to(given.app), cache.commit
+        source, before, after = given.app.source, given.state.last_of(given.app), cache.commit
         if not before or not commit or commit != after or before == after:
             return ""
         if cache.fast_forward[:2] != (before, after):
@@ -158,7 +156,7 @@ class Fetcher:
         if before:
             raise Refused(
                 f"non-fast-forward: {given.app.source.revision} was moved to {cache.commit[:12]}, which does not "
-                f"contain the applied commit {before[:12]}; it is held, and {before[:12]} stays applied",
+                f"contain the applied commit {before[:12]}; it is held, and {given.state.applied[:12]} stays applied",
                 location="spec.source.revision",
                 hint="request a sync to plan it; that plan waits for an approval",
             )
@@ -177,6 +175,9 @@ class Fetcher:
         except SourceUnavailable as error:
             self._back_off(error, cache, given.app)
             cache.commit = cache.commit or given.state.fetched_for(given.app)
+        except Exception:
+            cache.next_poll = _NOW  # a defect says nothing about the source: the next reconcile polls again
+            raise
 
     def _answer(self, source: GitSource, cache: GitCache) -> str:
         """Return the commit by the answer that is in the cache, else by a query."""
@@ -220,7 +221,7 @@ class Fetcher:
         source = given.app.source
         has_taggers = any(signer.tags for signers in trusted for signer in signers)
         tag = self._source.tag(source, cache.credentials, cache.commit) if has_taggers else None
-        return Revision(git_dir, cache.commit, source.path, given.state.applied_to(given.app), tag)
+        return Revision(git_dir, cache.commit, source.path, given.state.last_of(given.app), tag)
 
 
 def _max_age(given: ReconcileInput, cache: GitCache, now: float) -> float:
@@ -240,4 +241,4 @@ def _seconds_to_poll(given: ReconcileInput, cache: GitCache, now: float) -> floa
     rest = min(cache.next_poll, cache.last_poll + given.app.sync.interval) - now  # the interval may be shorter by now
     if cache.notified_at is None:
         return rest
-    return 0.0 if given.is_requested else min(rest, cache.last_poll + _PUSH_DEBOUNCE - now)
+    return 0.0 if given.is_requested else min(rest, cache.last_poll + PUSH_DEBOUNCE - now)

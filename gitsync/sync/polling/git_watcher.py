@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import random
-from urllib.parse import urlsplit
 
-from gitsync.errors import GitsyncError, SourceUnavailable
+from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application, GitSource
 from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.sync.cache import GitCache
+from gitsync.sync.polling.hosts import GitHosts
 from gitsync.sync.polling.path_index import PathIndex
 from gitsync.sync.state_store import StateStore, branch_of
 from gitsync.sync.status.defects import unexpected_error
 
 _THREADS = 32
 """Threads that wait for Git servers; each URL is queried by one at a time."""
-_PER_HOST = 4
-"""Queries of one host at a time, so that a host that does not answer leaves threads for the others."""
+_UNPROVEN = 24
+"""How many of them may wait for hosts that did not answer before."""
 _HOST_BUSY = 0.1
-"""Seconds until a query is tried again whose host has too many."""
-_SILENCE = 10.0
-"""Seconds without an answer after which a host backs off."""
-_BACK_OFF = 30.0
-"""Seconds for which the queries of a host fail at once after one had no answer in time."""
-_PUSH_DEBOUNCE = 1.0
+"""Seconds until a query is tried again that has to wait for a thread."""
+PUSH_DEBOUNCE = 1.0
 """Minimum seconds between polls triggered by push notifications."""
 
 
@@ -84,8 +80,7 @@ class GitWatcher:
         self._index = PathIndex()
         self._polled_at: dict[str, float] = {}
         self._notified: set[str] = set()
-        self._busy: Counter[str] = Counter()
-        self._silent_until: dict[str, float] = {}
+        self._hosts = GitHosts(clock, unproven=_UNPROVEN)
 
     def start(self, enqueue: Callable[[str], None]) -> None:
         """Start querying; ``enqueue`` is called with the Applications that have to reconcile."""
@@ -156,7 +151,7 @@ class GitWatcher:
             self._notified |= urls
         now = self._clock.monotonic()
         for url in urls:
-            self._queue.add_after(url, self._polled_at.get(url, float("-inf")) + _PUSH_DEBOUNCE - now)
+            self._queue.add_after(url, self._polled_at.get(url, float("-inf")) + PUSH_DEBOUNCE - now)
         return frozenset(key for key, group in groups.items() if group is None)
 
     def polled_at(self, key: str) -> float | None:
@@ -167,19 +162,13 @@ class GitWatcher:
 
     def _work(self, url: str) -> float | None:
         """Query one URL; return the seconds until its next poll, or until its host has room for another query."""
-        host = urlsplit(url).netloc or url
-        with self._lock:
-            if self._busy[host] >= _PER_HOST:
-                return _HOST_BUSY
-            self._busy[host] += 1
+        if not self._hosts.claim(url):
+            return _HOST_BUSY
         try:
             self._answer_queries(url)
             self._poll(url)
         finally:
-            with self._lock:
-                self._busy[host] -= 1
-                if not self._busy[host]:
-                    del self._busy[host]
+            self._hosts.release(url)
         interval = self._interval(url)
         if interval is None:
             return None
@@ -236,15 +225,13 @@ class GitWatcher:
 
     def _poll_group(self, group: _Group, source: GitSource, began: float) -> None:
         try:
-            commit = self._resolve(source, group[1], began)
-        except GitsyncError:
+            self._answered(group, self._resolve(source, group[1], began))
+        except Exception:  # also a defect: those who follow the branch query it themselves, and report what fails
             with self._lock:
                 for follower in list(self._groups.get(group, {}).values()):
                     self.leave(follower.key)
                     follower.cache.notified_at = began
                     self._enqueue(follower.key)
-            return
-        self._answered(group, commit)
 
     def _answered(self, group: _Group, commit: str) -> None:
         """Compare what the Applications of a group declared with the commit that Git has now."""
@@ -283,19 +270,10 @@ class GitWatcher:
 
     def _resolve(self, source: GitSource, credentials: Credentials, since: float) -> str:
         """Return the commit of a source by an answer after a time, fetched; raise at once for a host that backs off."""
-        host, now = urlsplit(source.repo_url).netloc, self._clock.monotonic()
-        rest = self._silent_until.get(host, now) - now
-        if rest > 0:
-            raise SourceUnavailable(
-                f"{host} did not answer within {_SILENCE:.0f} s; it is not queried for {rest:.0f} s", location=host
-            )
-        try:
+        with self._hosts.query(source.repo_url):
+            now = self._clock.monotonic()
             commit = self._source.resolve(source, credentials, max_age=max(now - since, 0.0))
             self._source.fetch(source, credentials, commit, max_age=max(now - since, 0.0))
-        except SourceUnavailable:
-            if host and self._clock.monotonic() - now >= _SILENCE:
-                self._silent_until[host] = self._clock.monotonic() + _BACK_OFF
-            raise
         return commit
 
     def _interval(self, url: str) -> float | None:
