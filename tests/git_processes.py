@@ -1,7 +1,8 @@
-"""Count the git processes of this process and its children: a git on PATH that leaves an empty file per call."""
+"""Count the git processes of this process and its children, and find those that still run."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -13,8 +14,22 @@ exec {git} "$@"
 """
 
 
+def processes_with(text: str) -> dict[int, str]:
+    """Return the programs, by process id, whose command line or environment contains a text."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if text.encode() in (process / "cmdline").read_bytes() + (process / "environ").read_bytes():
+                found[int(process.name)] = (process / "comm").read_text().strip()
+    return found
+
+
 class GitProcesses:
-    """The git processes that were started with ``folder`` first on PATH; a render process can create empty files."""
+    """
+    The git processes that were started with ``folder`` first on PATH.
+
+    That git leaves an empty file per call, which a render process can create too.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._calls = folder / "programs", folder / "calls"

@@ -26,20 +26,16 @@ def git(folder: Path, *arguments: str, stdin: bytes | None = None) -> str:
 
 
 class GitRepo:
-    """An origin and a clone of it; ``commit`` writes files, commits and pushes to main."""
+    """An origin, served at a URL if one is given, and a clone of it; ``commit`` writes files, commits and pushes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str = "") -> None:
         self.origin = folder / "origin.git"
+        self.url = url or f"file://{self.origin}"
         self.work = folder / "work"
         folder.mkdir(parents=True, exist_ok=True)
         git(folder, "init", "-q", "--bare", "-b", "main", str(self.origin))
         git(folder, "init", "-q", "-b", "main", str(self.work))
         git(self.work, "remote", "add", "origin", str(self.origin))
-
-    @property
-    def url(self) -> str:
-        """The URL of the origin."""
-        return f"file://{self.origin}"
 
     def commit(
         self,

@@ -25,6 +25,8 @@ class SshServer:
     port: int
     known_hosts: str
     key: str
+    key_file: Path
+    pid: int
 
     def url(self, repository: Path) -> str:
         """Return the URL of a bare repository on this machine."""
@@ -64,7 +66,7 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
         if process.poll() is not None:
             pytest.skip("sshd does not start here")
         public = " ".join(host.with_suffix(".pub").read_text().split()[:2])
-        yield SshServer(port, f"[127.0.0.1]:{port} {public}\n", user.read_text())
+        yield SshServer(port, f"[127.0.0.1]:{port} {public}\n", user.read_text(), user, process.pid)
     finally:
         process.terminate()
         process.wait()

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from gitsync.errors import InvalidInput, SourceUnavailable
+from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, Tag
@@ -173,12 +173,22 @@ class Mirror:
             with self._failures.shared((credentials, commit), max_age):
                 self._get(revision, commit, credentials, is_damaged=is_damaged)
             if not self._has(self.path, commit):
-                raise InvalidInput(
-                    f"{revision!r} names an object in {self._remote.shown} that is not a commit",
-                    location="spec.source.revision",
-                    hint="tag a commit, or name another revision",
-                )
+                raise self._no_commit(revision, commit)
             self._complete.add(commit)
+
+    def _no_commit(self, revision: str, id: str) -> GitsyncError:
+        """Return why a fetched object is not usable as a commit: it is of another type, or it could not be read."""
+        try:
+            is_other = run(self.path, "cat-file", "-t", id, env=self._env).strip() != b"commit"
+        except GitFailed:
+            is_other = False
+        if not is_other:
+            return SourceUnavailable(f"commit {id[:12]} was fetched and cannot be read", hint="it is fetched again")
+        return InvalidInput(
+            f"{revision!r} names an object in {self._remote.shown} that is not a commit",
+            location="spec.source.revision",
+            hint="tag a commit, or name another revision",
+        )
 
     def tag(self, revision: str, commit: str, credentials: Credentials) -> Tag | None:
         """Return the annotated tag by which a revision names a fetched commit, by the last answer of the server."""

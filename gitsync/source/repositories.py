@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import time
@@ -14,7 +15,7 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
-from gitsync.ports import Credentials, RevertResult, Snapshot, Tag
+from gitsync.ports import CREDENTIALS_SECRET, Credentials, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.large_files import fetch_changed, fetch_manifests
 from gitsync.source.mirror import Mirror, mirror_name
@@ -130,7 +131,7 @@ class Repositories:
             except GitFailed as error:
                 raise Refused(
                     f"the Git server did not take the revert on {target}: {_push_reason(str(error))}",
-                    hint="try again if the branch moved; otherwise push to another branch for review",
+                    hint=_push_fix(str(error)),
                 ) from error
             return RevertResult(mirror.commit(reverted), target)
 
@@ -210,3 +211,10 @@ def _push_reason(text: str) -> str:
     printed = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     refs = [line.partition("] ")[2].partition(" -> ")[2] or line for line in lines if line.startswith("! [")]
     return "; ".join(line for line in (*printed, *refs) if line) or text.splitlines()[-1]
+
+
+def _push_fix(text: str) -> str:
+    """Return how to fix a refused push; by SSH, servers print the lack of a right as ``Permission denied``."""
+    if re.search(r"returned error: 40[13]|Permission denied|could not read (?:Username|Password)", text):
+        return f"grant write access to the credentials in {CREDENTIALS_SECRET}, or set others that have it"
+    return "try again if the branch moved; otherwise push to another branch for review"

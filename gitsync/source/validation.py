@@ -14,7 +14,7 @@ from gitsync.source.semver import parse_range
 SAFE_SCHEMES = frozenset({"https", "ssh"})
 """What is allowed when the operator says nothing; ``http`` and ``file`` are for tests and demos."""
 
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?|[0-9A-Fa-f:]+(?:\.[0-9.]+)?")
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)")

@@ -15,6 +15,7 @@ from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from tests.flow.environment import World
 from tests.flow.factories import config_map
+from tests.small_disk import fill, small_disk
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,3 +114,21 @@ def test_nothing_is_applied_while_the_disk_is_full_and_it_goes_on_by_itself(worl
         assert records.unfinished() == ()
     finally:
         records.close()
+
+
+def test_a_mirror_on_a_full_disk_is_reported_and_goes_on_by_itself(world: World) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1"), "other/b.yaml": config_map("b", x="1")})
+    with small_disk(world.folder / "data" / "mirrors") as disk:
+        world.start()
+        filler = fill(disk)
+        for name in ("shop", "other"):
+            world.application(name, sync={"interval": "5s"}, destination={"namespace": "shop"})
+        for name in ("shop", "other"):
+            until(lambda name=name: world.condition("SourceReady", name).get("status") == "False", 30)  # type: ignore[misc]
+            message = world.condition("SourceReady", name)["message"]
+            assert "cannot be written: No space left on device; free space" in message
+        filler.unlink()
+        for name in ("shop", "other"):
+            until(lambda name=name: world.status(name).get("sync") == "Synced", 60, world.status)  # type: ignore[misc]
+            assert world.status(name)["revision"]["applied"] == commit
+        world.stop()

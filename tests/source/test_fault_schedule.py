@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from gitsync.errors import GitsyncError
+from gitsync.errors import GitsyncError, Refused, TransientError
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source import git as git_runner
+from gitsync.source.objects import object_reader
 from gitsync.source.repositories import Repositories
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
@@ -55,7 +56,7 @@ class Run:
         is_failed = False
         try:
             self.all(f"undo-{number}")
-        except GitsyncError:
+        except (TransientError, Refused):  # retried by itself, or by the user who reverts
             is_failed = True
         self.server.cut = (0, 0.0)
         self.all(f"undo-{number}-again")
@@ -105,7 +106,8 @@ def with_killer(monkeypatch: pytest.MonkeyPatch, killer: Killer) -> Killer:
         def __getattr__(self, name: str) -> Any:
             return getattr(subprocess, name)
 
-    monkeypatch.setattr(git_runner, "subprocess", Module())
+    for module in (git_runner, object_reader):
+        monkeypatch.setattr(module, "subprocess", Module())
     return killer
 
 
@@ -151,13 +153,13 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 
 @pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("form", ["pack", "loose objects", "pack without a large file"])
-def test_each_file_of_a_mirror_is_damaged_in_turn(tmp_path: Path, how: str, form: str) -> None:
+def test_each_file_of_a_mirror_is_damaged_in_turn(tmp_path: Path, server: GitServer, how: str, form: str) -> None:
     repo = GitRepo(tmp_path / "git")
     large = {"large": "large " * 200_000} if form == "pack without a large file" else {}
     first = repo.commit({"a.yaml": "1", **large, **(FILES if form.startswith("pack") else {"sub/b.yaml": "b"})})
     git(repo.origin, "config", "uploadpack.allowFilter", "true")
-    source, whole = GitSource(repo_url=repo.url), tmp_path / "whole"
-    repositories = Repositories(whole, schemes=("file",))
+    source, whole = GitSource(repo_url=server.url("origin.git")), tmp_path / "whole"
+    repositories = Repositories(whole, schemes=("http",))
     repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY)).tree.read("a.yaml")
     second = repo.commit({"a.yaml": "2"})
     (mirror,) = filter(Path.is_dir, whole.iterdir())
@@ -188,7 +190,7 @@ def damage(path: Path, how: Callable[[bytes], bytes] | None) -> None:
 
 def read(folder: Path, source: GitSource, commit: str) -> bytes:
     """Return a file of a commit, as a controller that has just started and retries twice."""
-    repositories = Repositories(folder, schemes=("file",))
+    repositories = Repositories(folder, schemes=("http",))
     for _ in range(2):
         with contextlib.suppress(GitsyncError):
             repositories.resolve(source, NOBODY)

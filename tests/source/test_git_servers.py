@@ -179,25 +179,35 @@ def test_applications_share_a_failed_poll_unless_their_credentials_differ(
 def test_urls_of_one_repository_share_a_mirror_and_its_polls(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
     commit = repo.commit({"a.yaml": "a: 1"})
     source, url = repositories(tmp_path), server.url("origin.git")
-    for spelling in (url, f"{url}/", url.replace("127.0.0.1", "127.0.0.1.")):
+    named = url.replace("127.0.0.1", "localhost")
+    for spelling in (
+        named,
+        f"{named}/",
+        named.replace("http:", "HTTP:"),
+        named.replace("localhost", "LocalHost"),
+        named.replace("localhost", "localhost."),
+    ):
         branch = GitSource(repo_url=spelling)
-        assert source.resolve(branch, NOBODY, max_age=3600) == commit
+        assert source.resolve(branch, NOBODY, max_age=3600) == commit, spelling
         source.snapshot(branch, NOBODY, commit)
     assert len([path for path in (tmp_path / "mirrors").iterdir() if path.is_dir()]) == 1
     assert server.packs == 1
 
 
-def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path) -> None:
+def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path, server: GitServer) -> None:
+    folder = tmp_path / "git"
+    folder.mkdir()
     for name, bare in (("origin.git", ("--bare",)), ("work", ())):
-        git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256", *bare, name)
-    work = tmp_path / "work"
+        git(folder, "init", "-q", "-b", "main", "--object-format=sha256", *bare, name)
+    git(folder / "origin.git", "config", "http.receivepack", "true")
+    work = folder / "work"
     for content in ("1", "2"):
         (work / "a.yaml").write_text(content)
         git(work, "add", "-A")
         git(work, "commit", "-q", "-m", content)
-    git(work, "push", "-q", str(tmp_path / "origin.git"), "HEAD:main")
-    source = Repositories(tmp_path / "mirrors", schemes=("file",))
-    branch = GitSource(repo_url=f"file://{tmp_path}/origin.git")
+    git(work, "push", "-q", str(folder / "origin.git"), "HEAD:main")
+    source = Repositories(tmp_path / "mirrors", schemes=("http",))
+    branch = GitSource(repo_url=server.url("origin.git"))
     commit = source.resolve(branch, NOBODY)
     assert len(commit) == 64
     for revision in ("main", commit):
@@ -209,10 +219,10 @@ def test_a_repository_with_sha_256_is_read_and_reverted(tmp_path: Path) -> None:
     assert source.snapshot(branch, NOBODY, reverted).tree.read("a.yaml") == b"1"
 
 
-def test_a_repository_may_change_to_sha_256(tmp_path: Path, repo: GitRepo) -> None:
+def test_a_repository_may_change_to_sha_256(tmp_path: Path, server: GitServer, repo: GitRepo) -> None:
     repo.commit({"a.yaml": "a: 1"})
-    branch = GitSource(repo_url=repo.url)
-    source = Repositories(tmp_path / "mirrors", schemes=("file",))
+    branch = GitSource(repo_url=server.url("origin.git"))
+    source = Repositories(tmp_path / "mirrors", schemes=("http",))
     source.snapshot(branch, NOBODY, source.resolve(branch, NOBODY))
     shutil.rmtree(repo.origin)
     git(tmp_path, "init", "-q", "--bare", "-b", "main", "--object-format=sha256", str(repo.origin))

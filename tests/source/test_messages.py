@@ -46,6 +46,13 @@ class Site:
         commit = repositories.resolve(source, self.credentials)
         return repositories.snapshot(source, self.credentials, commit).tree.read("a.yaml").decode()
 
+    def revert(self, branch: str = "") -> None:
+        """Push the revert of the newest commit."""
+        source = GitSource(repo_url=self.server.url("origin.git"))
+        repositories = Repositories(self.folder / "mirrors")
+        commit = repositories.resolve(source, self.credentials)
+        repositories.revert(source, self.credentials, [commit], author="Ada", branch=branch)
+
 
 @pytest.fixture(scope="module")
 def certificate() -> Certificate:
@@ -87,6 +94,12 @@ def abbreviated(site: Site) -> None:
 
 def upper_case(site: Site) -> None:
     site.revision = git(site.repo.work, "rev-parse", "HEAD").upper()
+
+
+def not_advertised(site: Site) -> None:
+    site.revision = site.repo.commit({"a.yaml": "2"})
+    git(site.repo.work, "push", "-q", "--force", "origin", "HEAD~1:main")
+    site.server.is_old = True  # a server of the second version gives each commit by its id
 
 
 def tag_of_a_blob(site: Site) -> None:
@@ -150,6 +163,11 @@ MESSAGES = {
         f"does not have the commit {'1' * 40}, or does not serve it by its id",
         "set spec.source.revision to a branch or tag that contains it",
     ),
+    "commit not advertised": (
+        not_advertised,
+        "or does not serve it by its id",
+        "set spec.source.revision to a branch or tag that contains it",
+    ),
     "tag of a blob": (tag_of_a_blob, "'key' names an object in", "tag a commit"),
     "pack limit": (large, "a pack of more than the limit of 20000 bytes", "raise GITSYNC_GIT_PACK"),
     "shallow upstream": (shallow, "is a shallow clone", "run git fetch --unshallow in it"),
@@ -176,6 +194,44 @@ def test_the_message_says_what_happened_and_how_to_fix_it(site: Site, situation:
     assert fix in caught.value.hint
     assert "right" not in str(caught.value)
     assert str(site.folder) not in str(caught.value)
+
+
+def second_commit(site: Site) -> None:
+    site.repo.commit({"a.yaml": "2"})
+    git(site.repo.origin, "config", "http.receivepack", "true")
+
+
+def protected(site: Site) -> None:
+    second_commit(site)
+    hook = site.repo.origin / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho 'main is protected: open a merge request' >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+
+def read_only(site: Site) -> None:
+    second_commit(site)
+    site.server.failures["/git-receive-pack"] = site.server.failures["service=git-receive-pack"] = 403
+
+
+REVERT_MESSAGES = {
+    "push refused": (protected, "", "main is protected: open a merge request"),
+    "no write access": (read_only, "", f"403; grant write access to the credentials in {SECRET}"),
+    "revert of the first commit": (lambda site: None, "", "is the first one of the repository"),
+    "branch that is a tag": (second_commit, "refs/tags/v1", "--branch: "),
+    "branch that is an option": (second_commit, "--force", "--branch: "),
+}
+
+
+@pytest.mark.parametrize("situation", REVERT_MESSAGES)
+def test_a_revert_that_cannot_be_pushed_says_why(site: Site, situation: str) -> None:
+    set_up, branch, message = REVERT_MESSAGES[situation]
+    set_up(site)
+    refs = git(site.repo.work, "ls-remote", "origin")
+    with pytest.raises(GitsyncError) as caught:
+        site.revert(branch)
+    assert message in str(caught.value)
+    assert "right" not in str(caught.value)
+    assert git(site.repo.work, "ls-remote", "origin") == refs
 
 
 def test_a_server_with_a_private_authority_and_a_password_is_read(site: Site) -> None:

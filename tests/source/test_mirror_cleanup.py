@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from filelock import FileLock
 
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
+from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo
 from tests.waiting import until
 
 NOBODY = Credentials()
 
 
-def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path: Path) -> None:
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with GitServer(tmp_path) as made:
+        yield made
+
+
+def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path: Path, server: GitServer) -> None:
+    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
     sources = []
     for name in ("kept", "left"):
         repo = GitRepo(tmp_path / name)
         repo.commit({"a.yaml": name})
-        sources.append(GitSource(repo_url=repo.url))
+        sources.append(GitSource(repo_url=server.url(f"{name}/origin.git")))
         repositories.snapshot(sources[-1], NOBODY, repositories.resolve(sources[-1], NOBODY)).tree.read("a.yaml")
     kept, left = sources
     urls = {kept.repo_url}
@@ -46,11 +55,11 @@ def test_a_mirror_is_deleted_when_no_application_uses_it_at_two_checks(tmp_path:
     assert repositories.snapshot(kept, NOBODY, repositories.resolve(kept, NOBODY)).tree.read("a.yaml") == b"kept"
 
 
-def test_the_cleanup_runs_by_itself_until_it_is_stopped(tmp_path: Path) -> None:
+def test_the_cleanup_runs_by_itself_until_it_is_stopped(tmp_path: Path, server: GitServer) -> None:
     repo = GitRepo(tmp_path / "git")
     repo.commit({"a.yaml": "1"})
-    repositories = Repositories(tmp_path / "mirrors", schemes=("file",))
-    repositories.resolve(GitSource(repo_url=repo.url), NOBODY)
+    repositories = Repositories(tmp_path / "mirrors", schemes=("http",))
+    repositories.resolve(GitSource(repo_url=server.url("git/origin.git")), NOBODY)
     cleanup = MirrorCleanup(repositories, frozenset, every=0.02)
     cleanup.start()
     until(lambda: not list((tmp_path / "mirrors").iterdir()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -20,15 +19,23 @@ from gitsync.ports import Credentials
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import Limits
 from tests.git_http_server import GitServer
+from tests.git_processes import processes_with
 from tests.git_repository import GitRepo, git
+from tests.small_disk import fill, small_disk
 from tests.waiting import until
 
 NOBODY = Credentials()
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> GitRepo:
-    return GitRepo(tmp_path / "git")
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with GitServer(tmp_path / "git") as made:
+        yield made
+
+
+@pytest.fixture
+def repo(tmp_path: Path, server: GitServer) -> GitRepo:
+    return GitRepo(tmp_path / "git", server.url("origin.git"))
 
 
 @pytest.fixture
@@ -38,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 def read(folder: Path, source: GitSource, limits: Limits | None = None) -> tuple[str, bytes]:
     """Return the commit that a source names and one of its files, as a controller that has just started does."""
-    repositories = Repositories(folder, schemes=("file", "http"), limits=limits)
+    repositories = Repositories(folder, schemes=("http",), limits=limits)
     commit = repositories.resolve(source, NOBODY)
     return commit, repositories.snapshot(source, NOBODY, commit).tree.read("a.yaml")
 
@@ -72,7 +79,7 @@ def test_locks_of_killed_processes_stop_no_fetch(repo: GitRepo, folder: Path) ->
     read(folder, source)
     mirror = mirror_of(folder)
     (ref,) = mirror.glob("refs/gitsync/*")
-    repositories = Repositories(folder, schemes=("file",))
+    repositories = Repositories(folder, schemes=("http",))
     for stale in (ref.with_suffix(".lock"), mirror / "packed-refs.lock", mirror / "config.lock"):
         stale.touch()
     second = repo.commit({"a.yaml": "2"})
@@ -92,17 +99,11 @@ def test_leftovers_are_removed_at_start_unless_the_mirror_is_in_use(repo: GitRep
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        Repositories(folder, schemes=("file",))
+        Repositories(folder, schemes=("http",))
         assert len(leftovers(folder)) == 3
         process.communicate(b"\n")
-    Repositories(folder, schemes=("file",))
+    Repositories(folder, schemes=("http",))
     assert not leftovers(folder)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[GitServer]:
-    with GitServer(tmp_path / "git") as made:
-        yield made
 
 
 def test_a_fetch_that_takes_too_long_leaves_nothing(repo: GitRepo, folder: Path, server: GitServer) -> None:
@@ -129,17 +130,6 @@ repositories.snapshot(GitSource(repo_url=sys.argv[2]), Credentials(), sys.argv[3
 """
 
 
-def children_in(folder: Path) -> list[int]:
-    """Return the processes whose command line or environment names a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-            if str(folder).encode() in text:
-                found.append(int(process.name))
-    return found
-
-
 def test_a_killed_controller_leaves_no_git_process_and_the_next_one_no_file(
     repo: GitRepo, folder: Path, server: GitServer
 ) -> None:
@@ -147,10 +137,10 @@ def test_a_killed_controller_leaves_no_git_process_and_the_next_one_no_file(
     url = server.url("origin.git")
     server.trickle = 0.001
     process = subprocess.Popen([sys.executable, "-c", FETCH, str(folder), url, commit])
-    until(lambda: list(folder.glob("*/gitsync-incoming")) and len(children_in(folder)) > 3, 60)
+    until(lambda: list(folder.glob("*/gitsync-incoming")) and len(processes_with(str(folder))) > 3, 60)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: not children_in(folder), 5, lambda: children_in(folder))
+    until(lambda: not processes_with(str(folder)), 5, lambda: processes_with(str(folder)))
     server.trickle = 0.0
     assert leftovers(folder)
     assert read(folder, GitSource(repo_url=url)) == (commit, b"1")
@@ -164,37 +154,23 @@ def test_the_pack_limit_is_named(repo: GitRepo, folder: Path) -> None:
     assert not leftovers(folder)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder on a file system of 256 KiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(place)], capture_output=True)
-    if made.returncode:
-        pytest.skip("mounting a small file system is not permitted here")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def test_a_full_disk_is_an_error_with_a_fix_and_ends_by_itself(repo: GitRepo, small_disk: Path) -> None:
+def test_a_full_disk_is_an_error_with_a_fix_and_ends_by_itself(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({"a.yaml": "1"})
-    folder = small_disk / "mirrors"
-    Repositories(folder, schemes=("file",))
-    filler = small_disk / "filler"
-    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    with pytest.raises(
-        SourceUnavailable, match=r"cannot be written: No space left on device; free space.*GITSYNC_DATA"
-    ):
-        read(folder, GitSource(repo_url=repo.url))
-    filler.unlink()
-    assert read(folder, GitSource(repo_url=repo.url)) == (commit, b"1")
+    with small_disk(tmp_path / "disk") as disk:
+        folder = disk / "mirrors"
+        Repositories(folder, schemes=("http",))
+        filler = fill(disk)
+        with pytest.raises(
+            SourceUnavailable, match=r"cannot be written: No space left on device; free space.*GITSYNC_DATA"
+        ):
+            read(folder, GitSource(repo_url=repo.url))
+        filler.unlink()
+        assert read(folder, GitSource(repo_url=repo.url)) == (commit, b"1")
 
 
 def test_a_data_folder_that_cannot_be_written_is_an_error_of_the_source(repo: GitRepo, folder: Path) -> None:
     repo.commit({"a.yaml": "1"})
-    repositories = Repositories(folder, schemes=("file",))
+    repositories = Repositories(folder, schemes=("http",))
     shutil.rmtree(folder)
     folder.touch()
     with pytest.raises(SourceUnavailable, match="the mirror of the repository cannot be written"):
@@ -205,7 +181,7 @@ def test_a_branch_that_is_deleted_is_reported_as_absent(repo: GitRepo, folder: P
     repo.commit({"a.yaml": "1"})
     git(repo.work, "push", "-q", "origin", "HEAD:refs/heads/side")
     source = GitSource(repo_url=repo.url, revision="side")
-    repositories = Repositories(folder, schemes=("file",))
+    repositories = Repositories(folder, schemes=("http",))
     commit = repositories.resolve(source, NOBODY)
     git(repo.work, "push", "-q", "origin", ":refs/heads/side")
     began = time.monotonic()

@@ -1,7 +1,10 @@
+"""What is read of a repository and pushed to it, through a real server."""
+
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +16,23 @@ from gitsync.ports import Credentials
 from gitsync.source.folder import FolderTree
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, Limits
+from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
 NOBODY = Credentials()
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> GitRepo:
-    return GitRepo(tmp_path / "git")
+def repo(tmp_path: Path) -> Iterator[GitRepo]:
+    with GitServer(tmp_path / "git") as server:
+        made = GitRepo(tmp_path / "git", server.url("origin.git"))
+        git(made.origin, "config", "http.receivepack", "true")
+        yield made
 
 
 @pytest.fixture
 def repositories(tmp_path: Path) -> Repositories:
-    return Repositories(tmp_path / "mirrors", schemes={"file"})
+    return Repositories(tmp_path / "mirrors", schemes={"http"})
 
 
 def source_of(repo: GitRepo, revision: str = "main", path: str = "app") -> GitSource:
@@ -74,9 +81,14 @@ def test_an_unknown_revision_names_the_field(repo: GitRepo, repositories: Reposi
         repositories.resolve(source_of(repo, "nope"), NOBODY)
 
 
-def test_a_server_that_is_away_is_transient(tmp_path: Path, repositories: Repositories) -> None:
-    with pytest.raises(SourceUnavailable, match="has no such repository") as caught:
-        repositories.resolve(GitSource(repo_url=f"file://{tmp_path}/absent.git"), NOBODY)
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [("http://127.0.0.1:1/absent.git", "refused or did not answer"), ("file:///absent.git", "has no such repository")],
+)
+def test_a_server_or_folder_that_is_away_is_transient(tmp_path: Path, url: str, message: str) -> None:
+    repositories = Repositories(tmp_path / "mirrors", schemes={"http", "file"})
+    with pytest.raises(SourceUnavailable, match=message) as caught:
+        repositories.resolve(GitSource(repo_url=url), NOBODY)
     assert "mirrors" not in str(caught.value)
 
 
@@ -103,7 +115,7 @@ def test_links_are_never_followed_and_submodules_left_out(repo: GitRepo, reposit
 def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({"app/big": "x" * 200, "app/small": "x", "app/also": "x" * 60, "app/more": "x" * 60})
     limits = Limits(file_bytes=100, read_bytes=100, files=3)
-    repositories = Repositories(tmp_path / "mirrors", schemes={"file"}, limits=limits)
+    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=limits)
     with pytest.raises(InvalidInput, match="app: too many files: 4, the limit is 3"):
         repositories.snapshot(source_of(repo), NOBODY, commit)
     tree = repositories.snapshot(source_of(repo, path="app/other"), NOBODY, commit).tree
@@ -116,7 +128,7 @@ def test_limits_name_the_file_the_size_and_the_limit(repo: GitRepo, tmp_path: Pa
 
 def test_a_pack_past_the_limit_is_refused(repo: GitRepo, tmp_path: Path) -> None:
     commit = repo.commit({f"app/{index}": bytes(range(256)) * index for index in range(1, 200)})
-    repositories = Repositories(tmp_path / "mirrors", schemes={"file"}, limits=Limits(pack_bytes=2000))
+    repositories = Repositories(tmp_path / "mirrors", schemes={"http"}, limits=Limits(pack_bytes=2000))
     with pytest.raises(SourceUnavailable):
         repositories.snapshot(source_of(repo), NOBODY, commit)
 
@@ -280,7 +292,7 @@ def test_a_rewritten_branch_is_known_after_a_start_while_the_server_is_away(
     first, second = repo.commit({"app/a": "1"}), repo.commit({"app/a": "2"})
     source = source_of(repo)
     repositories.snapshot(source, NOBODY, repositories.resolve(source, NOBODY))
-    again = Repositories(tmp_path / "mirrors", schemes={"file"})
+    again = Repositories(tmp_path / "mirrors", schemes={"http"})
     for revision in ("main", "refs/heads/main"):
         assert not again.is_forward(source_of(repo, revision), second, first)
         assert again.is_forward(source_of(repo, revision), first, second)
