@@ -106,7 +106,7 @@ class SyncGate:
 
     def _with_authors(self, planned: Planned) -> Plan:
         given = planned.given
-        return self._policies.with_authors(given.app, planned.plan, given.state.applied_to(given.app))
+        return self._policies.with_authors(given.app, planned.plan, given.state.last_of(given.app))
 
     def _blocked(
         self, planned: Planned, decision: SyncDecision, execution: ExecutionCache, trigger: str

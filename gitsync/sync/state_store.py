@@ -52,6 +52,8 @@ class StateStore:
         self._declared_at: dict[str, tuple[Branch, str] | None] = {}
         self._declared: dict[ObjectRef, frozenset[str]] = {}
         self._declares: dict[str, frozenset[ObjectRef]] = {}
+        self._shared: set[ObjectRef] = set()
+        """The objects that several Applications declare."""
         self.enqueue: Callable[[str], None] = lambda key: None
         """Called with an Application that has to reconcile because of what another one declares."""
 
@@ -115,8 +117,10 @@ class StateStore:
     def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
         """Return which of these objects another Application declares in Git, and which Application."""
         with self._changed:
-            declared = {ref: keys for ref in refs if (keys := self._declared.get(ref))}
-        return {ref: min(keys - {key}) for ref, keys in declared.items() if len(keys) > 1 or key not in keys}
+            own, shared = self._declares.get(key, frozenset()), self._shared
+            doubtful = [ref for ref in refs if ref not in own or ref in shared]
+            declared = {ref: others for ref in doubtful if (others := self._declared.get(ref, frozenset()) - {key})}
+        return {ref: min(others) for ref, others in declared.items()}
 
     def set_declared(self, key: str, refs: frozenset[ObjectRef]) -> None:
         """
@@ -130,6 +134,8 @@ class StateStore:
                 return
             _index(self._declared, key, before, refs)
             self._declares[key] = refs
+            self._shared.difference_update(before - refs)
+            self._shared.update(ref for ref in before ^ refs if len(self._declared.get(ref, ())) > 1)
             rivals = frozenset[str]().union(*(self._declared.get(ref, frozenset()) for ref in before - refs))
         for rival in rivals:
             self.enqueue(rival)
@@ -304,13 +310,15 @@ def _differences(before: ApplicationView | None, view: ApplicationView) -> Itera
     status, old = view.status, before.status if before else {}
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
         yield "application", f"{status.get('phase')}, {status.get('sync')}, {status.get('health')}", ""
-    known = {resource.ref: resource for resource in before.resources} if before else {}
-    for resource in view.resources:
+    shown, now_shown = ({id(each) for each in seen.resources} if seen else set() for seen in (before, view))
+    known = {each.ref: each for each in before.resources if id(each) not in now_shown} if before else {}
+    changed = [resource for resource in view.resources if id(resource) not in shown]
+    for resource in changed:
         if resource.ref not in known or not _is_equal_resource(known[resource.ref], resource):
             message = f"{resource.sync}, {resource.health.health.value}"
             detail = resource.problem or resource.health.message
             yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path
-    for ref in known.keys() - {resource.ref for resource in view.resources}:
+    for ref in known.keys() - {resource.ref for resource in changed}:
         yield "resource", "gone", ref.path
 
 

@@ -66,6 +66,47 @@ def test_a_rewritten_branch_is_held_by_a_push_webhook_and_by_a_request_in_the_cl
     assert (data(world), world.status()["revision"]["applied"]) == ({"x": "2"}, second)
 
 
+def test_a_branch_that_was_rewritten_during_a_pin_is_held_after_it(world: World) -> None:
+    first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})
+    world.application()
+    world.start()
+    world.synced(second)
+    world.application(source={"revision": first})
+    world.synced(first)
+    world.repo.git("reset", "-q", "--hard", first)
+    world.repo.git("push", "-q", "-f", "origin", "HEAD:main")
+    rewritten = world.repo.commit("other", {"shop/a.yaml": config_map("a", x="3")})
+    world.application()
+    until(lambda: "non-fast-forward" in world.condition("Ready").get("message", ""), 10, world.status)
+    message = world.condition("SourceReady")["message"]
+    kept = str(
+        world.status()["revision"]["applied"]
+    )  # the second where the answer of a poll before the push still counts
+    assert f"does not contain the applied commit {second[:12]}; it is held, and {kept[:12]} stays applied" in message
+    assert (kept, data(world)) in ((first, {"x": "1"}), (second, {"x": "2"}))
+    assert world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
+    until(lambda: world.status().get("phase") == "AwaitingApproval", 10, world.status)
+    world.approve()
+    world.synced(rewritten)
+
+
+def test_a_branch_that_moved_forward_during_pins_is_taken_after_them(world: World) -> None:
+    first, second, third = (
+        world.repo.commit(x, {"shop/a.yaml": config_map("a", x=x)}) for x in ("one", "two", "three")
+    )
+    world.application()
+    world.start()
+    world.synced(third)
+    for pinned in (second, first):
+        world.application(source={"revision": pinned})
+        world.synced(pinned)
+    fourth = world.repo.commit("four", {"shop/a.yaml": config_map("a", x="four")})
+    world.application()
+    world.synced(fourth)
+    assert "followed" not in world.status()["revision"]
+
+
 def test_a_branch_that_moves_forward_again_is_taken(world: World) -> None:
     first = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
     second = world.repo.commit("two", {"shop/a.yaml": config_map("a", x="2")})

@@ -136,6 +136,16 @@ def test_claims_are_those_of_others(state: StateStore) -> None:
     assert state.declared_elsewhere("gitsync/one", [A, B]) == {}
 
 
+def test_claims_of_two_others_outlive_the_first_that_leaves(state: StateStore) -> None:
+    for key in ("gitsync/one", "gitsync/two", "gitsync/three"):
+        state.set_declared(key, frozenset({A}))
+    assert state.declared_elsewhere("gitsync/one", [A]) == {A: "gitsync/three"}
+    state.remove("gitsync/three", NOW)
+    assert state.declared_elsewhere("gitsync/one", [A, B]) == {A: "gitsync/two"}
+    state.remove("gitsync/two", NOW)
+    assert state.declared_elsewhere("gitsync/one", [A, B]) == {}
+
+
 def test_an_object_that_is_not_declared_any_more_enqueues_the_others_that_declare_it(state: StateStore) -> None:
     enqueued: list[str] = []
     state.enqueue = enqueued.append
