@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 from gitsync.objects.application import Application
 from gitsync.objects.change import Plan
@@ -164,3 +164,11 @@ class AuditHead:
     def to_json(self) -> dict[str, Any]:
         """Return what a status or a file keeps."""
         return {"record": self.id, "hash": self.hash, "time": self.time.astimezone(UTC).isoformat()}
+
+
+class AuditFilter(TypedDict, total=False):
+    """What records of the audit have to be equal to; an empty text lets all pass."""
+
+    sync: str
+    action: str
+    outcome: str

@@ -9,7 +9,16 @@ from gitsync.ports.ports import Ports
 from gitsync.ports.reasoner import Advice, AdviceCache, Reasoner
 from gitsync.ports.records import Records
 from gitsync.ports.renderer import Renderer, RenderStore
-from gitsync.ports.source import CREDENTIALS_SECRET, Credentials, RevertResult, Revision, Snapshot, Source, Tag
+from gitsync.ports.source import (
+    CREDENTIALS_SECRET,
+    Credentials,
+    RemoteBase,
+    RevertResult,
+    Revision,
+    Snapshot,
+    Source,
+    Tag,
+)
 from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, StateReader
 from gitsync.ports.sync_requests import SyncRequests
 
@@ -30,6 +39,7 @@ __all__ = [
     "Ports",
     "Reasoner",
     "Records",
+    "RemoteBase",
     "RenderStore",
     "Renderer",
     "Resource",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from gitsync.objects.change import Review
-from gitsync.objects.record import AuditHead, AuditRecord, SyncRecord
+from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, SyncRecord
 
 
 class Records(Protocol):
@@ -39,14 +39,7 @@ class Records(Protocol):
         ...
 
     def audit_records(
-        self,
-        application: str = "",
-        *,
-        sync: str = "",
-        action: str = "",
-        outcome: str = "",
-        limit: int = 100,
-        before: int = 0,
+        self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
     ) -> tuple[AuditRecord, ...]:
         """Return audit records, newest first; an empty filter lets all pass."""
         ...
@@ -103,9 +96,9 @@ class Records(Protocol):
         """Drop the oldest history records of an application beyond ``keep``; the audit is kept."""
         ...
 
-    def trim(self, before: datetime, now: datetime) -> int:
+    def trim(self, now: datetime, *, before: datetime | None = None, keep: int = 0) -> int:
         """
-        Drop the audit records older than a time, and return how many.
+        Drop the audit records older than a time, and those before the newest ``keep`` (0: all); return how many.
 
         The chain stays verifiable: its newest link then records the last link that was dropped, and its hash. A write
         without an outcome, and what follows it, stays.

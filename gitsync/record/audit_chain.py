@@ -84,23 +84,27 @@ def unfinished(connection: Connection, application: str = "") -> tuple[AuditReco
     return tuple(record_of(row) for row in connection.execute(query, members))
 
 
-def trim(connection: Connection, before: datetime, now: datetime) -> tuple[int, AuditRecord | None]:
+def trim(connection: Connection, now: datetime, before: datetime | None, keep: int) -> tuple[int, AuditRecord | None]:
     """
-    Cut off the links older than a time, but for the first unfinished one and what follows it.
+    Cut off the links older than a time and those before the newest ``keep``, each where given.
 
-    Return how many, and the link that says so.
+    The first unfinished link and what follows it stay. Return how many were cut off, and the link that says so.
     """
     length, _ = _locked(connection)
     first = connection.execute(select(func.min(AUDIT.c.id))).scalar()
     if first is None:
         return 0, None
     open_intents = unfinished(connection)
-    end = min(_first_since(connection, int(first), length, before), open_intents[0].id if open_intents else length + 1)
+    end = _first_since(connection, int(first), length, before) if before else int(first)
+    if keep and length - int(first) > keep:  # one more is kept, the link that says what was cut off
+        end = max(end, length + 1 - keep)
+    end = min(end, open_intents[0].id if open_intents else length + 1)
     if end <= first:
         return 0, None
     last = record_of(connection.execute(select(*AUDIT_COLUMNS).where(AUDIT.c.id == end - 1)).one())
     connection.execute(delete(AUDIT).where(AUDIT.c.id < end))
-    message = f"records up to {last.id} are older than {before:%Y-%m-%d} and were dropped"
+    limits = [f"older than {before:%Y-%m-%d}" if before else "", f"more than {keep}" if keep else ""]
+    message = f"records up to {last.id} were dropped: {' or '.join(filter(None, limits))}"
     details = {"through": last.id, "hash": last.hash}
     link = AuditRecord("", TRIM, "", Outcome.SUCCEEDED, now, "", message=message, details=details)
     return int(end - first), append(connection, [link])

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
+from typing import Unpack
 
 import orjson
 from sqlalchemy import Integer, bindparam, delete, func, insert, select, update
 
 from gitsync.objects.change import Review, Risk
-from gitsync.objects.record import AuditHead, AuditRecord, Outcome, SyncRecord
+from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.ports import Advice
 from gitsync.record import reviews
 from gitsync.record.audit_chain import AUDIT_COLUMNS, append, broken, lost, record_of, trim, unfinished
@@ -84,25 +85,13 @@ class SqlRecords:
         return history_record(*row) if row else None
 
     def audit_records(
-        self,
-        application: str = "",
-        *,
-        sync: str = "",
-        action: str = "",
-        outcome: str = "",
-        limit: int = 100,
-        before: int = 0,
+        self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
     ) -> tuple[AuditRecord, ...]:
         """Return audit records, newest first; an empty filter lets all pass."""
         query = select(*AUDIT_COLUMNS).order_by(AUDIT.c.id.desc()).limit(limit)
-        for column, wanted in (
-            (AUDIT.c.application, application),
-            (AUDIT.c.sync, sync),
-            (AUDIT.c.action, action),
-            (AUDIT.c.outcome, outcome),
-        ):
-            if wanted:
-                query = query.where(column == wanted)
+        for column, value in {"application": application, **wanted}.items():
+            if value:
+                query = query.where(AUDIT.c[column] == value)
         if before:
             query = query.where(AUDIT.c.id < before)
         with self._database.reading() as connection:
@@ -191,10 +180,10 @@ class SqlRecords:
         with self._database.reading() as connection:
             return (*broken(connection), *lost(connection, chain(heads, self._heads.kept())))
 
-    def trim(self, before: datetime, now: datetime) -> int:
-        """Drop the audit records older than a time, and return how many; see the port."""
+    def trim(self, now: datetime, *, before: datetime | None = None, keep: int = 0) -> int:
+        """Drop the oldest audit records, and return how many; see the port."""
         with self._database.writing() as connection:
-            dropped, last = trim(connection, before, now)
+            dropped, last = trim(connection, now, before, keep)
             reviews.drop_dangling(connection)
         self._keep_head(last)
         return dropped

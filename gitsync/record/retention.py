@@ -9,26 +9,33 @@ from gitsync.errors import RecordUnavailable
 from gitsync.ports import Clock, Records
 from gitsync.runtime.periodic import Periodic
 
-_EVERY = 3600.0
+_EVERY = 600.0
+"""Seconds between two checks."""
 _log = logging.getLogger(__name__)
 
 
 class Retention(Periodic):
-    """Drop audit records that are older than ``days``, at the start and every hour."""
+    """Drop audit records older than ``days`` and before the newest ``keep`` (0: none), at the start and repeatedly."""
 
-    def __init__(self, records: Records, clock: Clock, days: int) -> None:
+    def __init__(self, records: Records, clock: Clock, *, days: int = 0, keep: int = 0) -> None:
         super().__init__("retention", self.trim, _EVERY)
         self._records = records
         self._clock = clock
         self._age = timedelta(days=days)
+        self._keep = keep
 
     def trim(self) -> None:
-        """Drop the records that are too old now."""
+        """Drop the records that are too old or too many now."""
+        if not self._age and not self._keep:
+            return
         try:
             now = self._clock.now()
-            dropped = self._records.trim(now - self._age, now)
+            dropped = self._records.trim(now, before=now - self._age if self._age else None, keep=self._keep)
         except RecordUnavailable as error:
             _log.warning("the audit was not trimmed: %s", error)
         else:
             if dropped:
-                _log.info("dropped %d audit records older than %d days", dropped, self._age.days)
+                _log.info("dropped %d audit records (kept: %s days, %s records)", dropped, *self._limits())
+
+    def _limits(self) -> tuple[int | str, int | str]:
+        return self._age.days or "all", self._keep or "all"

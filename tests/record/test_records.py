@@ -236,36 +236,52 @@ def aged(days: int, **more: Any) -> AuditRecord:
 
 def test_a_trimmed_audit_is_whole_and_says_what_is_gone(records: SqlRecords) -> None:
     records.audit([aged(9), aged(8), aged(7), aged(1)])
-    assert records.trim(NOW - timedelta(days=7, hours=1), NOW) == 2
+    assert records.trim(NOW, before=NOW - timedelta(days=7, hours=1)) == 2
     assert [(link.id, link.action) for link in records.export()] == [(3, "update"), (4, "update"), (5, "trim")]
     assert records.verify() == ()
     records.audit([audit_record()])
-    assert records.trim(NOW - timedelta(hours=1), NOW) == 2
+    assert records.trim(NOW, before=NOW - timedelta(hours=1)) == 2
     assert [link.id for link in records.export()] == [5, 6, 7]
     assert records.verify() == ()
-    assert records.trim(NOW - timedelta(hours=1), NOW) == 0
+    assert records.trim(NOW, before=NOW - timedelta(hours=1)) == 0
     assert records.audit_records(limit=1)[0].id == 7
 
 
 def test_an_audit_that_is_all_old_is_trimmed_to_the_link_that_says_so(records: SqlRecords) -> None:
-    assert records.trim(NOW, NOW) == 0
+    assert records.trim(NOW, before=NOW) == 0
     records.audit([aged(9), aged(8)])
-    assert records.trim(NOW, NOW) == 2
+    assert records.trim(NOW, before=NOW) == 2
     assert [(link.id, link.action) for link in records.export()] == [(3, "trim")]
     assert records.verify() == ()
+
+
+def test_an_audit_is_trimmed_to_a_number_of_records(records: SqlRecords) -> None:
+    records.audit([aged(9), aged(8), aged(7), aged(6)])
+    assert records.trim(NOW, keep=3) == 0
+    assert records.trim(NOW, before=NOW - timedelta(days=8, hours=12), keep=2) == 2
+    links = list(records.export())
+    assert [(link.id, link.action) for link in links] == [(3, "update"), (4, "update"), (5, "trim")]
+    day = f"{NOW - timedelta(days=8, hours=12):%Y-%m-%d}"
+    assert links[-1].message == f"records up to 2 were dropped: older than {day} or more than 2"
+    assert records.verify() == ()
+    assert records.trim(NOW, keep=2) == 0
+    records.audit([aged(5)])
+    assert records.trim(NOW, keep=2) == 2
+    assert list(records.export())[-1].message == "records up to 4 were dropped: more than 2"
 
 
 def test_a_write_without_an_outcome_is_never_trimmed(records: SqlRecords) -> None:
     open_intent = replace(audit_record(), timestamp=NOW - timedelta(days=8), sync="s2")
     records.audit([aged(9), open_intent, aged(7)])
-    assert records.trim(NOW, NOW) == 1
+    assert records.trim(NOW, before=NOW) == 1
     assert [link.id for link in records.export()] == [2, 3, 4]
     assert [link.sync for link in records.unfinished()] == ["s2"]
+    assert records.trim(NOW, keep=1) == 0
 
 
 def test_cutting_off_more_than_the_chain_says_shows(records: SqlRecords, database: Database) -> None:
     records.audit([aged(9), aged(8), aged(1)])
-    records.trim(NOW - timedelta(days=8, hours=1), NOW)
+    records.trim(NOW, before=NOW - timedelta(days=8, hours=1))
     with database.writing() as connection:
         connection.exec_driver_sql("DELETE FROM audit WHERE id = 2")
     assert records.verify() == ("audit record 2 is missing",)
@@ -284,6 +300,9 @@ def test_retention_trims_at_the_start_and_ends(records: SqlRecords) -> None:
     retention.start()
     retention.stop()
     assert [link.id for link in records.export()] == [2, 3]
+    records.audit([aged(0), aged(0)])
+    Retention(records, Stopped(), keep=1).trim()
+    assert [link.id for link in records.export()] == [5, 6]
 
 
 def test_a_database_of_the_previous_version_is_read(tmp_path: Path) -> None:

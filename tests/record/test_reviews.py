@@ -185,6 +185,6 @@ def test_expired_approvals_and_reviews_without_their_record_are_dropped(
     approve(records, ADA, hours=-1)
     keep(records, APP, "d2", Review(LINUS, False, "no"), NOW)
     assert rows() == 1
-    records.trim(NOW + timedelta(days=1), NOW + timedelta(days=1))
+    records.trim(NOW + timedelta(days=1), before=NOW + timedelta(days=1))
     assert rows() == 0
     assert records.review(APP, "d2", NOW) is None
