@@ -94,20 +94,25 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
     known = {change.ref: change for change in previous.changes} if previous else {}
     steps: list[Change] = []
     fresh: list[Change] = []
+    live_of, dry_runs, options = seen.live.get, seen.dry_runs, given.options
     for ref, manifest in desired.items():
         again = known.get(ref)
-        if again is not None and _has_options(again, given.options[ref]) and _is_unchanged(again, manifest, seen, ref):
-            steps.append(again)
-        else:
+        if (
+            again is None
+            or (dry_runs and ref in dry_runs)
+            or not _is_unchanged(again, manifest, live_of(ref), options[ref])
+        ):
             fresh += _steps(given, ref)
+        else:
+            steps.append(again)
     fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
     before, scope = predecessors(fresh), Scope(app, desired, seen.live)
     fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
     fresh = [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
-    steps += fresh
-    if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in steps):
+    if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in fresh):
         # Hooks surround a sync; with nothing to sync they do not run.
-        steps = [_skipped(step) if step.action is Action.HOOK else step for step in steps]
+        fresh = [_skipped(step) if step.action is Action.HOOK else step for step in fresh]
+    steps += fresh
     ordered = _in_previous_order(fresh, known, len(steps)) or in_order(needs_first(steps))
     writes = [step for step in ordered if step.is_write]
     return Plan(
@@ -221,27 +226,25 @@ def _ownership_conflicts(
     return tuple(lines)
 
 
-def _has_options(again: Change, options: Options) -> bool:
-    return again.options is options or again.options == options
-
-
-def _is_unchanged(again: Change, manifest: Manifest, seen: ClusterState, ref: ObjectRef) -> bool:
+def _is_unchanged(again: Change, manifest: Manifest, live: Manifest | None, options: Options) -> bool:
     """
     Whether a step of the previous plan is still valid: the same declared and the same live object.
 
     A step with ignored differences is planned again, since the rules that ignore them may have changed.
     """
-    live = seen.live.get(ref)
     return (
         again.action is Action.NOTHING
         and not again.differences
-        and again.live is not None
         and live is not None
-        and ref not in seen.dry_runs
-        and (live is again.live or _version(live) == _version(again.live) != ("", ""))
+        and (live is again.live or _is_same_version(live, again.live))
         and (again.desired is manifest or again.desired == manifest)
-        and not again.options.hooks  # whether one runs depends on the others
+        and (again.options is options or again.options == options)
+        and not options.hooks  # whether one runs depends on the others
     )
+
+
+def _is_same_version(live: Manifest, before: Manifest | None) -> bool:
+    return before is not None and _version(live) == _version(before) != ("", "")
 
 
 def _version(live: Manifest) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def prune_changes(
     the inventory is never mentioned.
     """
     steps = []
-    for ref in sorted(ref for ref in inventory if ref not in desired and ref in live):
+    for ref in sorted(ref for ref in inventory.entries.keys() - desired if ref in live):
         options, claimant = options_of(live[ref]), claims.get(ref)
         if not claimant and _is_released(app, ref, live[ref], inventory.entries[ref].uid, options):
             steps.append(_release(app, ref, live[ref], options))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Final
 
 from gitsync.merge.schema import Schema
@@ -76,7 +75,7 @@ class Undeclared:
         )
 
     def _is_expected(self, owner: FieldOwner) -> bool:
-        return any(fnmatchcase(owner.manager, pattern) for pattern in self.expected)
+        return any(matches(owner.manager, pattern) for pattern in self.expected)
 
 
 REPORT: Final = Undeclared()

@@ -33,7 +33,7 @@ def drift_risk(change: Change, foreign: Iterable[FieldDifference] = ()) -> Drift
     The declared object counts as the one before and the live one as the one after. ``change`` must be drift, not an
     effect of a new commit.
     """
-    found = [item for item in (_declared(change), _added(foreign)) if item is not None]
+    found = [item for item in (_declared(change), added_risk(foreign)) if item is not None]
     return max(found, key=lambda item: item.risk.level, default=None)
 
 
@@ -55,7 +55,8 @@ def _declared(change: Change) -> DriftRisk | None:
     return DriftRisk(judged.risk, judged.rule, judged.reason)
 
 
-def _added(foreign: Iterable[FieldDifference]) -> DriftRisk | None:
+def added_risk(foreign: Iterable[FieldDifference]) -> DriftRisk | None:
+    """Return the class of fields that others added, None where there are none."""
     paths = [item.path for item in foreign]
     if not paths:
         return None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, at, content_hash
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 
 Setting = tuple[str, str]
 """The name of a setting without case and separators, and its value or a hash of its reference."""
@@ -34,7 +36,32 @@ def endpoint_set(change: Change) -> str | None:
     return _first_name(_settings(change.desired) - _settings(change.live))
 
 
-def endpoint_introduced(change: Change, live: Mapping[ObjectRef, Manifest]) -> str | None:
+class LiveSettings:
+    """The settings of the live objects of an Application, read once, when the first rule needs them."""
+
+    def __init__(self, live: Mapping[ObjectRef, Manifest]) -> None:
+        self._live = live
+
+    @cached_property
+    def by_family(self) -> Mapping[tuple[GroupKind, str], Sequence[frozenset[Setting]]]:
+        """The settings of each object, by kind and by name without hash."""
+        found = defaultdict[tuple[GroupKind, str], list[frozenset[Setting]]](list)
+        for ref, manifest in self._live.items():
+            found[ref.of, _family(ref.name)].append(_settings(manifest))
+        return dict(found)
+
+    @cached_property
+    def known(self) -> frozenset[Setting]:
+        """All settings."""
+        return frozenset[Setting]().union(*(found for family in self.by_family.values() for found in family))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all settings."""
+        return frozenset(name for name, _ in self.known)
+
+
+def endpoint_introduced(change: Change, live: LiveSettings) -> str | None:
     """
     Match a new object that sets what its Application sets otherwise in an object that exists.
 
@@ -45,14 +72,10 @@ def endpoint_introduced(change: Change, live: Mapping[ObjectRef, Manifest]) -> s
     settings = _settings(change.desired)
     if not settings:
         return None
-    known: set[Setting] = set()
-    for ref, manifest in live.items():
-        found = _settings(manifest)
-        if ref.of == change.ref.of and _family(ref.name) == _family(change.ref.name) and settings - found:
+    for found in live.by_family.get((change.ref.of, _family(change.ref.name)), ()):
+        if settings - found:
             return _first_name(settings - found)
-        known |= found
-    names = {name for name, _ in known}
-    return _first_name({setting for setting in settings - known if setting[0] in names})
+    return _first_name({setting for setting in settings - live.known if setting[0] in live.names})
 
 
 def _first_name(settings: Iterable[Setting]) -> str | None:
@@ -98,9 +121,15 @@ def _of_text(text: str) -> Iterator[Setting]:
 
 
 def _named(name: str, value: Any) -> Iterator[Setting]:
-    squeezed = _SEPARATORS.sub("", name.upper())
-    if _SENDS.search(squeezed):
+    if squeezed := _sending_name(name):
         yield squeezed, value if isinstance(value, str) else content_hash(value)
+
+
+@lru_cache(maxsize=4096)  # texts repeat their words
+def _sending_name(name: str) -> str:
+    """Return the name of a setting without case and separators, empty where it does not say where data is sent."""
+    squeezed = _SEPARATORS.sub("", name.upper())
+    return squeezed if _SENDS.search(squeezed) else ""
 
 
 def _stable(reference: Any) -> Any:

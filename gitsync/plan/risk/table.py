@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from gitsync.objects.application import Application, RiskMatch, RiskRule
 from gitsync.objects.change import DRIFT, Action, Change, Risk
@@ -34,13 +34,18 @@ class Rule(Row):
     always_asks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """The Application that a step is of, all that it declares, and what of that exists."""
 
     app: Application
     desired: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
     live: Mapping[ObjectRef, Manifest] = field(default_factory=dict)
+
+    @cached_property
+    def settings(self) -> endpoints.LiveSettings:
+        """The settings of what exists."""
+        return endpoints.LiveSettings(self.live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ SCOPED_RULES = (  # they precede the others: none of those may hide one that alw
         Risk.DANGEROUS,
         "endpoint-introduced",
         "prompts and data may go to another service than so far",
-        lambda change, scope: endpoints.endpoint_introduced(change, scope.live),
+        lambda change, scope: endpoints.endpoint_introduced(change, scope.settings),
     ),
     ScopedRule(
         Risk.DANGEROUS,
@@ -187,9 +192,9 @@ def plan_risk(changes: Iterable[Change], max_deletes: int) -> Risk:
 
 
 def _matches(rule: RiskMatch, change: Change) -> bool:
-    if rule.group and not fnmatch.fnmatchcase(change.ref.group, rule.group):
+    if rule.group and not matches(change.ref.group, rule.group):
         return False
-    if rule.kind and not fnmatch.fnmatchcase(change.ref.kind, rule.kind):
+    if rule.kind and not matches(change.ref.kind, rule.kind):
         return False
     if rule.actions and change.action.value not in {action.lower() for action in rule.actions}:
         return False

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import ApplicationView, ResourceView
+from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
-from gitsync.server.rows.relations.references import used_by
+from gitsync.server.rows.relations.references import Reference, users_of
 from gitsync.server.rows.waiting import Owned, mounted_by
 
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -28,11 +28,15 @@ class Effect:
 
 def effects(view: ApplicationView, plan: Plan, owned: Owned) -> list[Effect]:
     """Return the effects of a plan, losses first."""
-    found = [effect for step in plan.writes for effect in _of_step(view, plan, step, owned)]
+    users, written = users_of(view.resources), {step.ref for step in plan.writes}
+    not_restarted = {ref: [one for one in found if one.ref not in written] for ref, found in users.items()}
+    found = [effect for step in plan.writes for effect in _of_step(view, step, owned, not_restarted)]
     return sorted(found, key=lambda effect: (not effect.is_loss, effect.ref.kind, effect.ref.name))
 
 
-def _of_step(view: ApplicationView, plan: Plan, step: Change, owned: Owned) -> Iterator[Effect]:
+def _of_step(
+    view: ApplicationView, step: Change, owned: Owned, users: Mapping[ObjectRef, Sequence[Reference]]
+) -> Iterator[Effect]:
     ref = step.ref
     if ref.kind in _WORKLOADS:
         yield from _of_workload(step)
@@ -42,7 +46,7 @@ def _of_step(view: ApplicationView, plan: Plan, step: Change, owned: Owned) -> I
         what = "everything in it" if ref.kind == "Namespace" else "every object of its kind, in all namespaces"
         yield Effect(f"deletes {what}", ref, is_loss=True)
     elif ref.kind in ("ConfigMap", "Secret") and step.action is Action.UPDATE:
-        yield from _not_read(view.resources, plan, step)
+        yield from _not_read(step, users.get(ref, ()))
 
 
 def _of_workload(step: Change) -> Iterator[Effect]:
@@ -69,11 +73,10 @@ def _lost_volume(view: ApplicationView, step: Change, owned: Owned) -> Effect:
     return Effect(visible(f"deletes the data of {size}, {mounts}"), step.ref, is_loss=True)
 
 
-def _not_read(resources: Iterable[ResourceView], plan: Plan, step: Change) -> Iterator[Effect]:
-    """Yield the workloads whose running Pods keep the old values of their environment."""
-    written = {item.ref for item in plan.writes}
-    for reference in used_by(step.ref, resources):
-        if reference.relation == "reads" and reference.ref not in written:
+def _not_read(step: Change, users: Iterable[Reference]) -> Iterator[Effect]:
+    """Yield the workloads, among those the plan does not write, whose running Pods keep old values as environment."""
+    for reference in users:
+        if reference.relation == "reads":
             yield Effect(visible(f"{reference.ref} keeps the old values until its Pods restart"), step.ref)
 
 

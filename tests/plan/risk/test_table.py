@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gitsync.objects.application import RiskMatch, RiskRule
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.risk import endpoints
 from gitsync.plan.risk.table import NOTHING, RULES, SCOPED_RULES, Scope, classify, plan_risk
 from tests.plan.factories import application, config, deployment
 
@@ -337,6 +338,17 @@ def test_a_new_name_hides_no_change_of_an_endpoint():
     hashed = config("settings-aaaaaaaaaa", OPENAI_BASE_URL="http://evil")
     assert classify(create(hashed), scope=scope).rule == "endpoint-introduced"
     assert classify(create(moved), scope=Scope(application())).rule == "starts-workload"
+
+
+def test_settings_of_live_objects_are_read_once_whatever_is_created(monkeypatch):
+    read: list[str] = []
+    settings = endpoints._settings
+    monkeypatch.setattr(endpoints, "_settings", lambda of: read.append(of["metadata"]["name"]) or settings(of))
+    held = [config(f"held{number}", OPENAI_BASE_URL="http://a") for number in range(20)]
+    scope = Scope(application(), live={ref_of(manifest): manifest for manifest in held})
+    for number in range(20):
+        assert classify(create(config(f"new{number}", OPENAI_BASE_URL="http://a")), scope=scope).rule == "creates"
+    assert [name for name in read if name.startswith("held")] == [f"held{number}" for number in range(20)]
 
 
 def test_every_row_is_documented():

@@ -12,7 +12,7 @@ from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
-from tests.server.fakes import NOW, application, changed, engine, resource
+from tests.server.fakes import NOW, application, changed, edited, engine, resource
 
 PAGES = [
     "/",
@@ -50,7 +50,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         application(f"app-{n}", [resource(f"object-{n}-{i}") for i in range(16)], health=health[n % 10].value)
         for n in range(499)
     )
-    drifted = [resource(f"thing-{i}", sync="OutOfSync", differences=(changed(),)) for i in range(1000)]
+    drifted = [edited(resource(f"thing-{i}", sync="OutOfSync", differences=(changed(),))) for i in range(1000)]
     large = application("large", [*drifted, *(resource(f"calm-{i}") for i in range(1016))], held=("it waits",))
     before = "\n".join(f"line {i} of a prompt" for i in range(400))
     texts = (changed(".data.prompt", before, before.replace("a prompt", "another prompt")),)

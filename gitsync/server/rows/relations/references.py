@@ -40,15 +40,14 @@ def selected_by(ref: ObjectRef, manifest: Manifest, others: Iterable[ResourceVie
     return tuple(found)
 
 
-def used_by(ref: ObjectRef, others: Iterable[ResourceView]) -> tuple[Reference, ...]:
-    """Return the objects among others that refer to an object."""
-    return tuple(
-        Reference(found.relation, other.ref)
-        for other in others
-        if other.ref != ref
-        for found in references(other.ref, other.change.live or other.change.desired or {})
-        if found.ref == ref
-    )
+def users_of(objects: Iterable[ResourceView]) -> dict[ObjectRef, list[Reference]]:
+    """Return the objects that refer to each object, read once for all: a page may ask for a thousand of them."""
+    found: dict[ObjectRef, list[Reference]] = {}
+    for user in objects:
+        for reference in references(user.ref, user.change.live or user.change.desired or {}):
+            if reference.ref != user.ref:
+                found.setdefault(reference.ref, []).append(Reference(reference.relation, user.ref))
+    return found
 
 
 def _selector(ref: ObjectRef, manifest: Manifest) -> Mapping[str, Any] | None:
