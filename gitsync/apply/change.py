@@ -22,8 +22,9 @@ def apply_change(job: ApplyRequest, change: Change, cluster: Cluster, live: Live
     """
     Apply or delete one object. Never raises: errors are part of the result.
 
-    A conflict is retried at once, and so is a write whose response was lost, since both kinds of write are idempotent:
-    an apply repeats the same fields, a delete names the uid.
+    A conflict is retried at once, and so is a write whose response was lost, since an apply repeats the same fields and
+    a delete names the uid. A step of several writes may then conflict with what it wrote itself: its outcome is
+    unknown.
     """
     if change.problem:
         return StepResult(change, Outcome.FAILED, mask_text(change.problem, (change.desired, change.live)))
@@ -84,6 +85,7 @@ def _replace(job: ApplyRequest, change: Change, desired: Manifest, cluster: Clus
 
 
 def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
+    lost: ClusterUnavailable | None = None
     for _ in range(_TRIES - 1):
         try:
             return write()
@@ -92,8 +94,14 @@ def _with_retries(write: Callable[[], Manifest | None]) -> Manifest | None:
         except ClusterUnavailable as error:
             if error.retry_after is not None:
                 raise  # the API server asked to retry later
+            lost = error
             break
-    return write()
+    try:
+        return write()
+    except Conflict as error:
+        if lost is not None:
+            raise lost from error
+        raise
 
 
 def _elapsed_ms(began: float) -> int:

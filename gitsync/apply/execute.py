@@ -75,7 +75,7 @@ class Applier:
         return self._in_flight.refs(application)
 
     def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
-        """Whether the writes of all these objects have not been taken as answered yet."""
+        """Whether all these objects are of batches whose writes have not all been answered and taken yet."""
         return self._in_flight.is_writing(application, refs)
 
     def take_answered(self, application: str) -> list[AnsweredWrite]:

@@ -46,6 +46,8 @@ class WritesInFlight:
         self._patience = patience
         self._writes: dict[str, dict[ObjectRef, tuple[ApplyRequest, Future[StepResult]]]] = {}
         self._unanswered: Counter[str] = Counter()
+        self._batches: dict[str, frozenset[ObjectRef]] = {}
+        """The objects of the batches that have unanswered writes."""
         self._lock = threading.Lock()
 
     def refs(self, application: str) -> frozenset[ObjectRef]:
@@ -53,8 +55,8 @@ class WritesInFlight:
         return frozenset(self._writes.get(application, ()))
 
     def is_writing(self, application: str, refs: AbstractSet[ObjectRef]) -> bool:
-        """Whether the writes of all these objects have not been taken as answered yet."""
-        return refs <= self._writes.get(application, {}).keys()
+        """Whether all these objects are of batches whose writes have not all been answered and taken yet."""
+        return refs <= self._batches.get(application, frozenset()) | self._writes.get(application, {}).keys()
 
     def run(
         self, job: ApplyRequest, changes: Sequence[Change], write: Callable[[Change], StepResult]
@@ -63,7 +65,7 @@ class WritesInFlight:
         futures = [(change, self._pool.submit(write, change)) for change in changes]
         wait((future for _, future in futures), self._patience)
         late = {change.ref: (job, future) for change, future in futures if not future.done()}
-        self._keep(job.app.key, late)
+        self._keep(job.app.key, frozenset(change.ref for change in changes), late)
         return [not_answered(change) if change.ref in late else future.result() for change, future in futures]
 
     def take_answered(self, application: str) -> list[AnsweredWrite]:
@@ -74,11 +76,17 @@ class WritesInFlight:
             self._writes.pop(application, None)
         return [AnsweredWrite(job, future.result()) for job, future in done.values()]
 
-    def _keep(self, application: str, late: dict[ObjectRef, tuple[ApplyRequest, Future[StepResult]]]) -> None:
+    def _keep(
+        self,
+        application: str,
+        batch: frozenset[ObjectRef],
+        late: dict[ObjectRef, tuple[ApplyRequest, Future[StepResult]]],
+    ) -> None:
         if late:
             self._writes.setdefault(application, {}).update(late)
             with self._lock:
                 self._unanswered[application] += len(late)
+                self._batches[application] = self._batches.get(application, frozenset()) | batch
             for _, future in late.values():
                 future.add_done_callback(lambda done: self._count_answer(application))
 
@@ -88,6 +96,7 @@ class WritesInFlight:
             is_last = not self._unanswered[application]
             if is_last:
                 del self._unanswered[application]
+                self._batches.pop(application, None)
         if is_last:
             self._on_answer(application)
 

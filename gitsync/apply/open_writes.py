@@ -24,8 +24,8 @@ def resolve_open_writes(
     """
     Audit an outcome for the writes of an Application that have none, except those in flight.
 
-    An apply that the plan would repeat failed, any other succeeded. A delete succeeded when the object is absent
-    or terminating, a hook when it has the mark of its sync.
+    An apply succeeded when the object exists and the plan would not repeat it. A delete succeeded when the object is
+    absent or terminating, a hook when it has the mark of its sync.
     """
     intents = (
         intent
@@ -42,7 +42,7 @@ def _has_taken_effect(intent: AuditRecord, plan: Plan, observed: Mapping[ObjectR
         return live is None or bool(metadata_of(live).get("deletionTimestamp"))
     if intent.action == Action.HOOK.value:
         return live is not None and annotations_of(live).get(HOOK_RUN, "").startswith(intent.sync)
-    return all(change.ref != ref for change in plan.writes)
+    return live is not None and all(change.ref != ref for change in plan.writes)
 
 
 def _resolved(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:

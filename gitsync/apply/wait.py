@@ -22,7 +22,7 @@ def blocking_reason(job: ApplyRequest, batch: Sequence[Change], cluster: Cluster
     unknown health count as ready once they exist.
     """
     stage, wave = batch[0].stage, batch[0].wave
-    earlier = (c for c in job.plan.changes if (c.stage, c.wave) < (stage, wave) and c.wave < wave)
+    earlier = (c for c in job.plan.changes if c.wave < wave and c.stage <= stage)
     return missing_definition(job, batch, cluster, live) or _unhealthy(job, earlier, cluster, live)
 
 
@@ -30,7 +30,12 @@ def missing_definition(job: ApplyRequest, batch: Iterable[Change], cluster: Clus
     """Return which definition of the plan has to be established before the batch, empty when there is none."""
     kinds = {change.ref.of for change in batch if change.action is not Action.PRUNE}
     for change in job.plan.changes:
-        if change.ref.of == CRD and change.desired is not None and defined_kind(change.desired) in kinds:
+        if (
+            change.ref.kind == CRD.kind
+            and change.ref.of == CRD
+            and change.desired is not None
+            and defined_kind(change.desired) in kinds
+        ):
             definition = live_object(job, change.ref, cluster, live)
             if definition is None or not is_established(definition) or not _is_served(change.desired, cluster):
                 return f"{change.ref} to be established"
