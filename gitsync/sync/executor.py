@@ -137,7 +137,7 @@ class SyncExecutor:
         return self._applier.in_flight(application)
 
     def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
-        """Whether all these objects are being written: the last answer reconciles their Application."""
+        """Whether all these objects are of batches that are being written: the last answer reconciles them."""
         return self._applier.is_writing(application, refs)
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
@@ -303,7 +303,8 @@ class SyncExecutor:
             return done
         more = f" and {len(peers) - 1} more" if len(peers) > 1 else ""
         waiting = (
-            f"{peers[0]}{more} to declare objects at commit {commit[:12]}, since they may take over what is pruned"
+            f"{peers[0]}{more} to declare objects at commit {commit[:12]}, since they may take over what is"
+            " pruned; fix or suspend one that fails"
         )
         return replace(done, waiting=done.waiting or waiting, peers=peers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
 _SHOWN = 5
+_log = logging.getLogger(__name__)
 
 
 def record_steps(results: Iterable[StepResult]) -> dict[ObjectRef, Step]:
@@ -104,8 +106,16 @@ def save_record(operation: Operation, app: Application, records: Records, ending
             approver=operation.approver,
         )
     )
-    records.forget(app.key, keep=app.history_limit)
+    _trim(records, app)
     return record
+
+
+def _trim(records: Records, app: Application) -> None:
+    """Drop the oldest records; a failure is left to the next sync, since this one has ended and is recorded."""
+    try:
+        records.forget(app.key, keep=app.history_limit)
+    except Exception:
+        _log.warning("the history of %s was not trimmed; the next sync does it", app.key, exc_info=True)
 
 
 def _outcome(operation: Operation, message: str) -> Outcome:

@@ -68,7 +68,7 @@ class Reconciler:
         self._conclude(report, cache, planned, message)
 
     def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
-        """Whether all these objects are being written: the last answer reconciles their Application."""
+        """Whether all these objects are of batches that are being written: the last answer reconciles them."""
         return self._executor.is_writing(application, refs)
 
     def delete_all(self, report: Report, cache: ReconcileCache) -> bool:
@@ -125,7 +125,8 @@ class Reconciler:
         """Observe the objects of the target and of the inventory, which is updated to what exists."""
         report.stage = FailureReason.OBSERVE
         app, desired, inventory = report.app, target.desired, report.state.inventory
-        found = confirm_missing(observe(desired, inventory, self._cluster, self._live), inventory, self._cluster)
+        selection = cache.objects.select(desired, inventory)
+        found = confirm_missing(observe(selection, self._cluster, self._live), inventory, self._cluster)
         created = [ref for ref, manifest in created_namespace(app).items() if desired.get(ref) == manifest]
         self._state.set_declared(app.key, frozenset(desired).difference(created))
         objects = cache.objects.update(app, found.live, self._live)

@@ -32,17 +32,25 @@ class FaultInjector:
     All calls of one controller pass through here.
 
     At the call ``at``, ``times`` in a row, the ``failure`` happens: crash-before, crash-after, refused (the edge's own
-    error, before anything is done) or lost-reply (the same error, although it was done).
+    error, before anything is done), lost-reply (the same error, although it was done), or a defect before or after: an
+    exception that no port declares. Any other failure is the API server's: ``at_server`` makes it fail at the call.
     After a crash every further call crashes too, in whichever thread.
     """
 
-    def __init__(self, at: Call | None = None, failure: str = "", times: int = 1) -> None:
+    def __init__(
+        self,
+        at: Call | None = None,
+        failure: str = "",
+        times: int = 1,
+        at_server: Callable[[], object] = lambda: None,
+    ) -> None:
         self.calls: list[Call] = []
         self.writes: list[tuple[str, str, str]] = []
         self.has_struck = False
         self._at = at
         self._failure = failure
         self._left = times
+        self._at_server = at_server
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._lock = threading.Lock()
         self.is_dead = False
@@ -50,14 +58,18 @@ class FaultInjector:
     def call(self, edge: str, method: str, target: str, action: Callable[[], Any]) -> Any:
         """Execute a call, or fail it before or after."""
         with self._lock:
-            has_struck = self._is_next(self._count(edge, method, target))
+            is_first, has_struck = not self.has_struck, self._is_next(self._count(edge, method, target))
+        if is_first and has_struck:
+            self._at_server()
         self._check(has_struck and self._failure == "crash-before")
+        _raise_defect(has_struck and self._failure == "defect-before")
         if has_struck and self._failure == "refused":
             raise _ERRORS[edge]("away for a moment")
         done = action()
-        if method in ("apply", "delete"):
+        if method in WRITES:
             self.writes.append((method, target, uid_of(done) if done else ""))
         self._check(has_struck and self._failure == "crash-after")
+        _raise_defect(has_struck and self._failure == "defect-after")
         if has_struck and self._failure == "lost-reply":
             raise _ERRORS[edge]("away for a moment")
         return done
@@ -90,6 +102,11 @@ class FaultInjector:
             raise Crashed
 
 
+def _raise_defect(is_due: bool) -> None:
+    if is_due:
+        raise ZeroDivisionError("a defect in an adapter")
+
+
 class FaultyEdge:
     """An edge behind the injector: the named methods are counted, all others pass."""
 
@@ -113,15 +130,30 @@ class FaultyEdge:
 
 def _target(method: str, arguments: tuple[Any, ...]) -> str:
     """Return what identifies a call among those of its method: the object of a request."""
-    if method in ("apply", "replace"):
+    if method in ("apply", "replace", "set_managed_fields", "remove_fields"):
         manifest: Manifest = arguments[0]
         return ref_of(manifest).path
+    if method == "release":
+        return str(arguments[0].ref.path)
     return str(arguments[0].path) if method in ("delete", "read") else ""
 
 
-_ERRORS = {"api": ClusterUnavailable, "database": RecordUnavailable, "git": SourceUnavailable}
+WRITES = frozenset({"apply", "delete", "set_managed_fields", "remove_fields", "release"})
+"""Methods that write what Git declares."""
+READS = frozenset({"check", "tag", "authors", "unfinished", "review", "head"})
+"""Methods that a reconcile calls each time, or that only read: the suite fails some of their calls."""
+
+
+_ERRORS = {
+    "api": ClusterUnavailable,
+    "database": RecordUnavailable,
+    "git": SourceUnavailable,
+}
 EDGES = {
-    "api": frozenset({"apply", "delete", "replace", "read"}),
-    "database": frozenset({"audit", "save", "end_approval", "forget"}),
-    "git": frozenset({"resolve", "snapshot", "changed_paths", "is_forward"}),
+    "api": WRITES | {"replace", "read"},
+    "database": frozenset(
+        {"audit", "save", "mark_failed", "keep_review", "review", "end_approval", "forget", "unfinished", "head"}
+    ),
+    "git": frozenset({"check", "resolve", "fetch", "tag", "authors", "snapshot", "changed_paths", "is_forward"}),
+    "render": frozenset({"render"}),
 }

@@ -1,4 +1,4 @@
-"""The five syncs that schedules interrupt, each from the files before to the files after."""
+"""The syncs that schedules interrupt, each from the files before to the files after."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gitsync.objects.manifest import Manifest
 from tests.flow.factories import config_map, deployment
 
 Files = dict[str, str | None]
@@ -18,6 +19,8 @@ class Scenario:
 
     ``before`` is synced without faults, ``after`` with one. ``objects`` are what each Application holds in the end,
     ``deleted`` what may be deleted on the way, ``hooks`` what runs once. ``least`` is the minimum of schedules.
+    ``existing`` are objects that other field managers apply in between, ``released`` those that are kept in the end
+    without the marks of an Application. Where ``methods`` are given, the suite fails only their calls.
     """
 
     name: str
@@ -28,7 +31,12 @@ class Scenario:
     spec: Mapping[str, Any] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     hooks: frozenset[str] = frozenset()
+    existing: tuple[tuple[str, Manifest], ...] = ()
+    released: frozenset[str] = frozenset()
+    methods: frozenset[str] = frozenset()
     needs_approval: bool = False
+    is_signed: bool = False
+    """Whether the operator's policy requires signed commits, and approvals of users who are not their authors."""
     is_rolled_back: bool = False
 
 
@@ -53,6 +61,13 @@ spec:
 def _in_wave(manifest: str, wave: int) -> str:
     annotations = f'metadata:\n  annotations: {{gitsync.dev/sync-wave: "{wave}"}}\n'
     return manifest.replace("metadata:\n", annotations, 1)
+
+
+def _applied(manager: str, name: str, **data: str) -> tuple[str, Manifest]:
+    return manager, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+_KEPT = 'metadata:\n  annotations: {gitsync.dev/prune: "false"}\n'
 
 
 def _maps(*names: str, x: str = "1") -> Files:
@@ -116,5 +131,28 @@ SCENARIOS = (
         deleted=frozenset({"added"}),
         is_rolled_back=True,
         least=140,
+    ),
+    Scenario(
+        "adopt and release",
+        before={**_maps("a"), "one/kept.yaml": config_map("kept", x="1").replace("metadata:\n", _KEPT)},
+        after={**_maps("b"), "one/kept.yaml": None},
+        existing=(_applied("kubectl", "b", x="0", y="1"), _applied("another", "a", z="1")),
+        objects={"one": frozenset("ab")},
+        spec={"sync": {"undeclaredFields": "Remove"}},
+        released=frozenset({"kept"}),
+        methods=frozenset({"apply", "set_managed_fields", "remove_fields", "release"}),
+        least=36,
+    ),
+    Scenario(
+        "signed commits",
+        before=_maps(*"abcd"),
+        after={"one/a.yaml": config_map("a", x="2"), **dict.fromkeys(["one/b.yaml", "one/c.yaml"])},
+        objects={"one": frozenset("ad")},
+        spec={"risk": {"maxDeletes": 1}},
+        deleted=frozenset("bc"),
+        needs_approval=True,
+        is_signed=True,
+        methods=frozenset({"check", "tag", "authors", "review", "keep_review"}),
+        least=36,
     ),
 )

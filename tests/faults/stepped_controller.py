@@ -7,10 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gitsync.cluster.cache import InformerCache
+from gitsync.gate.policy import Policy
+from gitsync.gate.policy_set import PolicySet
 from gitsync.ports import Renderer
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
+from gitsync.services.reviews import ReviewService
 from gitsync.source.repositories import Repositories
+from gitsync.sync.policies import Policies
 from gitsync.wiring import Adapters, build_engine
 from tests.faults.injector import EDGES, FaultInjector, FaultyEdge
 from tests.faults.watch_faults import FaultyWatchClient
@@ -42,7 +46,14 @@ def records_of(world: World) -> SqlRecords:
 class SteppedController:
     """The part of a controller that a crash destroys; the cluster, the data folder and Git survive."""
 
-    def __init__(self, world: World, renderer: Renderer, clock: SteppedClock, injector: FaultInjector) -> None:
+    def __init__(
+        self,
+        world: World,
+        renderer: Renderer,
+        clock: SteppedClock,
+        injector: FaultInjector,
+        policies: tuple[Policy, ...] = (),
+    ) -> None:
         data = world.folder / "data"
         data.mkdir(exist_ok=True)
         self.injector = injector
@@ -54,16 +65,13 @@ class SteppedController:
         def behind(edge: str, inner: Any) -> Any:
             return FaultyEdge(edge, inner, injector, EDGES[edge])
 
+        cluster, records = behind("api", world.cluster), behind("database", self.records)
+        source = behind("git", self._repositories)
+        of_operator = Policies(cluster, self.live, source, PolicySet(policies))
+        self.reviews = ReviewService(records, clock, of_operator.of)
         self.applications, self.state = build_engine(
-            Adapters(
-                behind("api", world.cluster),
-                self.live,
-                behind("database", self.records),
-                behind("git", self._repositories),
-                renderer,
-                clock,
-                self._pool,
-            ),
+            Adapters(cluster, self.live, records, source, behind("render", renderer), clock, self._pool),
+            of_operator,
             workers=0,
         )
         self.live.subscribe(self.applications.on_object_change, self.applications.enqueue_all)
