@@ -39,17 +39,28 @@ class KindCollection:
         self._random = random
 
     def list(self) -> Listing:
-        """Return the whole collection, read in pages of one snapshot."""
-        items: dict[str, dict[str, Any]] = {}
-        token = ""
-        while True:
-            query = {"limit": _PAGE, **self._narrowed, **({"continue": token} if token else {})}
-            page = self._client.get(self._path, query)
-            for item in page.get("items") or []:
-                items[_key(item)] = with_type(item, self._resource)
-            token = page["metadata"].get("continue") or ""
-            if not token:
-                return Listing(items, resource_version_of(page))
+        """
+        Return the whole collection, read in pages of one snapshot.
+
+        Where the snapshot expires between two pages, one request reads all, as the pager of client-go does: pages that
+        are begun again could expire again, for ever.
+        """
+        first = self._page({"limit": _PAGE})
+        try:
+            pages = [first, *self._pages_after(first)]
+        except Expired:
+            pages = [self._page({})]
+        items = {_key(item): with_type(item, self._resource) for page in pages for item in page.get("items") or []}
+        return Listing(items, resource_version_of(pages[-1]))
+
+    def _pages_after(self, page: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        while token := page["metadata"].get("continue"):
+            page = self._page({"limit": _PAGE, "continue": token})
+            yield page
+
+    def _page(self, query: dict[str, str]) -> dict[str, Any]:
+        page: dict[str, Any] = self._client.get(self._path, {**query, **self._narrowed})
+        return page
 
     def watch(self, version: str) -> KindWatch:
         """Follow the changes after ``version``, with bookmarks; the server ends it after some minutes."""

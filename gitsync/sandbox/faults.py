@@ -39,7 +39,7 @@ class FaultKind(Enum):
     """New definitions of custom resources are established after ``seconds``."""
 
 
-_NUMBERS: dict[str, Any] = {"skip": int, "count": int, "code": int, "seconds": (int, float)}
+_NUMBERS: dict[str, Any] = {"skip": int, "count": int, "every": int, "code": int, "seconds": (int, float)}
 WATCH_KINDS = frozenset({FaultKind.DROP_WATCH, FaultKind.HALF_OPEN_WATCH, FaultKind.EXPIRE_WATCH})
 
 
@@ -48,7 +48,8 @@ class Fault:
     """
     One fault and the requests it applies to; an empty attribute matches all.
 
-    ``skip`` requests that fit pass before it applies, ``count`` fail (0: until it is cleared).
+    ``skip`` requests that fit pass before it applies, ``count`` fail (0: until it is cleared). Of these,
+    only each ``every``-th fails (0 and 1: all).
     """
 
     kind: FaultKind
@@ -61,6 +62,7 @@ class Fault:
     agent: str = ""
     skip: int = 0
     count: int = 0
+    every: int = 0
     seconds: float = 0.0
     code: int = 500
 
@@ -142,7 +144,8 @@ class _Armed:
         if not fits:
             return False
         self.fitted += 1
-        return self.fitted > fault.skip and not self.spent
+        is_due = (self.fitted - fault.skip) % (fault.every or 1) == 0
+        return self.fitted > fault.skip and is_due and not self.spent
 
     @property
     def spent(self) -> bool:

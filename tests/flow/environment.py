@@ -30,6 +30,7 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         self.bare = folder / "origin.git"
         self.clone = folder / "clone"
+        self.signing: tuple[str, ...] = ()
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(self.bare)], check=True)
         subprocess.run(["git", "clone", "-q", str(self.bare), str(self.clone)], check=True, capture_output=True)
@@ -40,11 +41,23 @@ class Repository:
         return f"file://{self.bare}"
 
     def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+        identity = (
+            "-c",
+            "user.name=Ada",
+            "-c",
+            "user.email=ada@example.com",
+            "-c",
+            "commit.gpgsign=false",
+            *self.signing,
+        )
         done = subprocess.run(
             ["git", *identity, *arguments], cwd=self.clone, check=True, capture_output=True, text=True
         )
         return done.stdout.strip()
+
+    def sign_with(self, key: Path) -> None:
+        """Sign further commits with an SSH key."""
+        self.signing = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={key}.pub", "-c", "commit.gpgsign=true")
 
     def commit(self, message: str, files: dict[str, str | None]) -> str:
         """Write these files (None deletes one), commit, push, and return the commit."""

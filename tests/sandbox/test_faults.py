@@ -65,6 +65,12 @@ def test_latency_delays_one_answer_and_no_other(fresh: Client) -> None:
     connection.close()
 
 
+def test_each_third_request_fails_until_the_count_is_reached(fresh: Client) -> None:
+    fresh.sandbox.inject(Fault(FaultKind.ERROR, verb="get", skip=1, count=6, every=3, code=503))
+    answers = [fresh.get(f"{MAPS}/x").status for _ in range(10)]
+    assert answers == [404, 404, 404, 503, 404, 404, 503, 404, 404, 404]
+
+
 def test_a_dropped_watch_is_cut(fresh: Client) -> None:
     with fresh.watch(f"{MAPS}?watch=1") as watch:
         fresh.sandbox.inject(Fault(FaultKind.DROP_WATCH, resource="configmaps", count=1))
@@ -121,6 +127,7 @@ def test_faults_are_set_and_shown_over_http(fresh: Client) -> None:
         {"kind": "error", "verbs": "get"},
         {"kind": "error", "skip": "a"},
         {"kind": "error", "count": -1},
+        {"kind": "error", "every": "2"},
         [],
     ],
 )
