@@ -1,4 +1,4 @@
-"""Metrics of what the engine knows, worked out when asked. No names of applications: the page is open."""
+"""Metrics of what the engine knows, worked out when asked. No names of applications: the page may be open."""
 
 from __future__ import annotations
 

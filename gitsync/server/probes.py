@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from gitsync.errors import RecordUnavailable
+from gitsync.server.auth.access import METRICS, SCRAPER, current_user
 from gitsync.server.backend import Backend
 from gitsync.server.metrics import Applications
+
+_HIDDEN = (
+    "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
+    "sign in as a user who sees every Application."
+)
 
 
 def router(engine: Backend) -> APIRouter:
@@ -29,8 +35,11 @@ def router(engine: Backend) -> APIRouter:
             return JSONResponse({"ready": False, "reason": str(error)}, 503)
         return JSONResponse({"ready": True})
 
-    @routes.get("/metrics")
-    def metrics() -> Response:
+    @routes.get(METRICS)
+    def metrics(request: Request) -> Response:
+        user = current_user(request)
+        if user != SCRAPER and not engine.policies.sees_all(user):
+            raise HTTPException(403, _HIDDEN)
         text = generate_latest(registry) + generate_latest(REGISTRY)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.record import AuditRecord, SyncRecord
+from gitsync.objects.record import AuditFilter, AuditRecord, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, Clock, ObjectDetails, Records, StateEvent, StateReader, SyncRequests
@@ -123,18 +123,10 @@ class VisibleRecords:
         return found if found is not None and self._shows(found.application) else None
 
     def audit_records(
-        self,
-        application: str = "",
-        *,
-        sync: str = "",
-        action: str = "",
-        outcome: str = "",
-        limit: int = 100,
-        before: int = 0,
+        self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
     ) -> tuple[AuditRecord, ...]:
         """Return the audit of one Application or of all that are shown, newest first."""
-        wanted = {"sync": sync, "action": action, "outcome": outcome}
-        read = partial(self._records.audit_records, **wanted, limit=limit, before=before)
+        read = partial(self._records.audit_records, limit=limit, before=before, **wanted)
         return self._newest(read, application, limit)
 
     def decisions(self, application: str = "", *, limit: int = 100, before: int = 0) -> tuple[AuditRecord, ...]:

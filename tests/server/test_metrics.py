@@ -7,6 +7,8 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gitsync.gate.policy import Policy
+from gitsync.gate.requirements import Require
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, resource
@@ -54,6 +56,28 @@ def test_finished_syncs_are_counted_with_their_duration(site: Open) -> None:
         ("gitsync_sync_duration_seconds_sum[]", 0.3),
     ):
         assert round(after[name] - before.get(name, 0.0), 6) == more
+
+
+@pytest.mark.parametrize("sign_in", [{}, {"token": "a token that people share"}])
+def test_without_a_token_of_their_own_metrics_are_open_until_a_policy_names_viewers(
+    site: Open, sign_in: dict[str, str]
+) -> None:
+    opened = site([application()], **sign_in)
+    assert opened.get("/metrics").status == 200
+    require = Require.model_validate({"viewers": {"groups": ["auditors"]}})
+    opened.engine.policies.named = (Policy(name="vault", applications=("gitsync/vault",), require=(require,)),)
+    refused = opened.get("/metrics")
+    assert refused.status == 403
+    assert "GITSYNC_METRICS_TOKEN" in refused.text
+    assert "gitsync_" not in refused.text
+
+
+def test_guesses_of_the_token_of_the_metrics_are_delayed(site: Open) -> None:
+    opened = site(token="a token that people share", metrics_token="a token of the monitoring system")
+    right = {"Authorization": "Bearer a token of the monitoring system"}
+    assert opened.get("/metrics", **right).status == 200
+    assert 429 in [opened.get("/metrics", Authorization=f"Bearer {number}").status for number in range(12)]
+    assert opened.get("/metrics", **right).status == 200, "a token that was valid before is not delayed"
 
 
 def test_no_name_of_an_application_stands_in_the_open_metrics(site: Open) -> None:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -14,7 +15,9 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.requirements import Require
 from gitsync.objects.change import Risk
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
+from gitsync.objects.ref import ref_of
 from gitsync.objects.user import User
+from gitsync.ports import ResourceView
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
 from gitsync.server.auth.users import Users, add
@@ -24,6 +27,7 @@ from tests.server.fakes import FORM, NOW, StillEngine, application, changed, eng
 OWN, HIDDEN, ABSENT = "shop", "vault", "absent"
 WORD = "canary"
 """Only texts about the hidden Application have it."""
+METRICS_TOKEN = "a token of the monitoring system"
 FORM_HEADERS = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON_HEADERS = {"Content-Type": "application/json"}
 FIELDS = b"reason=why&newest=x&decision=approve&digest=" + b"d" * 64 + b"&token=" + FORM.encode()
@@ -70,17 +74,33 @@ class Dashboard:
         return {"Authorization": f"Bearer {token}", "Origin": self.web.url, "Cookie": cookie}
 
 
+def held(kind: str, **spec: Any) -> ResourceView:
+    """Return an object of the agents' kinds that has the name of the hidden Application."""
+    metadata = {"name": HIDDEN, "namespace": "gitsync", "uid": f"uid-{kind}"}
+    live = {"apiVersion": "agents.gitsync.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+    view = resource(HIDDEN, kind)
+    return replace(view, ref=ref_of(live), change=replace(view.change, ref=ref_of(live), live=live))
+
+
 @pytest.fixture
 def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
     drifted = resource(f"{WORD}-object", sync="OutOfSync", risk=Risk.DANGEROUS, differences=(changed(live=WORD),))
-    hidden = application(HIDDEN, [drifted], held=(f"waits for {WORD}",), message=f"Open the {WORD}", ready=WORD)
+    agent = held("Agent", model={"id": WORD}, prompt={"inline": WORD})
+    system = held("MultiAgentSystem", agents=[{"name": WORD, "spec": {"model": {"id": WORD}}}])
+    hidden = application(
+        HIDDEN, [drifted, agent, system], held=(f"waits for {WORD}",), message=f"Open the {WORD}", ready=WORD
+    )
     drift = {"objects": 1, "detectedAt": NOW.isoformat()}
     hidden = replace(hidden, status={**hidden.status, "drift": drift})
     still = engine(tmp_path, [application(OWN, [resource("a")]), hidden])
     still.policies.named = (policy(OWN, "team", "auditors"), policy(HIDDEN, "auditors"))
     step = Step(f"/ConfigMap/shop/{WORD}-object", "update", "Safe", WORD, Outcome.SUCCEEDED)
+    model = {"path": ".spec.model.id", "kind": "changed", "desired": WORD, "live": "before", "owners": []}
+    moved = replace(step, ref=agent.ref.path, differences=(model,))
     commit = Commit("b" * 40, "Grace", message=f"Change the {WORD}")
-    record = SyncRecord(f"gitsync/{HIDDEN}", commit, "drift", NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+    record = SyncRecord(
+        f"gitsync/{HIDDEN}", commit, "drift", NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step, moved)
+    )
     saved = still.records.save(record)
     mine = Commit("a" * 40, "Ada", message="Mine")
     still.records.save(replace(record, application=f"gitsync/{OWN}", commit=mine, trigger="commit", steps=()))
@@ -89,7 +109,7 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
     still.records.audit([AuditRecord.by_user(f"gitsync/{OWN}", "suspend", User("ada"), NOW, "mine")])
     file = tmp_path / "users.yaml"
     tokens = add(file, "ada", ["team"]), add(file, "eve", ["auditors"])
-    app = create_app(still, Access(users=Users(file)))
+    app = create_app(still, Access(users=Users(file), metrics_token=METRICS_TOKEN))
     with serve(app) as web:
         yield Dashboard(app, web, still, saved.id, *tokens)
     still.records.close()
@@ -123,6 +143,20 @@ def test_every_route_of_a_hidden_application_answers_as_if_it_did_not_exist(dash
     assert len(dashboard.engine.records.audit_records()) == before
 
 
+def test_agents_of_an_application_are_shown_to_those_who_may_see_it(dashboard: Dashboard) -> None:
+    for path in (
+        "/agents",
+        f"/agents/gitsync/{HIDDEN}",
+        "/api/v1/agents",
+        "/agents/environments",
+        "/api/v1/agents/environments",
+    ):
+        assert WORD in dashboard.get(path, dashboard.eve).text
+        assert WORD not in dashboard.get(path, dashboard.ada).text
+    prompts = f"/agents/gitsync/{HIDDEN}/prompts"
+    assert [dashboard.get(prompts, user).status for user in (dashboard.eve, dashboard.ada)] == [200, 404]
+
+
 def test_no_page_of_an_own_application_shows_another_one(dashboard: Dashboard) -> None:
     found = 0
     for template in dashboard.routes("GET"):
@@ -134,11 +168,12 @@ def test_no_page_of_an_own_application_shows_another_one(dashboard: Dashboard) -
     assert found > 10
 
 
-def test_a_request_for_several_applications_reaches_no_hidden_one(dashboard: Dashboard) -> None:
+@pytest.mark.parametrize("chosen", [f"app=gitsync/{HIDDEN}", f"object=gitsync/{HIDDEN}%20/ConfigMap/shop/settings"])
+def test_a_request_for_several_applications_reaches_no_hidden_one(dashboard: Dashboard, chosen: str) -> None:
     before = len(dashboard.engine.records.audit_records())
-    asked = dashboard.get(f"/bulk?action=sync&app=gitsync/{HIDDEN}", dashboard.ada)
+    asked = dashboard.get(f"/bulk?action=sync&{chosen}", dashboard.ada)
     headers = {**dashboard.browser(dashboard.ada), **FORM_HEADERS}
-    fields = f"action=sync&reason=why&by=Ada&app=gitsync/{HIDDEN}&token={FORM}".encode()
+    fields = f"action=sync&reason=why&by=Ada&{chosen}&token={FORM}".encode()
     done = dashboard.web.ask("/bulk", method="POST", body=fields, headers=headers)
     for page in (asked, done):
         assert page.status == 200
@@ -153,6 +188,17 @@ def test_the_own_records_are_listed(dashboard: Dashboard) -> None:
     assert "mine" in dashboard.get("/audit", dashboard.ada).text
     assert dashboard.get("/audit.jsonl", dashboard.ada).text.count("\n") == 1
     assert dashboard.get("/audit.jsonl", dashboard.eve).text.count("\n") == 3
+
+
+def test_the_metrics_of_all_applications_are_for_who_sees_all_and_for_the_monitoring_system(
+    dashboard: Dashboard,
+) -> None:
+    by = {token: dashboard.get("/metrics", token) for token in (dashboard.ada, dashboard.eve, METRICS_TOKEN)}
+    assert [answer.status for answer in by.values()] == [403, 200, 200]
+    assert "gitsync_applications" not in by[dashboard.ada].text
+    assert dashboard.web.ask("/metrics").status == 401
+    for path in ("/apps", "/api/v1/applications", "/metrics.json"):
+        assert dashboard.get(path, METRICS_TOKEN).status in (303, 401), "the token reads nothing else"
 
 
 def test_events_of_another_application_are_not_sent_also_after_a_change_of_the_policy(dashboard: Dashboard) -> None:

@@ -28,6 +28,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ANONYMOUS = User("")
 """A client that reached the port, or has the shared token: its name is not proven."""
+SCRAPER = User("metrics")
+"""A client with the token of the metrics, which only ``METRICS`` accepts."""
+METRICS = "/metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,12 @@ class Access:
     People sign in with a token of their own (``users``), with the one that they share (``token``), at the ``proxy`` in
     front, or at a ``provider`` of OpenID Connect. On loopback (``is_local``) the shared token is generated, and a link
     with a token of its own signs one browser in. A browser holds a session that expires; machines send the token as a
-    bearer. Without any of these every client may view: for tests.
+    bearer. Without any of these every client may view: for tests. A monitoring system reads ``METRICS`` with
+    ``metrics_token``; without one they are open, as far as no policy hides Applications.
     """
 
     COOKIE = "gitsync-session"
-    OPEN = ("/healthz", "/readyz", "/metrics", "/sign-in", "/static/", "/webhook/")
+    OPEN = ("/healthz", "/readyz", "/sign-in", "/static/", "/webhook/")
 
     def __init__(
         self,
@@ -102,12 +106,14 @@ class Access:
         is_local: bool = False,
         sessions: Sessions | None = None,
         provider: Provider | None = None,
+        metrics_token: str = "",
     ) -> None:
         self.is_local = is_local
         self._link = secrets.token_urlsafe(32) if is_local else ""
         self._hosts = KnownHosts(public_url)
         self.public_url = public_url.rstrip("/")
         self._shared = hash_of(session_of(token)) if token else ""
+        self._metrics = hash_of(session_of(metrics_token)) if metrics_token else ""
         self._attempts = Attempts()
         self._used: set[str] = set()
         """Hashes of tokens that were valid: wrong tokens of others on the same address do not delay them."""
@@ -166,6 +172,11 @@ class Access:
             return ANONYMOUS
         return self._users.find(key) if self._users is not None else None
 
+    def _is_of_metrics(self, request: Request, key: str) -> bool:
+        """Return whether a hash is that of the token of the metrics, and the request is for them."""
+        is_known = bool(self._metrics) and hmac.compare_digest(key.encode(), self._metrics.encode())
+        return is_known and request.url.path == METRICS
+
     def _of_session(self, request: Request) -> User | None:
         """Return who holds the session of a request; one by a token ends with that token."""
         session = self.sessions.read(request.cookies.get(cookie_name(self.COOKIE, request), ""))
@@ -180,7 +191,7 @@ class Access:
         key, delayed = hash_of(session_of(token)), self._delayed(request, token)
         if key not in self._used and any(map(self._attempts.wait, delayed)):
             return None
-        user = self._of_token(key)
+        user = SCRAPER if self._is_of_metrics(request, key) else self._of_token(key)
         if user is None:
             self._used.discard(key)
             for name in delayed:
@@ -237,7 +248,7 @@ class Access:
         path = request.url.path
         person = self.person(request)
         request.state.person = person or ANONYMOUS
-        if path.startswith(self.OPEN):
+        if path.startswith(self.OPEN) or (path == METRICS and not self._metrics):
             return None
         if person is None:
             if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
