@@ -12,8 +12,9 @@ from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
 from gitsync.cli.applications import connect
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import audit_request, user_name
-from gitsync.cli.options import DATA, Data, Kubeconfig, Reason, Requester, Target
-from gitsync.cli.output import Exit, say
+from gitsync.cli.options import DATA, Data, Kubeconfig, Output, Reason, Requester, Target
+from gitsync.cli.output import Exit, Format, say
+from gitsync.cli.queries.agent_revisions import show_revisions
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
@@ -28,6 +29,7 @@ class AgentAction(StrEnum):
     RESTART = "restart"
     APPROVE = "approve"
     BACKUP = "backup"
+    HISTORY = "history"
 
 
 _ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAction.APPROVE: APPROVE}
@@ -36,17 +38,18 @@ _ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAct
 @exit_on_error
 def agent(
     action: Annotated[
-        AgentAction, typer.Argument(metavar="ACTION", help="promote, abort, restart, approve or backup.")
+        AgentAction, typer.Argument(metavar="ACTION", help="promote, abort, restart, approve, backup or history.")
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")] = "default",
     system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem; only for approve.")] = False,
     reason: Reason = "",
     by: Requester = "",
+    output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = "",
     data: Data = DATA,
 ) -> Exit:
-    """Promote, abort, restart or back up an Agent, or approve its held plan."""
+    """Promote, abort, restart or back up an Agent, approve its held plan, or list its revisions."""
     if system and action is not AgentAction.APPROVE:
         raise InvalidInput(f"a MultiAgentSystem has nothing to {action.value}", hint="name one of its Agents")
     kind = "MultiAgentSystem" if system else "Agent"
@@ -54,6 +57,9 @@ def agent(
     client = connect(target.cluster)
     path = f"/apis/{AGENTS_GROUP}/{VERSION}/namespaces/{segment(namespace)}/{kind.lower()}s/{segment(name)}"
     manifest = _read(client, path, f"{kind} {namespace}/{name}")
+    if action is AgentAction.HISTORY:
+        show_revisions(client, manifest, output)
+        return Exit.OK
     key, value = _annotation(action, manifest, f"{kind} {namespace}/{name}")
     audit_request(target, f"agent {action.value}", user_name(by, "--by"), reason)
     metadata: dict[str, Any] = {"name": name, "namespace": namespace, "annotations": {key: value}}

@@ -12,6 +12,8 @@ from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.queries.connection import connect, items
 from gitsync.cli.watch import repeat
 
+_ENVIRONMENTS = ("agent", "environment", "model", "endpoint", "prompt", "tools", "differs")
+_NAME = ("namespace", "name")
 _COLUMNS = ("namespace", "name", "phase", "ready", "model", "revision", "traffic", "evaluation")
 
 
@@ -19,6 +21,9 @@ _COLUMNS = ("namespace", "name", "phase", "ready", "model", "revision", "traffic
 def agents(
     words: FilterWords = None,
     limit: Annotated[int, typer.Option(min=1, help="The agents to list, by namespace and name.")] = 500,
+    environments: Annotated[
+        bool, typer.Option("--environments", help="Each agent by environment, and what is not as in the one before.")
+    ] = False,
     watch: Watch = False,
     output: Output = Format.TABLE,
     server: ServerUrl = "",
@@ -27,15 +32,16 @@ def agents(
 ) -> Exit:
     """List the agents of all Applications: state, model, revision, rollout, evaluation."""
     dashboard = connect(server, token_file, data)
+    path, columns = ("agents/environments", _ENVIRONMENTS) if environments else ("agents", _COLUMNS)
 
     def rows() -> list[dict[str, Any]]:
-        return items(dashboard, "agents", limit, q=" ".join(words or ()))
+        return items(dashboard, path, limit, q=" ".join(words or ()))
 
     if watch:
-        repeat(rows, _COLUMNS, output)
+        repeat(rows, columns, output, key=_NAME)
     found = rows()
     if found or output is not Format.TABLE:
-        show(found, _COLUMNS, output, key=("namespace", "name"))
+        show(found, columns, output, key=_NAME)
     else:
         say("no agents match")
     return Exit.OK

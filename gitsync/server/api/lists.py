@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
@@ -15,6 +14,7 @@ from gitsync.server.api.models import (
     ChangeModel,
     DriftModel,
     DriftPage,
+    EnvironmentModel,
     FieldModel,
     Limit,
     ObjectModel,
@@ -32,6 +32,7 @@ from gitsync.server.rows import agents as agent_rows
 from gitsync.server.rows import applications as app_rows
 from gitsync.server.rows import drift_list, object_list
 from gitsync.server.rows.applications import AppRow
+from gitsync.server.rows.environments.matrix import flat, matrix
 from gitsync.server.rows.fields import FieldRow
 from gitsync.server.rows.objects import ResourceRow, resource_row
 from gitsync.server.rows.query import Query as Filter
@@ -74,8 +75,21 @@ def agents(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: St
     query = _parsed(backend, q, agent_rows.NAMES)
     found = agent_rows.matching(map(agent_rows.agent_row, agents_of(backend)), query)
     shown, following = page_of(found, start, limit)
-    items = [AgentModel(**asdict(row)) for row in shown]
+    items = [AgentModel.model_validate(row) for row in shown]
     return PageModel(items=items, total=len(found), next=_next("agents", q, limit, following))
+
+
+@router.get("/agents/environments")
+def agent_environments(
+    backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
+) -> PageModel[EnvironmentModel]:
+    """Return the agents that match in each environment, by name and from dev to prod."""
+    query = _parsed(backend, q, agent_rows.NAMES)
+    rows = agent_rows.matching(map(agent_rows.agent_row, agents_of(backend)), query)
+    found = [cell for line in matrix(rows) for cell in line.cells]
+    shown, following = page_of(found, start, limit)
+    items = [EnvironmentModel(**flat(cell)) for cell in shown]
+    return PageModel(items=items, total=len(found), next=_next("agents/environments", q, limit, following))
 
 
 @router.get("/changes")

@@ -96,6 +96,26 @@ class AgentModel(Model):
     evaluation: str = Field(description="The verdict on the newest revision and its cases that passed.")
     tools: tuple[str, ...]
     approvals: tuple[str, ...] = Field(description="The tools that need a person's approval.")
+    environment: str
+    endpoint: str = Field(description="The address of the model service.")
+    prompt: str = Field(description="A digest of the texts of the prompts, equal for equal texts.")
+    added: str = Field(description="Who added settings that Git does not declare, such as a model.")
+
+
+class EnvironmentModel(Model):
+    """An agent in one environment, and which of model, endpoint, prompt and tools are not as in the one before."""
+
+    agent: str = Field(description="The name without that of the environment.")
+    environment: str
+    application: str
+    namespace: str
+    name: str
+    model: str
+    endpoint: str
+    prompt: str
+    tools: tuple[str, ...]
+    before: str = Field(description="The environment that it is compared with, empty for the first.")
+    differs: tuple[str, ...]
 
 
 class FieldModel(Model):

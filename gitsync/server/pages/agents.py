@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Request
+from fastapi import Query as QueryParameter
 from fastapi.responses import HTMLResponse
 
 from gitsync.errors import GitsyncError
@@ -17,7 +19,10 @@ from gitsync.server.formatting import visible
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, SearchText, Start
 from gitsync.server.pages.paging import list_url, page_of
 from gitsync.server.rows.agent_changes import AgentChange, agent_changes
-from gitsync.server.rows.agents import NAMES, FoundAgent, agent_row, find_agents, matching, prompt_history
+from gitsync.server.rows.agents import NAMES, FoundAgent, agent_row, find_agents, matching, prompt_diff, prompt_history
+from gitsync.server.rows.environments.matrix import ASPECTS, matrix
+from gitsync.server.rows.environments.matrix import environments as environments_of
+from gitsync.server.rows.environments.prompts import PromptVersion, prompt_versions
 from gitsync.server.rows.query import Query, parse_query
 from gitsync.server.rows.systems.find import brokers_of, find_system, policies_of
 from gitsync.server.rows.systems.graph import HEIGHT, WIDTH, system_graph
@@ -25,12 +30,44 @@ from gitsync.server.rows.systems.graph import HEIGHT, WIDTH, system_graph
 router = APIRouter(prefix="/agents")
 
 _ROWS, _CHANGES, _SYNCS, _DAYS = 80, 20, 200, 7
+Version = Annotated[str, QueryParameter(max_length=600)]
+_LINES = 300
+"""Rows of two prompts that are compared."""
+_CELLS, _COLUMNS = 80, 8
+"""Cells of a page, and the environments that are shown."""
 
 
 def agents_of(backend: BackendOf) -> list[FoundAgent]:
     """Return the agents of all applications."""
     view = backend.view
     return find_agents(view.applications(), view.live, view.owned_by)
+
+
+@router.get("/environments", response_class=HTMLResponse)
+def environments(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0) -> HTMLResponse:
+    """Show the agents that match a filter as rows, their environments as columns."""
+    query = parse_query(q, NAMES, pages.engine.clock.now())
+    known = agents_of(pages.engine)
+    rows = matching(map(agent_row, known), query)
+    columns, lines = environments_of(rows), matrix(rows)
+    size = max(_CELLS // max(len(columns[:_COLUMNS]), 1), 1)
+    shown, following = page_of(lines, start, size)
+    return pages.show(
+        request,
+        "agent_environments.html",
+        lines=shown,
+        columns=columns[:_COLUMNS],
+        hidden=columns[_COLUMNS:],
+        aspects=ASPECTS,
+        matched=len(lines),
+        total=len(known),
+        query=query,
+        names=NAMES,
+        start=start,
+        following=following,
+        page_size=size,
+        url=list_url("/agents/environments", str(query)),
+    )
 
 
 @router.get("", response_class=HTMLResponse)
@@ -87,15 +124,41 @@ def system(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLR
     )
 
 
+@router.get("/{namespace}/{name}/prompts", response_class=HTMLResponse)
+def prompts(
+    request: Request,
+    pages: PagesOf,
+    namespace: str,
+    name: str,
+    before: Version = "",
+    after: Version = "",
+    mode: str = "",
+) -> HTMLResponse:
+    """Compare two versions of an agent's prompts word by word, by default that of now with another."""
+    versions = versions_of(pages.engine, namespace, name)
+    keys = {one.key: one for one in versions}
+    new = keys.get(after) or next(iter(versions), None)
+    old = keys.get(before) or next((one for one in versions if new is not None and one.text != new.text), new)
+    return pages.show(
+        request,
+        "agent_prompts.html",
+        namespace=namespace,
+        name=name,
+        versions=versions,
+        old=old,
+        new=new,
+        mode="split" if mode == "split" else "unified",
+        rows=prompt_diff(old.text, new.text, _LINES) if old and new and old.text != new.text else (),
+    )
+
+
 @router.get("/{namespace}/{name}", response_class=HTMLResponse)
 def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLResponse:
     """Show one agent."""
     backend = pages.engine
-    wanted = (namespace, name)
-    found = next((one for one in agents_of(backend) if (one.ref.namespace, one.ref.name) == wanted), None)
-    if found is None:
-        raise HTTPException(404, f"No agent {visible(namespace)}/{visible(name)} in any application.")
+    found = _agent(agents_of(backend), namespace, name)
     events, problem = _events(backend, found)
+    syncs = backend.records.history(found.application, limit=_SYNCS)
     return pages.show(
         request,
         "agent.html",
@@ -107,11 +170,26 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
         conditions=[one for one in at(found.live, "status", "conditions") or () if isinstance(one, dict)],
         children=[one for one in at(found.live, "status", "children") or () if isinstance(one, dict)],
         cases=[one for one in at(found.live, "status", "evaluation", "results") or () if isinstance(one, dict)],
-        prompts=prompt_history(found, backend.view.owned_by),
-        changes=agent_changes(backend.records.history(found.application, limit=_SYNCS), [found])[:_CHANGES],
+        prompts=prompt_history(found, backend.view.owned_by, syncs),
+        changes=agent_changes(syncs, [found])[:_CHANGES],
         events=events,
         problem=problem,
     )
+
+
+def versions_of(backend: BackendOf, namespace: str, name: str) -> list[PromptVersion]:
+    """Return the versions of an agent's prompts that can be compared."""
+    known = agents_of(backend)
+    found = _agent(known, namespace, name)
+    syncs = backend.records.history(found.application, limit=_SYNCS)
+    return prompt_versions(found, known, prompt_history(found, backend.view.owned_by, syncs), syncs)
+
+
+def _agent(known: Sequence[FoundAgent], namespace: str, name: str) -> FoundAgent:
+    found = next((one for one in known if (one.ref.namespace, one.ref.name) == (namespace, name)), None)
+    if found is None:
+        raise HTTPException(404, f"No agent {visible(namespace)}/{visible(name)} in any application.")
+    return found
 
 
 def _changes(backend: Backend, query: Query, agents: Sequence[FoundAgent]) -> list[AgentChange]:

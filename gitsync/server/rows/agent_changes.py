@@ -52,6 +52,16 @@ def agent_changes(records: Iterable[SyncRecord], agents: Iterable[FoundAgent]) -
     return found
 
 
+def prompt_changes(records: Iterable[SyncRecord], agent: FoundAgent) -> Iterator[tuple[SyncRecord, str, str, str]]:
+    """Yield the sync, the field, the text before and the text after of each change of a prompt of an agent."""
+    sources = _sources(agent)
+    for record in records:
+        for ref, aspect, item in (found for step in record.steps for found in _changed(step)):
+            before, after = item.get("live"), item.get("desired")
+            if aspect == "prompt" and _concerns(ref, item, agent, sources) and isinstance(after, str):
+                yield record, str(item.get("path") or ""), before if isinstance(before, str) else "", after
+
+
 def _change(agent: FoundAgent, record: SyncRecord, changed: list[tuple[str, Mapping[str, Any]]]) -> AgentChange:
     named = {aspect for aspect, _ in changed}
     fields = tuple(recorded_field(item, len(changed)) for _, item in changed[:_FIELDS])

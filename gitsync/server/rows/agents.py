@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
+from gitsync.agents.expansion.revisions import stored_revision
+from gitsync.kube.times import timestamp
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, metadata_of, uid_of
+from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView
 from gitsync.server.formatting import visible
+from gitsync.server.rows.added_settings import added_settings
+from gitsync.server.rows.environments.placement import Placement, placement
+from gitsync.server.rows.environments.settings import AgentSettings, Read, agent_settings, asks_a_model, containers
 from gitsync.server.rows.query import Query
-from gitsync.server.rows.text_diff import TextRow, text_diff
+from gitsync.server.rows.text_diff import MOST_ROWS, TextRow, text_diff
 
-NAMES: Final = ("app", "ns", "name", "kind", "model", "phase")
+NAMES: Final = ("app", "ns", "name", "kind", "model", "phase", "env")
 """The members of a filter that the list of agents accepts."""
 MARK: Final = "gitsync.dev/agent"
 _WORKLOADS = frozenset({"Deployment", "StatefulSet"})
-_MODEL_VARIABLES = ("AGENT_MODEL_ID", "MODEL_ID", "MODEL", "OPENAI_MODEL")
 _PLATFORMS = frozenset({("kagent.dev", "Agent"), ("ark.mckinsey.com", "Agent"), ("agents.x-k8s.io", "Sandbox")})
 """Kinds of other projects that are agents."""
 _PROMPT_FILE = "prompt.md"
@@ -28,10 +35,13 @@ Owned = Callable[[str], Iterable[Manifest]]
 
 @dataclass(frozen=True, slots=True)
 class FoundAgent:
-    """An agent: the application that holds it, and its live object."""
+    """An agent: the application that holds it, its live object, its environment, its settings and who added some."""
 
     application: str
     live: Manifest
+    place: Placement = field(default_factory=Placement)
+    settings: AgentSettings = field(default_factory=AgentSettings)
+    added: str = ""
 
     @property
     def ref(self) -> ObjectRef:
@@ -58,17 +68,31 @@ class AgentRow:
     tools: tuple[str, ...]
     approvals: tuple[str, ...]
     """The tools that need a person's approval."""
+    environment: str
+    endpoint: str
+    prompt: str
+    agent: str
+    """The name without that of the environment; with ``family`` it is the same agent in all environments."""
+    family: str
+    added: str
+    """Who added Dangerous settings that Git does not declare, such as a model; for a member those of its system."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRevision:
-    """A prompt that an agent had: since when, and its differences from the one before."""
+    """
+    A prompt that an agent had: since when, and its differences from the one before.
+
+    ``commit`` is the one that was applied then, ``verdict`` that of the evaluation of its newest revision.
+    """
 
     name: str
     since: str
     text: str
     is_current: bool
     rows: tuple[TextRow, ...]
+    commit: str = ""
+    verdict: str = ""
 
 
 def find_agents(views: Iterable[ApplicationView], live: Live, owned: Owned) -> list[FoundAgent]:
@@ -77,8 +101,12 @@ def find_agents(views: Iterable[ApplicationView], live: Live, owned: Owned) -> l
     for view in views:
         for item in view.resources:
             manifest = live(view.key, item.ref) if may_be_agent(item.ref) else None
-            for agent in _agents_of(manifest, owned) if manifest is not None else ():
-                found[ref_of(agent)] = FoundAgent(view.key, agent)
+            added = added_settings(item) if manifest is not None else None
+            reason = added.reason if added is not None else ""
+            read = partial(live, view.key)
+            for agent in _agents_of(manifest, owned, read) if manifest is not None else ():
+                settings = agent_settings(agent, read)
+                found[ref_of(agent)] = FoundAgent(view.key, agent, placement(view, agent), settings, reason)
     return [found[ref] for ref in sorted(found, key=lambda ref: (ref.namespace, ref.name, ref.kind))]
 
 
@@ -87,12 +115,13 @@ def may_be_agent(ref: ObjectRef) -> bool:
     return ref.group == AGENTS_GROUP or (ref.group, ref.kind) in _PLATFORMS or ref.kind in _WORKLOADS
 
 
-def is_agent(manifest: Manifest) -> bool:
+def is_agent(manifest: Manifest, read: Read) -> bool:
     """
-    Return whether an object is an agent.
+    Return whether an object is an agent; ``read`` returns the ConfigMaps that it names.
 
     That is an Agent, ours or of another platform, and a workload with the annotation ``gitsync.dev/agent: "true"``, the
-    label ``app.kubernetes.io/component: agent`` or a container named ``agent``, unless the annotation is ``"false"``.
+    label ``app.kubernetes.io/component: agent``, a container named ``agent``, a variable of a model service, or a
+    ConfigMap with a prompt; unless the annotation is ``"false"``.
     """
     ref = ref_of(manifest)
     if ref.kind not in _WORKLOADS:
@@ -100,15 +129,16 @@ def is_agent(manifest: Manifest) -> bool:
     mark = annotations_of(manifest).get(MARK)
     if mark is not None:
         return mark == "true"
-    is_labelled = labels_of(manifest).get("app.kubernetes.io/component") == "agent"
-    return is_labelled or any(one.get("name") == "agent" for one in _containers(manifest))
+    if labels_of(manifest).get("app.kubernetes.io/component") == "agent":
+        return True
+    return any(one.get("name") == "agent" for one in containers(manifest)) or asks_a_model(manifest, read)
 
 
-def _agents_of(manifest: Manifest, owned: Owned) -> Iterator[Manifest]:
-    if is_agent(manifest):
+def _agents_of(manifest: Manifest, owned: Owned, read: Read) -> Iterator[Manifest]:
+    if is_agent(manifest, read):
         yield manifest
     elif ref_of(manifest).kind == "MultiAgentSystem":
-        yield from (child for child in owned(uid_of(manifest)) if is_agent(child))
+        yield from (child for child in owned(uid_of(manifest)) if is_agent(child, read))
 
 
 def matching(rows: Iterable[AgentRow], query: Query) -> list[AgentRow]:
@@ -120,7 +150,6 @@ def agent_row(found: FoundAgent) -> AgentRow:
     """Return the row of an agent."""
     manifest = found.live
     status = manifest.get("status") or {}
-    tools = _tools(manifest)
     owners = metadata_of(manifest).get("ownerReferences") or ()
     system = next((str(one["name"]) for one in owners if one.get("kind") == "MultiAgentSystem"), "")
     return AgentRow(
@@ -129,21 +158,32 @@ def agent_row(found: FoundAgent) -> AgentRow:
         namespace=found.ref.namespace,
         name=found.ref.name,
         system=visible(system),
-        model=visible(_model(manifest)),
+        model=visible(found.settings.model),
         revision=visible(str(status.get("currentRevision", ""))),
         phase=visible(_phase(manifest)),
         ready=visible(_ready(manifest)),
         reason=visible(str(_condition(manifest, "Ready").get("message", ""))),
         traffic=_traffic(status),
         evaluation=_evaluation(status),
-        tools=tuple(visible(one) for one in tools),
+        tools=tuple(map(visible, found.settings.tools)),
         approvals=tuple(visible(one) for one in _approvals(manifest)),
+        environment=visible(found.place.environment),
+        endpoint=visible(found.settings.endpoint),
+        prompt=found.settings.prompt,
+        agent=visible(found.place.name),
+        family=found.place.family,
+        added=visible(found.added),
     )
 
 
-def prompt_history(found: FoundAgent, owned: Owned) -> tuple[PromptRevision, ...]:
-    """Return the prompts of an Agent's kept configurations, newest first, each with what changed word by word."""
-    configs = [child for child in owned(uid_of(found.live)) if _prompt(child)]
+def prompt_history(found: FoundAgent, owned: Owned, syncs: Iterable[SyncRecord]) -> tuple[PromptRevision, ...]:
+    """
+    Return the prompts of an Agent's kept configurations, newest first, each with what changed word by word.
+
+    ``syncs`` are those of its Application.
+    """
+    children, records = tuple(owned(uid_of(found.live))), tuple(syncs)
+    configs, verdicts = [child for child in children if _prompt(child)], _verdicts(children)
     configs.sort(key=lambda child: (str(metadata_of(child).get("creationTimestamp", "")), ref_of(child).name))
     history: list[PromptRevision] = []
     for child in configs:
@@ -152,33 +192,38 @@ def prompt_history(found: FoundAgent, owned: Owned) -> tuple[PromptRevision, ...
             continue
         before = history[-1].text if history else None
         since = str(metadata_of(child).get("creationTimestamp", ""))
-        rows = _differences(before, text) if before is not None else ()
-        history.append(PromptRevision(visible(ref_of(child).name), since, visible(text), False, rows))
+        rows, name = prompt_diff(before, text) if before is not None else (), visible(ref_of(child).name)
+        commit, verdict = _commit_at(since, records), verdicts.get(ref_of(child).name, "")
+        history.append(PromptRevision(name, since, visible(text), False, rows, commit, verdict))
     newest = history[-1:]
-    return tuple(
-        PromptRevision(each.name, each.since, each.text, each in newest, each.rows) for each in reversed(history)
-    )
+    return tuple(replace(each, is_current=each in newest) for each in reversed(history))
 
 
-def _differences(before: str, after: str) -> tuple[TextRow, ...]:
-    return text_diff(f"{before}\n ", f"{after}\n ")  # a text of one line has no rows
+def _verdicts(children: Iterable[Manifest]) -> dict[str, str]:
+    """Return the verdicts on kept revisions by the names of their configurations."""
+    revisions = [one for child in children if (one := stored_revision(child)) is not None and one.evaluation]
+    return {
+        str(at(volume, "configMap", "name")): _verdict_text(json.loads(revision.evaluation))
+        for revision in sorted(revisions, key=lambda one: one.number)
+        for volume in at(revision.template, "spec", "volumes", default=())
+        if volume.get("name") == "agent-config"
+    }
+
+
+def _commit_at(since: str, syncs: Iterable[SyncRecord]) -> str:
+    """Return the commit that was applied at a time of whole seconds, empty where no sync was before it."""
+    began = [one for one in syncs if timestamp(one.started.timestamp()) <= since]
+    return max(began, key=lambda one: one.started).commit.id if began else ""
+
+
+def prompt_diff(before: str, after: str, most: int = MOST_ROWS) -> tuple[TextRow, ...]:
+    """Return the rows of two prompts, also of one line."""
+    return text_diff(f"{before}\n ", f"{after}\n ", most)  # a text of one line has no rows
 
 
 def _prompt(manifest: Manifest) -> str:
     is_config = ref_of(manifest).kind == "ConfigMap"
     return str(at(manifest, "data", _PROMPT_FILE, default="")) if is_config else ""
-
-
-def _containers(manifest: Manifest) -> list[Mapping[str, Any]]:
-    return [one for one in at(manifest, "spec", "template", "spec", "containers") or () if isinstance(one, dict)]
-
-
-def _model(manifest: Manifest) -> str:
-    declared = at(manifest, "spec", "model", "id")
-    if declared:
-        return str(declared)
-    variables = {one.get("name"): one.get("value") for each in _containers(manifest) for one in each.get("env") or ()}
-    return str(next((variables[name] for name in _MODEL_VARIABLES if variables.get(name)), ""))
 
 
 def _phase(manifest: Manifest) -> str:
@@ -213,11 +258,11 @@ def _evaluation(status: Mapping[str, Any]) -> str:
     verdict = status.get("evaluation")
     if not isinstance(verdict, dict):
         return ""
+    return _verdict_text(verdict)
+
+
+def _verdict_text(verdict: Mapping[str, Any]) -> str:
     return visible(f"{verdict.get('result', '')} {verdict.get('passed', 0)}/{verdict.get('cases', 0)}")
-
-
-def _tools(manifest: Manifest) -> list[str]:
-    return [str(one.get("name", "")) for one in at(manifest, "spec", "tools") or () if isinstance(one, dict)]
 
 
 def _approvals(manifest: Manifest) -> list[str]:
@@ -236,4 +281,5 @@ _READ: Final[Mapping[str, Callable[[AgentRow], Iterable[str]]]] = {
     "kind": lambda row: (row.kind,),
     "model": lambda row: (row.model,),
     "phase": lambda row: (row.phase,),
+    "env": lambda row: (row.environment,),
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
@@ -48,14 +49,31 @@ def held(manifest: Manifest) -> ResourceView:
     return replace(view, ref=ref_of(manifest), change=replace(view.change, ref=ref_of(manifest), live=manifest))
 
 
-def workload(name: str, container: str = "web", **metadata: Any) -> Manifest:
-    containers = [{"name": container, "env": [{"name": "MODEL_ID", "value": "small"}]}]
+def workload(name: str, container: str = "web", env: dict[str, str] | None = None, **metadata: Any) -> Manifest:
+    variables = {"MODEL_ID": "small"} if env is None else env
+    containers = [{"name": container, "env": [{"name": key, "value": text} for key, text in variables.items()]}]
     spec = {"replicas": 1, "template": {"spec": {"containers": containers}}}
     return live("Deployment", name, "apps/v1", spec=spec, status={"readyReplicas": 1}, metadata=metadata)
 
 
+def configured(name: str, **members: Any) -> Manifest:
+    """Return a workload without variables, with other members of its Pods."""
+    made = workload(name, env={})
+    made["spec"]["template"]["spec"] |= members
+    return made
+
+
 def config(name: str, prompt: str, created: str) -> Manifest:
     return live("ConfigMap", name, "v1", data={"prompt.md": prompt}, metadata={"creationTimestamp": created})
+
+
+def judged(name: str, config: str) -> Manifest:
+    """Return a kept revision with this configuration, and the verdict on it."""
+    volume = {"name": "agent-config", "configMap": {"name": config}}
+    verdict = json.dumps({"result": "Failed", "passed": 3, "cases": 4})
+    marks = {"labels": {"agents.gitsync.dev/revision": "2"}, "annotations": {"agents.gitsync.dev/evaluation": verdict}}
+    data = {"template": {"spec": {"volumes": [volume]}}, "config": {}}
+    return live("ControllerRevision", name, "apps/v1", revision=2, data=data, metadata=marks)
 
 
 TRIAGE = live("Agent", "triage", spec=SPEC, status=STATUS)
@@ -78,6 +96,45 @@ def test_the_list_shows_state_model_tools_rollout_and_evaluation(site: Open) -> 
     assert "triage" in opened.get("/agents?q=phase:Updating+model:qwen*").text
 
 
+@pytest.mark.parametrize(
+    ("members", "data", "is_listed"),
+    [
+        ({"volumes": [{"name": "v", "configMap": {"name": "texts"}}]}, {"prompt.md": "Sort."}, True),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "texts"}}]}}]},
+            {"a-prompt": "x"},
+            True,
+        ),
+        ({"volumes": [{"name": "v", "configMap": {"name": "texts"}}]}, {"readme.md": "Sort."}, False),
+        ({"containers": [{"name": "a", "envFrom": [{"configMapRef": {"name": "texts"}}]}]}, {"MODEL_ID": "m"}, True),
+        (
+            {"containers": [{"name": "a", "envFrom": [{"configMapRef": {"name": "texts"}, "prefix": "MODEL_"}]}]},
+            {"ID": "m"},
+            True,
+        ),
+        ({"containers": [{"name": "a", "envFrom": [{"secretRef": {"name": "texts"}}]}]}, {"MODEL_ID": "m"}, False),
+    ],
+)
+def test_workloads_are_agents_by_their_config_maps(
+    site: Open, members: dict[str, Any], data: dict[str, str], is_listed: bool
+) -> None:
+    texts = live("ConfigMap", "texts", "v1", data=data)
+    assert [one["name"] for one in listed(site, configured("web", **members), texts)] == ["web"] * is_listed
+
+
+def test_a_model_that_another_manager_added_is_marked(site: Open) -> None:
+    path = '.spec.template.spec.containers[name="agent"].env[name="MODEL_ID"]'
+    owners = (FieldOwner("kubectl-set", "Update", "2026-03-01T11:00:00Z"),)
+    env = FieldDifference(path, "/spec/x", Difference.FOREIGN, ABSENT, "rogue", owners)
+    altered = replace(held(workload("web", "agent")), foreign=(env,))
+    opened = site([application(resources=[altered, held(workload("calm", "agent"))])])
+    found = {one["name"]: one["added"] for one in json.loads(opened.get("/api/v1/agents").text)["items"]}
+    assert found == {"web": f"kubectl-set adds {path}, which Git does not declare", "calm": ""}
+    assert opened.get("/agents").text.count("Settings added") == 1
+    assert "kubectl-set adds" in opened.get("/agents/shop/web").text
+    assert "Settings added" not in opened.get("/agents/shop/calm").text
+
+
 def test_members_of_a_system_are_listed(site: Open) -> None:
     system = live("MultiAgentSystem", "desk")
     opened = site([application(resources=[held(system)])])
@@ -94,7 +151,9 @@ def test_members_of_a_system_are_listed(site: Open) -> None:
         (workload("by-label", labels={"app.kubernetes.io/component": "agent"}), True),
         (workload("by-annotation", annotations={"gitsync.dev/agent": "true"}), True),
         (workload("left-out", "agent", annotations={"gitsync.dev/agent": "false"}), False),
-        (workload("ordinary"), False),
+        (workload("by-variable"), True),
+        (workload("ordinary", env={"MODEL": "t", "MODEL_PATH": "/models"}), False),
+        (workload("a-server", annotations={"gitsync.dev/agent": "false"}), False),
         (live("Agent", "of-kagent", "kagent.dev/v1alpha2", spec={}), True),
         (live("Agent", "of-another", "example.com/v1", spec={}), False),
     ],
@@ -113,6 +172,7 @@ def test_the_page_of_an_agent_shows_its_prompts_word_by_word(site: Open) -> None
         config("triage-config-b", "Sort tickets slowly.", "2026-03-01T11:00:00Z"),
         config("triage-config-a", "Sort tickets quickly.", "2026-03-01T10:00:00Z"),
         live("ConfigMap", "triage-card", "v1", data={"agent-card.json": "{}"}),
+        judged("triage-2", "triage-config-b"),
     )
     page = opened.get("/agents/shop/triage").text
     assert "<mark>quickly</mark>" in page
@@ -123,6 +183,7 @@ def test_the_page_of_an_agent_shows_its_prompts_word_by_word(site: Open) -> None
         "Owner: team-support.",
         "the answer promises a refund",
         "http://triage.shop.svc:8080",
+        "evaluation Failed 3/4",
     ):
         assert text in page
 

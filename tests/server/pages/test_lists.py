@@ -11,10 +11,10 @@ import pytest
 
 from gitsync.objects.change import Difference, FieldOwner
 from gitsync.objects.health import Health
-from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.server.rows.objects import foreign_fields
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, application, changed, resource
+from tests.server.fakes import NOW, application, changed, edited, resource
 
 FOREIGN = replace(changed(".metadata.labels.owner", live="bob"), kind=Difference.FOREIGN)
 
@@ -118,3 +118,33 @@ def test_search_finds_applications_objects_and_changes(site: Open) -> None:
     assert "Add a cart" in page
     assert ">shop</a>" in opened.get("/search?q=shop").text
     assert "Nothing matches zebra" in opened.get("/search?q=zebra").text
+
+
+@pytest.mark.parametrize("path", ["/changes", "/audit", "/apps/gitsync/shop/history", "/"])
+def test_a_commit_is_shown_short_and_the_generation_of_an_agent_as_a_whole(site: Open, path: str) -> None:
+    opened = site([application()])
+    for revision in ("generation-12", "abcdef1" + "0" * 33, "fedcba9" + "0" * 57):
+        commit = Commit(revision, "Ada", message="Add a cart")
+        opened.engine.records.save(SyncRecord("gitsync/shop", commit, "commit", NOW, 5, Outcome.SUCCEEDED, "Safe", "d"))
+        audited = AuditRecord("gitsync/shop", "sync", "", Outcome.SUCCEEDED, NOW, "s", commit=revision)
+        opened.engine.records.audit([audited])
+    page = opened.get(path).text
+    for shown in ("generation-12", "abcdef1", "fedcba9"):
+        assert re.search(rf">[^<]*\b{shown}\b[^<]*<", page), shown
+
+
+def test_self_heal_is_promised_only_where_no_plan_waits(site: Open) -> None:
+    item = edited(resource("note", sync="OutOfSync", differences=(changed(),)))
+    spec = {"sync": {"selfHeal": True}}
+    free = site([application(resources=[item], spec=spec)]).get("/drift").text
+    held = site([application(resources=[item], spec=spec, held=("it waits",))]).get("/drift").text
+    assert "Self-heal is on, so the controller does it by itself" in free
+    assert "by kubectl-edit" in held
+    assert "Self-heal" not in held
+
+
+def test_drift_without_a_known_time_has_no_age(site: Open) -> None:
+    owner = FieldOwner("kubectl", "Update", "", subresource="scale")
+    difference = replace(changed(), owners=(owner,))
+    opened = site([application(resources=[edited(resource("note", sync="OutOfSync", differences=(difference,)))])])
+    assert "changed by kubectl, in shop" in opened.get("/drift").text

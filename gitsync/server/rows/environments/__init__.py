@@ -1,0 +1,1 @@
+"""Agents compared between environments, such as dev, staging and prod. Pure."""

@@ -1,0 +1,57 @@
+"""The revisions of an Agent as ``gitsync agent history`` lists them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.revisions import Revision, controller_revision, revision_of, stored_revision
+from gitsync.agents.model.agent import parse_agent
+from gitsync.cli.queries.agent_revisions import revision_rows
+from gitsync.objects.manifest import Manifest
+from tests.agents.factories import agent
+
+FAILED = '{"result": "Failed", "passed": 3, "cases": 4, "results": [{"name": "no promise", "now": "failed"}]}'
+SYNCS = (
+    {"startedAt": "2026-01-01T10:00:00.5Z", "revision": "a" * 40, "author": "ann", "message": "first"},
+    {"startedAt": "2026-01-01T11:00:00.5Z", "revision": "b" * 40, "author": "bob", "message": "promise"},
+)
+
+
+def kept(number: int, created: str, evaluation: str = "", **spec: Any) -> tuple[Revision, Manifest]:
+    """Return a revision, and the object that keeps it."""
+    found = parse_agent(agent(**spec))
+    revision = replace(revision_of(found, Facts(), number), evaluation=evaluation)
+    manifest = controller_revision(found, revision)
+    return revision, {**manifest, "metadata": {**manifest["metadata"], "creationTimestamp": created}}
+
+
+def test_each_revision_has_what_changed_its_commit_and_its_verdict() -> None:
+    first, old = kept(1, "2026-01-01T10:00:00Z", prompt={"text": "Sort tickets."})
+    second, new = kept(2, "2026-01-01T11:00:01Z", FAILED, prompt={"text": "Sort tickets.\nPromise a refund."})
+    status = {"currentRevision": first.name, "failedRevision": second.name, "updateRevision": second.name}
+    rows = list(revision_rows({**agent(), "status": status}, [old, new], SYNCS))
+    assert [(row["revision"], row["state"], row["changed"], row["evaluation"]) for row in rows] == [
+        (second.name, "failed", "prompt", "Failed 3/4"),
+        (first.name, "serving", "", ""),
+    ]
+    assert [(row["commit"], row["author"], row["message"]) for row in rows] == [
+        ("b" * 12, "bob", "promise"),
+        ("a" * 12, "ann", "first"),
+    ]
+    assert rows[0]["cases"] == [{"name": "no promise", "now": "failed"}]
+    assert {"mark": "+", "text": "Promise a refund."} in rows[0]["promptLines"]
+
+
+def test_a_revision_names_the_other_parts_that_changed() -> None:
+    _, old = kept(1, "2026-01-01T10:00:00Z")
+    _, model = kept(2, "2026-01-01T10:00:01Z", model={"provider": "OpenAI", "id": "large"})
+    _, image = kept(3, "2026-01-01T10:00:02Z", model={"provider": "OpenAI", "id": "large"}, runtime={"image": "a/b:2"})
+    assert [row["changed"] for row in revision_rows(agent(), [old, model, image], ())] == ["pods", "model", ""]
+
+
+def test_the_verdict_is_kept_with_its_revision() -> None:
+    revision, manifest = kept(1, "2026-01-01T10:00:00Z", FAILED)
+    assert stored_revision(manifest) == revision
+    assert revision.name == kept(1, "2026-01-01T10:00:00Z")[0].name
