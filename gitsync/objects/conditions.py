@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gitsync.errors import one_line
+
 READY, SOURCE_READY, RENDERED = "Ready", "SourceReady", "Rendered"
 
 
@@ -52,6 +54,8 @@ def set_conditions(
     """
     Return the conditions with these set, others kept; ``lastTransitionTime`` moves only when ``status`` changes.
 
+    A message is one printable line: it may contain names and texts of manifests.
+
     Source: Kubernetes API conventions, "Typical status properties".
     """
     result = {str(condition["type"]): dict(condition) for condition in existing}
@@ -62,7 +66,7 @@ def set_conditions(
             "type": condition.type,
             "status": condition.status,
             "reason": condition.reason,
-            "message": condition.message,
+            "message": one_line(condition.message),
             "observedGeneration": generation,
             "lastTransitionTime": since,
         }

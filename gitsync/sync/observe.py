@@ -92,28 +92,49 @@ def created_namespace(app: Application) -> dict[ObjectRef, Manifest]:
     return {ref: {"apiVersion": "v1", "kind": ref.kind, "metadata": metadata}}
 
 
-def observe(
-    desired: Mapping[ObjectRef, Manifest], inventory: Inventory, cluster: Cluster, live: LiveCache
-) -> Observation:
+@dataclass(frozen=True)
+class Selection:
+    """The objects to observe: those that are declared and those in the inventory."""
+
+    desired: Mapping[ObjectRef, Manifest]
+    inventory: Inventory
+
+    @cached_property
+    def versions(self) -> Mapping[ObjectRef, str]:
+        """The API version to read each object at."""
+        held = {ref: held.version for ref, held in self.inventory.entries.items()}
+        return held | {ref: _version(str(manifest["apiVersion"])) for ref, manifest in self.desired.items()}
+
+    @cached_property
+    def by_kind(self) -> Mapping[tuple[str, str, str], Sequence[ObjectRef]]:
+        """The objects by group, version and kind."""
+        found = defaultdict[tuple[str, str, str], list[ObjectRef]](list)
+        for ref, version in self.versions.items():
+            found[ref.group, version, ref.kind].append(ref)
+        return found
+
+    @cached_property
+    def namespaces(self) -> Mapping[tuple[str, str, str], frozenset[str]]:
+        """The namespaces of the objects of each kind."""
+        return {kind: frozenset(ref.namespace for ref in refs) for kind, refs in self.by_kind.items()}
+
+
+def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observation:
     """
-    Return every live object that is declared or in the inventory.
+    Return every live object of a selection.
 
     Raise ClusterUnavailable while a kind has not been listed completely or may be out of date: then an absent object
     may exist.
     """
-    versions = {ref: held.version for ref, held in inventory.entries.items()}
-    versions |= {ref: _version(str(manifest["apiVersion"])) for ref, manifest in desired.items()}
-    by_kind = defaultdict[tuple[str, str, str], list[ObjectRef]](list)
-    for ref, version in versions.items():
-        by_kind[ref.group, version, ref.kind].append(ref)
+    by_kind = selection.by_kind
     served = {kind: resource for kind in by_kind if (resource := cluster.resource(*kind)) is not None}
-    scopes = {(resource, space) for kind, resource in served.items() for space in {ref[2] for ref in by_kind[kind]}}
-    live.follow(scopes | _pod_scopes(versions, by_kind, cluster), _CACHE_SYNC_TIMEOUT)
+    scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
+    live.follow(scopes | _pod_scopes(selection.namespaces, cluster), _CACHE_SYNC_TIMEOUT)
     seen: dict[ObjectRef, Manifest] = {}
     for kind, resource in served.items():
         seen |= live.find(resource, by_kind[kind])
     schemas = cluster.schemas({(resource.group, resource.version) for resource in served.values()})
-    return Observation(desired, seen, versions, schemas, inventory)
+    return Observation(selection.desired, seen, selection.versions, schemas, selection.inventory)
 
 
 def confirm_missing(observation: Observation, inventory: Inventory, cluster: Cluster) -> Observation:
@@ -180,11 +201,10 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
     return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
 
 
-def _pod_scopes(refs: Iterable[ObjectRef], kinds: Iterable[tuple[str, str, str]], cluster: Cluster) -> set[Scope]:
+def _pod_scopes(kinds: Mapping[tuple[str, str, str], frozenset[str]], cluster: Cluster) -> set[Scope]:
     """Return the kinds that workloads create, in the namespaces of the workloads."""
-    if WORKLOADS.isdisjoint((group, kind) for group, _, kind in kinds):
-        return set()
-    namespaces = {ref.namespace for ref in refs if (ref.group, ref.kind) in WORKLOADS}
+    of_workloads = (found for (group, _, kind), found in kinds.items() if (group, kind) in WORKLOADS)
+    namespaces = frozenset[str]().union(*of_workloads)
     found = [cluster.resource(*kind) for kind in _PARTS] if namespaces else []
     return {(resource, namespace) for resource in found if resource is not None for namespace in namespaces}
 

@@ -22,6 +22,7 @@ WORDS = {
     "Executing": "Syncing",
     "Deleting": "Deleting",
     "Drifted": "Drifted",
+    "SettingsAdded": "Settings added",
     "Failed": "Failed",
     "Intended": "Started",
     "Succeeded": "Succeeded",

@@ -14,7 +14,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import LiveCache
-from gitsync.sync.observe import WORKLOADS, Observation, health_of
+from gitsync.sync.observe import WORKLOADS, Observation, Selection, health_of
 
 
 class ObservedObject(NamedTuple):
@@ -36,6 +36,14 @@ class ObservedObjects:
     def __init__(self) -> None:
         self._app: Application | None = None
         self._known: ObjectsByRef = {}
+        self._selection = Selection({}, Inventory())
+
+    def select(self, desired: Mapping[ObjectRef, Manifest], inventory: Inventory) -> Selection:
+        """Return the selection of these objects, the previous one where they are the identical ones."""
+        before = self._selection
+        if before.desired is not desired or before.inventory is not inventory:
+            self._selection = Selection(desired, inventory)
+        return self._selection
 
     def update(self, app: Application, seen: Mapping[ObjectRef, Manifest], live: LiveCache) -> ObjectsByRef:
         """Return what these objects say."""
@@ -66,19 +74,20 @@ def updated_inventory(app: Application, observation: Observation, objects: Objec
 
     Objects that are neither declared nor live are dropped, those that were released, and those of another Application.
     """
-    held, entries = observation.inventory, dict[ObjectRef, InventoryEntry]()
-    for ref in observation.desired:
-        found, entry = objects.get(ref), held.entries.get(ref)
-        if found is not None and found.is_owned:
-            now = InventoryEntry(observation.versions[ref], found.uid)
-            entries[ref] = entry if entry == now else now
-        elif entry is not None:
-            entries[ref] = entry
-    for ref in held.entries.keys() - observation.desired.keys():
-        found = objects.get(ref)
-        if found is not None and _is_held(app, found.live):
-            entries[ref] = held.entries[ref]
-    return held if entries == held.entries else Inventory(entries)
+    held, desired, versions = observation.inventory, observation.desired, observation.versions
+    changed = dict[ObjectRef, InventoryEntry]()
+    for ref, found in objects.items():
+        if found.is_owned:
+            entry, version = held.entries.get(ref), versions[ref]
+            is_same = entry is not None and entry.uid == found.uid and entry.version == version
+            if not is_same and ref in desired:
+                changed[ref] = InventoryEntry(version, found.uid)
+    undeclared = {ref: objects.get(ref) for ref in held.entries.keys() - desired.keys()}
+    dropped = [ref for ref, found in undeclared.items() if found is None or not _is_held(app, found.live)]
+    if not changed and not dropped:
+        return held
+    left = held.without(dropped) if dropped else held
+    return Inventory({**left.entries, **changed})
 
 
 def _is_held(app: Application, live: Manifest) -> bool:

@@ -13,7 +13,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import with_steps
 from gitsync.plan.tracking import is_owned
 from gitsync.ports import Cluster, LiveCache
-from gitsync.sync.observe import Observation, health_of, observe
+from gitsync.sync.observe import Observation, Selection, health_of, observe
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.state_store import StateStore
 from gitsync.sync.status.report import Report
@@ -59,7 +59,7 @@ class SettledReconciler:
         if resource_version_of(manifest) != before.version or not all(ref in seen.live for ref in changed):
             return None
         declared = {ref: seen.desired[ref] for ref in changed if ref in seen.desired}
-        found = observe(declared, Inventory(), self._cluster, self._live)
+        found = observe(Selection(declared, Inventory()), self._cluster, self._live)
         is_same = found.schemas is seen.schemas and all(self._is_same(planned, ref, found) for ref in changed)
         steps = self._planner.steps_alone(planned, found.live) if is_same else None
         if steps is None:

@@ -42,7 +42,8 @@ def build_status(report: Report) -> dict[str, Any]:
             "audit": state.audit.to_json() if state.audit else {},
             "drift": _drift(report, now),
             "problems": [
-                {"object": one_line(str(ref)), "message": text} for ref, text in sorted(outcome.problems.items())
+                {"object": one_line(str(ref)), "message": one_line(text)}
+                for ref, text in sorted(outcome.problems.items())
             ][:_PROBLEMS],
             "history": _history(report),
             "conditions": set_conditions(_kept(report), _conditions(report), report.app.generation, now),
@@ -83,15 +84,18 @@ def _since(before: Mapping[str, Any], member: str, value: str, now: str) -> str:
     return str(before[f"{member}Since"]) if is_same else now
 
 
-def _revision(report: Report) -> dict[str, str]:
+def _revision(report: Report) -> dict[str, Any]:
     before = report.previous_status.get("revision") or {}
     revision = {
         "fetched": report.commit.id if report.commit else before.get("fetched", ""),
         "applied": report.state.applied,
         "appliedFor": report.state.applied_spec_hash,
+        "followed": report.state.followed,
+        "followedFor": report.state.followed_spec_hash,
         "good": report.state.last_good,
         "message": report.commit.subject if report.commit else before.get("message", ""),
         "author": report.commit.author if report.commit else before.get("author", ""),
+        "remotes": dict(report.remotes) if report.remotes is not None else before.get("remotes"),
     }
     return {key: value for key, value in revision.items() if value}
 
@@ -119,7 +123,7 @@ def _plan(report: Report) -> dict[str, Any]:
         "class": report.plan.risk.value,
         "steps": len(report.plan.writes),
         "dangerous": sum(1 for change in report.plan.writes if change.risk is Risk.DANGEROUS),
-        "reasons": list(report.verdict.reasons)[:_PROBLEMS] if report.verdict else [],
+        "reasons": [one_line(reason) for reason in report.verdict.reasons[:_PROBLEMS]] if report.verdict else [],
     }
 
 
@@ -233,5 +237,5 @@ def _why(report: Report) -> str:
     if report.outcome.problems:
         ref, text = sorted(report.outcome.problems.items())[0]
         more = f" (and {len(report.outcome.problems) - 1} more)" if len(report.outcome.problems) > 1 else ""
-        return text if str(ref) in text else f"{ref}: {text}{more}"
+        return text if str(ref) in text or one_line(str(ref)) in text else f"{ref}: {text}{more}"
     return ""

@@ -54,6 +54,8 @@ class Report:
     source_error: GitsyncError | None = None
     rendered: tuple[int, tuple[str, ...]] | None = None
     """The number of rendered objects, and warnings."""
+    remotes: tuple[tuple[str, str], ...] | None = None
+    """References to other repositories, and the commits that they named."""
     observation: Observation | None = None
     planned: Planned | None = None
     verdict: Verdict | None = None

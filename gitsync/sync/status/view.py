@@ -30,9 +30,11 @@ def view_of(report: Report, status: Manifest, previous: ApplicationView | None =
     resources: tuple[ResourceView, ...] = ()
     if made is not None and observation is not None:
         plan = replace(made, changes=tuple(mask_change(change) for change in made.changes))
-        known = {resource.ref: resource for resource in previous.resources} if previous else {}
+        before = previous.resources if previous else ()
+        same = {id(resource.change): resource for resource in before}  # found sooner than by ref
+        known = {resource.ref: resource for resource in before}
         resources = tuple(
-            _resource(report, observation, change, shown, known.get(change.ref))
+            _resource(report, observation, change, shown, same.get(id(shown)) or known.get(change.ref))
             for change, shown in zip(made.changes, plan.changes, strict=True)
         )
     return ApplicationView(
@@ -66,8 +68,8 @@ def _resource(
     report: Report, observation: Observation, change: Change, shown: Change, previous: ResourceView | None
 ) -> ResourceView:
     """Return the view of an object, from its change and the masked one that is ``shown``."""
-    ref = change.ref
-    health, problem = observation.health.get(ref, _NO_HEALTH), report.outcome.problems.get(ref, "")
+    ref, problems = change.ref, report.outcome.problems
+    health, problem = observation.health.get(ref, _NO_HEALTH), problems.get(ref, "") if problems else ""
     if previous is not None and previous.change is shown and previous.health is health and previous.problem == problem:
         return previous
     return ResourceView(

@@ -144,3 +144,18 @@ def test_the_name_of_an_object_in_a_problem_has_no_control_characters() -> None:
     hostile = A._replace(name="x\x1b[31m\u202ey")
     found.outcome = PhaseOutcome(Phase.FAILED, problems={hostile: "is invalid"})
     assert build_status(found)["problems"] == [{"object": "ConfigMap shop/x\\x1b[31m\\u202ey", "message": "is invalid"}]
+
+
+def test_messages_have_no_control_characters() -> None:
+    found = run(action=Action.CREATE)
+    hostile, lines = A._replace(name="x\ty"), "is\ninvalid"
+    found.outcome = PhaseOutcome(Phase.FAILED, problems={hostile: lines, A: lines})
+    status = build_status(found)
+    assert {item["message"] for item in status["problems"]} == {"is\\ninvalid"}
+    assert all(item["message"].isprintable() for item in status["conditions"])
+
+
+def test_the_name_of_an_object_is_once_in_a_message() -> None:
+    found = run(action=Action.CREATE)
+    found.outcome = PhaseOutcome(Phase.FAILED, problems={A._replace(name="x\ty"): "ConfigMap shop/x\\ty: is invalid"})
+    assert condition(build_status(found), "Ready")["message"] == "ConfigMap shop/x\\ty: is invalid"
