@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.errors import GitsyncError, InvalidInput
+from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.server.actions import Text, audit_request, checked
 from gitsync.server.backend import Backend
@@ -21,7 +23,7 @@ from gitsync.server.rows.applications import AppRow, app_row
 router = APIRouter(prefix="/bulk")
 
 _MOST = 100
-"""Applications of one request."""
+"""Applications, and objects, of one request."""
 
 
 class BulkAction(StrEnum):
@@ -35,22 +37,36 @@ class BulkAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BulkItem:
-    """One Application of a request: its row where it is known, and why nothing is requested for it, else empty."""
+    """
+    One Application of a request, its row where it is known, and why nothing is requested for it, else empty.
+
+    ``objects`` are those by which it was selected in a list of objects; an action is always on the Application.
+    """
 
     key: str
-    row: AppRow | None
-    problem: str
+    objects: tuple[ObjectRef, ...]
+    row: AppRow | None = None
+    problem: str = ""
 
 
 ActionForm = Annotated[BulkAction, Form()]
 KeysQuery = Annotated[tuple[str, ...], Query(alias="app", max_length=_MOST)]
 KeysForm = Annotated[tuple[str, ...], Form(alias="app", max_length=_MOST)]
+ObjectsQuery = Annotated[tuple[str, ...], Query(alias="object", max_length=_MOST)]
+ObjectsForm = Annotated[tuple[str, ...], Form(alias="object", max_length=_MOST)]
 
 
 @router.get("", response_class=HTMLResponse)
-def ask(request: Request, pages: PagesOf, user: UserOf, action: BulkAction, keys: KeysQuery = ()) -> HTMLResponse:
+def ask(
+    request: Request,
+    pages: PagesOf,
+    user: UserOf,
+    action: BulkAction,
+    keys: KeysQuery = (),
+    objects: ObjectsQuery = (),
+) -> HTMLResponse:
     """Show what would be requested for which Applications, and ask who requests it and why."""
-    items = [_item(pages.engine, key, action, user) for key in dict.fromkeys(keys)]
+    items = [_item(pages.engine, one, action, user) for one in _selected(keys, objects)]
     return pages.show(request, "bulk.html", action=action.value, items=items, is_done=False)
 
 
@@ -61,6 +77,7 @@ def request_all(
     user: UserOf,
     action: ActionForm,
     keys: KeysForm = (),
+    objects: ObjectsForm = (),
     reason: Text = "",
     by: Text = "",
 ) -> HTMLResponse:
@@ -68,22 +85,35 @@ def request_all(
     who, why = reviewer(user, by), line(reason)
     if not who.name or not why:
         raise InvalidInput(f"{action.value} of several applications needs a name and a reason")
-    items = [_item(pages.engine, key, action, user) for key in dict.fromkeys(keys)]
+    items = [_item(pages.engine, one, action, user) for one in _selected(keys, objects)]
     done = [item if item.problem else _request(pages.engine, item, action, who, why) for item in items]
     return pages.show(request, "bulk.html", action=action.value, items=done, is_done=True)
 
 
-def _item(backend: Backend, key: str, action: BulkAction, user: User) -> BulkItem:
+def _selected(keys: Sequence[str], objects: Sequence[str]) -> list[BulkItem]:
+    """Return the Applications of a request, each once, with the objects (``KEY PATH``) that were selected of it."""
+    found: dict[str, list[ObjectRef]] = {key: [] for key in keys}
+    for text in dict.fromkeys(objects):
+        key, _, path = text.partition(" ")
+        try:
+            found.setdefault(key, []).append(ObjectRef.from_path(path))
+        except ValueError:
+            raise InvalidInput(f"{visible(text)} is not the application and reference of an object") from None
+    return [BulkItem(key, tuple(refs)) for key, refs in found.items()]
+
+
+def _item(backend: Backend, item: BulkItem, action: BulkAction, user: User) -> BulkItem:
     """Return what an action would find: an Application where it is possible, or why it is not."""
-    view = backend.view.application(key)
+    view = backend.view.application(item.key)
     if view is None:
-        return BulkItem(key, None, "is not known")
-    row = app_row(view)
+        return replace(item, problem="is not known")
+    item = replace(item, row=(row := app_row(view)))
     try:
         check_operator(backend, view, user)
     except GitsyncError as error:
-        return BulkItem(key, row, visible(error))
-    return BulkItem(key, row, _obstacle(row, action, has_drift=bool((view.status.get("drift") or {}).get("objects"))))
+        return replace(item, problem=visible(error))
+    has_drift = bool((view.status.get("drift") or {}).get("objects"))
+    return replace(item, problem=_obstacle(row, action, has_drift=has_drift))
 
 
 def _obstacle(row: AppRow, action: BulkAction, *, has_drift: bool) -> str:

@@ -18,7 +18,7 @@ from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView
 from tests.asgi_server import Answer
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, application, moved, resource
+from tests.server.fakes import NOW, application, changed, edited, moved, resource
 
 SHOP = "/apps/gitsync/shop"
 KEY = "gitsync/shop"
@@ -106,6 +106,41 @@ def test_a_request_for_several_is_audited_and_answered_for_each(
     assert {link.application.partition("/")[2]: link.action for link in links} == requested
     assert {(link.approver, link.reasoning) for link in links} == {("Ada", "release")}
     assert len(links) == len(requested)
+
+
+def test_objects_of_a_list_select_their_applications_once(site: Open) -> None:
+    opened = site([application("a", [resource("x")]), application("b", [resource("y")]), suspended("asleep")])
+    of_a, of_b = "gitsync/a /ConfigMap/shop/x", "gitsync/b /ConfigMap/shop/y"
+    objects = [of_a, of_b, "gitsync/a apps/Deployment/shop/<web>", of_a, "gitsync/asleep /ConfigMap/shop/z"]
+    asked = opened.get(f"/bulk?{urlencode({'action': 'sync', 'object': objects}, doseq=True)}").text
+    assert "Sync: 2 applications" in asked
+    assert "selected by ConfigMap x, Deployment &lt;web&gt;" in asked
+    assert re.search(r"gitsync/asleep</a>: is suspended: resume it first.*selected by ConfigMap z", asked)
+    page = opened.post("/bulk", {"action": "sync", "object": objects, "by": "Ada", "reason": "release"}).text
+    assert "Requested for 2 applications" in page
+    assert opened.engine.requests.done == [("sync", "gitsync/a", "Ada"), ("sync", "gitsync/b", "Ada")]
+    links = opened.engine.records.audit_records()
+    assert sorted(link.application for link in links) == ["gitsync/a", "gitsync/b"]
+    assert {(link.approver, link.reasoning) for link in links} == {("Ada", "release")}
+
+
+@pytest.mark.parametrize("text", ["gitsync/shop", "gitsync/shop ConfigMap", "", "gitsync/shop <b>"])
+def test_a_text_that_names_no_object_requests_nothing(site: Open, text: str) -> None:
+    opened = site([application()])
+    answer = opened.post("/bulk", {"action": "sync", "object": [text], "by": "Ada", "reason": "release"})
+    assert answer.status == 422
+    assert "is not the application and reference of an object" in answer.text
+    assert opened.engine.requests.done == []
+
+
+@pytest.mark.parametrize("path", ["/apps", "/objects", "/drift"])
+def test_rows_are_selected_unless_the_dashboard_is_read_only(site: Open, path: str) -> None:
+    item = edited(resource("a", sync="OutOfSync", differences=(changed(),)))
+    views = [replace(drifting("drifted"), resources=(item,))]
+    assert ">Suspend…</button>" in (page := site(views).get(path).text)
+    assert "data-pick" in page
+    assert "data-pick" not in (read_only := site(views, read_only=True).get(path).text)
+    assert "/bulk" not in read_only
 
 
 def test_one_failed_request_of_several_does_not_stop_the_others(site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,9 +332,9 @@ def test_the_audit_shows_both_sides_of_a_dispute_and_what_was_trimmed(site: Open
         {"decision": "approve", "digest": DIGEST, "by": "Grace", "reason": "it is urgent", "overrule": "yes"},
     )
     assert "it is urgent; overrules: rejected by Linus: not on Friday" in opened.get("/audit").text
-    opened.engine.records.trim(NOW + timedelta(days=1), NOW)
+    opened.engine.records.trim(NOW, before=NOW + timedelta(days=1))
     page = opened.get("/audit").text
-    assert "records up to 2 are older than 2026-03-02 and were dropped" in page
+    assert "records up to 2 were dropped: older than 2026-03-02" in page
     assert "Audit trimmed" in page
     assert 'href="/apps//"' not in page
 

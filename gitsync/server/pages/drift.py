@@ -5,6 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from gitsync.objects.change import Decision
+from gitsync.ports import ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.pages.dependencies import PagesOf, SearchText, Start
 from gitsync.server.pages.differences import changed_in_cluster
@@ -24,7 +26,7 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
     views = pages.engine.view.applications()
     found = drift_rows(views, query, changed_in_cluster)
     shown, following = page_of(found, start, _ROWS)
-    heals = {view.key: view.application.sync.self_heal for view in views if view.application is not None}
+    heals = {view.key: view.application.sync.self_heal for view in views if view.application and not _is_held(view)}
     return pages.show(
         request,
         "drift.html",
@@ -41,6 +43,10 @@ def drift(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 0
         page_size=_ROWS,
         url=list_url("/drift", str(query)),
     )
+
+
+def _is_held(view: ApplicationView) -> bool:
+    return view.verdict is not None and view.verdict.decision is Decision.HELD
 
 
 def corrected(backend: Backend, query: Query) -> list[PastDrift]:
