@@ -82,15 +82,15 @@ def show(
     columns: Sequence[str],
     output: Format,
     *,
-    key: str | Sequence[str] = "name",
+    key: str | Sequence[str],
     header: bool = True,
 ) -> None:
     """
     Print rows in an output format.
 
     A table has the named columns, a wide one all members that fit into a cell, ``name`` only the members of ``key``,
-    joined by ``/``. JSON and YAML have all members. In a pipe the table is plain text with columns separated by two
-    spaces or more, and nothing is cut.
+    joined by ``/``, each name once. JSON and YAML have all members. In a pipe the table is plain text with columns
+    separated by two spaces or more, and nothing is cut.
     """
     items = [dict(row) for row in rows]
     if output is Format.JSON:
@@ -101,8 +101,8 @@ def show(
         print(write_all(items), end="")
     elif output is Format.NAME:
         members = (key,) if isinstance(key, str) else key
-        for item in items:
-            print("/".join(_cell(item.get(member)) for member in members))
+        for name in dict.fromkeys("/".join(_cell(item.get(member)) for member in members) for item in items):
+            print(name)
     else:
         shown = (*columns, *_others(items, columns)) if output is Format.WIDE else tuple(columns)
         (_rich_table if sys.stdout.isatty() else _plain_table)(items, shown, header)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from pydantic import SecretStr
 
 from gitsync.cli.dashboard_client import address_file, local_token
 from gitsync.cli.data_lock import lock_data
@@ -78,14 +79,9 @@ def access_of(settings: Settings, local: str = "") -> Access:
 
     Raise InvalidInput when the settings are invalid.
     """
-    if 0 < len(settings.web_token.get_secret_value()) < _SHORTEST_TOKEN:
-        raise InvalidInput(
-            f"the shared token has fewer than {_SHORTEST_TOKEN} characters, so it can be guessed",
-            location="GITSYNC_WEB_TOKEN",
-            hint="make one: openssl rand -base64 32",
-        )
+    token = _secret(settings.web_token, "the shared token", "GITSYNC_WEB_TOKEN")
     return Access(
-        local or settings.web_token.get_secret_value(),
+        local or token,
         read_only=settings.web_read_only,
         users=Users(settings.users) if settings.users is not None else None,
         proxy=Proxy.parse(settings.web_proxy, settings.web_proxy_users),
@@ -93,18 +89,25 @@ def access_of(settings: Settings, local: str = "") -> Access:
         is_local=bool(local),
         sessions=Sessions(_session_key(settings, local), settings.web_session_hours * 3600),
         provider=_provider(settings),
+        metrics_token=_secret(settings.metrics_token, "the token of the metrics", "GITSYNC_METRICS_TOKEN"),
     )
+
+
+def _secret(given: SecretStr, name: str, location: str) -> str:
+    """Return a secret of the settings, empty where there is none; raise InvalidInput for one that can be guessed."""
+    text = given.get_secret_value()
+    if 0 < len(text) < _SHORTEST_TOKEN:
+        raise InvalidInput(
+            f"{name} has fewer than {_SHORTEST_TOKEN} characters, so it can be guessed",
+            location=location,
+            hint="make one: openssl rand -base64 32",
+        )
+    return text
 
 
 def _session_key(settings: Settings, local: str) -> str:
     """Return the key of sessions; the folder of a controller that does not start yet is not written to."""
-    given = settings.web_session_key.get_secret_value()
-    if 0 < len(given) < _SHORTEST_TOKEN:
-        raise InvalidInput(
-            f"the key of sessions has fewer than {_SHORTEST_TOKEN} characters, so it can be guessed",
-            location="GITSYNC_WEB_SESSION_KEY",
-            hint="make one: openssl rand -base64 32",
-        )
+    given = _secret(settings.web_session_key, "the key of sessions", "GITSYNC_WEB_SESSION_KEY")
     return given or (session_key(settings.data) if settings.data.is_dir() else local)
 
 

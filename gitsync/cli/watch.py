@@ -12,7 +12,13 @@ _PERIOD = 1.0
 """Seconds between two reads."""
 
 
-def repeat(rows: Callable[[], Sequence[Mapping[str, Any]]], columns: Sequence[str], output: Format) -> NoReturn:
+def repeat(
+    rows: Callable[[], Sequence[Mapping[str, Any]]],
+    columns: Sequence[str],
+    output: Format,
+    *,
+    key: str | Sequence[str],
+) -> NoReturn:
     """Print the rows, and afterwards each new or changed row, until the process is interrupted."""
     known: list[Mapping[str, Any]] = []
     is_first = True
@@ -20,6 +26,6 @@ def repeat(rows: Callable[[], Sequence[Mapping[str, Any]]], columns: Sequence[st
         found = list(rows())
         fresh = [row for row in found if row not in known]
         if fresh or is_first:
-            show(fresh, columns, output, header=is_first)
+            show(fresh, columns, output, key=key, header=is_first)
         known, is_first = found, False
         time.sleep(_PERIOD)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from gitsync.cli.queries.logs import new_lines
 from gitsync.server.app import create_app
 from tests.asgi_server import serve
-from tests.cli.conftest import Done, Shop, process
+from tests.cli.conftest import Done, Shop, process, running
+from tests.flow.factories import config_map, deployment
 from tests.waiting import until
 
 
@@ -67,6 +71,19 @@ def test_a_tree_reaches_the_pods_and_their_events_and_logs(asked: Commands) -> N
     assert asked("logs", "shop", "Deployment/web", "--pod", "other").code == 2
 
 
+def test_agents_are_compared_between_environments(asked: Commands) -> None:
+    source = "          envFrom: [{configMapRef: {name: model}}]\n"
+    files = {
+        "shop/agent.yaml": deployment("triage").replace("name: web\n", "name: agent\n") + source,
+        "shop/model.yaml": config_map("model", MODEL_ID="qwen3"),
+    }
+    world = asked.shop.world
+    world.synced(world.repo.commit("Add an agent", files))
+    (found,) = asked("agents", "--environments", "-o", "json").json
+    assert (found["environment"], found["agent"], found["model"]) == ("shop", "triage", "qwen3")
+    assert asked("agents", "--environments").out.split()[:3] == ["AGENT", "ENVIRONMENT", "MODEL"]
+
+
 def test_an_object_that_is_not_there_is_an_error_with_a_hint(asked: Commands) -> None:
     for text, problem in (
         ("web", "'web' is not an object"),
@@ -80,6 +97,24 @@ def test_an_object_that_is_not_there_is_an_error_with_a_hint(asked: Commands) ->
 def test_without_a_dashboard_they_say_how_to_name_one(shop: Shop) -> None:
     done = shop("changes")
     assert (done.code, "name one with --server URL" in done.err) == (2, True)
+
+
+def test_watched_lists_print_new_rows_into_a_file(asked: Commands, tmp_path: Path) -> None:
+    world = asked.shop.world
+    source = deployment("triage").replace("name: web\n", "name: agent\n")
+    lists = {"objects": "triage", "changes": "Watch this", "agents": "triage"}
+    with ExitStack() as stack:
+        logs = {
+            name: stack.enter_context(running(name, "--watch", "--server", asked.url, cwd=tmp_path))[1]
+            for name in lists
+        }
+        until(lambda: "web" in logs["objects"].read_text() and "the shop opens" in logs["changes"].read_text())
+        world.synced(world.repo.commit("Watch this", {"shop/agent.yaml": source}))
+        until(lambda: all(text in logs[name].read_text() for name, text in lists.items()))
+    for log in logs.values():
+        text = log.read_text()
+        assert len(re.findall(r"^(?:TIME|APPLICATION|NAMESPACE|KIND) ", text, re.MULTILINE)) <= 1, text
+        assert "Traceback" not in text
 
 
 def test_followed_logs_print_only_what_is_new() -> None:
@@ -101,7 +136,7 @@ def test_colour_is_off_on_request() -> None:
     code = (
         "import sys; sys.stdout.isatty = lambda: True;"
         "from gitsync.cli.output import say, show, Format;"
-        "say('x', 'red'); show([{'name': 'Degraded'}], ['name'], Format.TABLE)"
+        "say('x', 'red'); show([{'name': 'Degraded'}], ['name'], Format.TABLE, key='name')"
     )
     shown = process_of(code, {"NO_COLOR": "1"})
     assert "\x1b[31m" not in shown

@@ -32,6 +32,8 @@ class AuditFormat(StrEnum):
     """The output formats of the audit."""
 
     TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
     JSON = "json"
     YAML = "yaml"
     JSONL = "jsonl"
@@ -49,7 +51,7 @@ def audit(
     ] = "",
     namespace: Namespace = NAMESPACE,
     limit: Annotated[int, typer.Option(min=1, help="The newest records to list; jsonl always has all.")] = 100,
-    output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, json, yaml or jsonl.")] = (
+    output: Annotated[AuditFormat, typer.Option("--output", "-o", help="table, wide, name, json, yaml or jsonl.")] = (
         AuditFormat.TABLE
     ),
     by: By = "",
@@ -76,7 +78,7 @@ def _list(records: SqlRecords, application: str, limit: int, output: AuditFormat
         return Exit.OK
     found = [orjson.loads(dump(asdict(record))) for record in records.audit_records(application, limit=limit)]
     if found or output is not AuditFormat.TABLE:
-        show(found, _COLUMNS, Format(output.value))
+        show(found, _COLUMNS, Format(output.value), key="id")
     else:
         say("no records yet")
     return Exit.OK

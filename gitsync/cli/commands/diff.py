@@ -37,7 +37,7 @@ def diff(
     found = Evaluator(target).evaluate(local)
     steps = found.plan.writes
     if output is not Format.TABLE:
-        show([row for step in steps for row in rows_of(step, found.traces)], COLUMNS, output)
+        show([row for step in steps for row in rows_of(step, found.traces)], COLUMNS, output, key="object")
     elif steps:
         print_steps(steps, found.traces)
     else:

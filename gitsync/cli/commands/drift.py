@@ -54,7 +54,7 @@ def drift(
         except GitsyncError as error:  # an Application that cannot be compared must not hide the others
             failed = print_error(error)
     if rows or output is not Format.TABLE:
-        show(map(_cut, rows) if output is Format.TABLE else rows, _COLUMNS, output)
+        show(map(_cut, rows) if output is Format.TABLE else rows, _COLUMNS, output, key="object")
     elif not failed:
         say("nothing differs from the last apply", "green")
     return failed or (Exit.DIFFERENT if rows else Exit.OK)

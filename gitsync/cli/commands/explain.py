@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.build_options import BuildOptions
 from gitsync.cli.errors import exit_on_error
-from gitsync.cli.options import LoadRestrictor, Output, Renderer, RendererName, Revision
+from gitsync.cli.options import LoadRestrictor, Output, Remotes, Renderer, RendererName, Revision
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.cli.rendering.build_options import BuildOptions
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path, show_path
 from gitsync.objects.manifest import Manifest
@@ -37,12 +37,13 @@ def explain(
     output: Output = Format.TABLE,
     renderer: Renderer = RendererName.AUTO,
     load_restrictor: LoadRestrictor = True,
+    remote: Remotes = None,
 ) -> Exit:
     """Show which file and line set a field of a rendered object, and the steps that changed it."""
-    options = BuildOptions(rev, renderer, load_restrictor)
+    options = BuildOptions(rev, renderer, load_restrictor, tuple(remote or ()))
     build = options.render(open_path(path, options.revision), provenance=True)
     if not object:
-        show(list(map(_object_row, build.manifests, build.provenance)), _OBJECTS, output)
+        show(list(map(_object_row, build.manifests, build.provenance)), _OBJECTS, output, key="object")
         return Exit.OK
     manifest, history = _find(build, object)
     fields = history.below(parse_path(field))
@@ -56,7 +57,7 @@ def explain(
     if output is Format.TABLE and field:
         _print_steps(rows)
     else:
-        show([_cut(row) for row in rows] if output is Format.TABLE else rows, _FIELDS, output)
+        show([_cut(row) for row in rows] if output is Format.TABLE else rows, _FIELDS, output, key="field")
     return Exit.OK
 
 

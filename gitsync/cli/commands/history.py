@@ -22,9 +22,9 @@ def history(
     """List the syncs: commit, author, message, outcome."""
     client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
     entries = at(one_application(client, namespace, name), "status", "history", default=[])
-    if output is not Format.TABLE:
-        show(entries, _COLUMNS, output)
-    elif entries:
+    if output in (Format.JSON, Format.YAML):
+        show(entries, _COLUMNS, output, key="id")
+    elif entries or output is not Format.TABLE:
         rows = [
             {
                 **entry,
@@ -34,7 +34,7 @@ def history(
             }
             for entry in entries
         ]
-        show(rows, _COLUMNS, output)
+        show(rows, _COLUMNS, output, key="id")
     else:
         say("no sync yet")
     return Exit.OK

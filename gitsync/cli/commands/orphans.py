@@ -40,7 +40,7 @@ def orphans(
         for orphan in find(live.values(), held)
     ]
     if rows or output is not Format.TABLE:
-        show(rows, _COLUMNS, output)
+        show(rows, _COLUMNS, output, key="object")
     elif not hidden:
         say("no orphans: every object that an Application applied is in its inventory", "green")
     if hidden:

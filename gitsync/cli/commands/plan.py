@@ -20,8 +20,9 @@ from gitsync.cli.options import (
     Policies,
     Target,
 )
-from gitsync.cli.output import Exit, Format, say, show_one
-from gitsync.cli.plan_output import drifted, field_row, print_steps
+from gitsync.cli.output import Exit, Format, say, show, show_one
+from gitsync.cli.plan_output import COLUMNS, drifted, field_row, print_steps, rows_of
+from gitsync.cli.queries.agent_revisions import verdicts
 from gitsync.objects.change import Change, Decision
 from gitsync.objects.manifest import at
 from gitsync.render.provenance.recorder import FieldSetter
@@ -49,11 +50,18 @@ def plan(
         policies=policies,
         age_key=age_key,
     )
-    found = Evaluator(target).evaluate()
-    if output is not Format.TABLE:
-        show_one(_members(found), output)
+    evaluator = Evaluator(target)
+    found = evaluator.evaluate()
+    evaluations = verdicts(evaluator.client, found.plan.application)
+    if output in (Format.JSON, Format.YAML):
+        show_one(_members(found) | {"evaluations": evaluations}, output)
+    elif output is not Format.TABLE:
+        rows = [row for step in found.plan.writes for row in rows_of(step, found.traces)]
+        show(rows, COLUMNS, output, key="object")
     else:
         _print(found)
+        for verdict in evaluations:
+            say(f"evaluation of {verdict['agent']}: {verdict.get('result')}, {verdict.get('message', '')}")
     return Exit.DIFFERENT if found.plan.writes else Exit.OK
 
 

@@ -15,6 +15,7 @@ from gitsync.objects.conditions import main_message
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
 
+_NAME = ("namespace", "name")
 _COLUMNS = ("namespace", "name", "sync", "health", "phase", "revision", "reason")
 
 
@@ -30,14 +31,14 @@ def status(
     """Show sync state, health and reasons. Exit code 1: an Application is not in sync or not healthy."""
     client = connect(Target(kubeconfig=kubeconfig, data=data).cluster)
     if watch:
-        repeat(lambda: [_row(item) for item in _chosen(client, namespace, name)], _COLUMNS, output)
+        repeat(lambda: [_row(item) for item in _chosen(client, namespace, name)], _COLUMNS, output, key=_NAME)
     if name:
         return _show_one(one_application(client, namespace or NAMESPACE, name), output)
     applications = all_applications(client, namespace)
     if not applications and output is Format.TABLE:
         say("no Applications; add one with: gitsync run --application FILE")
         return Exit.OK
-    show([_row(application) for application in applications], _COLUMNS, output)
+    show([_row(application) for application in applications], _COLUMNS, output, key=_NAME)
     return Exit.OK if all(map(is_good, applications)) else Exit.DIFFERENT
 
 
@@ -49,7 +50,7 @@ def _show_one(application: Manifest, output: Format) -> Exit:
     if output is Format.TABLE:
         _print_one(application)
     else:
-        show([_row(application) | {"status": application.get("status", {})}], _COLUMNS, output)
+        show([_row(application) | {"status": application.get("status", {})}], _COLUMNS, output, key=_NAME)
     return Exit.OK if is_good(application) else Exit.DIFFERENT
 
 

@@ -34,7 +34,7 @@ def changes(
         return [_row(item) for item in items(dashboard, "changes", limit, q=query)]
 
     if watch:
-        repeat(rows, _COLUMNS, output)
+        repeat(rows, _COLUMNS, output, key="time")
     found = rows()
     if found or output is not Format.TABLE:
         show(found, _COLUMNS, output, key="time")

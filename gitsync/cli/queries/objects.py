@@ -12,6 +12,7 @@ from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.queries.connection import connect, items
 from gitsync.cli.watch import repeat
 
+_NAME = ("kind", "name")
 _COLUMNS = ("application", "kind", "namespace", "name", "sync", "health", "reason")
 
 
@@ -32,10 +33,10 @@ def objects(
         return items(dashboard, "objects", limit, q=" ".join(words or ()))
 
     if watch:
-        repeat(rows, _COLUMNS, output)
+        repeat(rows, _COLUMNS, output, key=_NAME)
     found = rows()
     if found or output is not Format.TABLE:
-        show(found, _COLUMNS, output, key=("kind", "name"))
+        show(found, _COLUMNS, output, key=_NAME)
     else:
         say("no objects match")
     return Exit.OK

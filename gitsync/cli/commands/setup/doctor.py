@@ -47,7 +47,7 @@ def doctor(
         code = Exit.UNAVAILABLE
     finally:
         client.close()
-    show([asdict(finding) for finding in findings], _COLUMNS, output)
+    show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
     return code or (Exit.DIFFERENT if any(finding.result is Result.MISSING for finding in findings) else Exit.OK)
 
 

@@ -58,7 +58,7 @@ def explain(
         evaluator = Evaluator(target)
         app = parse_application(one_application(evaluator.client, namespace, name))
         settings, problem = [asdict(setting) for setting in evaluator.policies.explain(app)], ""
-    show(settings, ("name", "value", "source"), output)
+    show(settings, ("name", "value", "source"), output, key="name")
     if problem:
         say(f"the newest policy files are not used, the earlier ones stay in use: {problem}", "red")
     return Exit.OK

@@ -1,0 +1,129 @@
+"""Every list has the same output formats, and a watched one prints the rows that change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitsync.cli.commands import SUMMARIES
+from gitsync.cli.main import load_command
+from gitsync.cli.output import Format
+from gitsync.objects.keys import APPLICATION_LABEL, TRACKING_ID
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.render.yaml.reader import read_all
+from gitsync.server.app import create_app
+from tests.asgi_server import serve
+from tests.cli.conftest import Done, Shop, running
+from tests.flow.factories import config_map, deployment
+from tests.waiting import until
+
+SHOP = ("shop",)
+LISTS: dict[str, tuple[str, ...]] = {
+    "status": (),
+    "plan": SHOP,
+    "diff": SHOP,
+    "drift": (),
+    "history": SHOP,
+    "audit": (),
+    "orphans": (),
+    "agents": (),
+    "changes": (),
+    "objects": (),
+    "tree": SHOP,
+    "events": ("shop", "Deployment/triage"),
+    "doctor": (),
+    "policy explain": SHOP,
+}
+OTHERS = {"explain", "agent", "build", "eval"}
+"""A reader of folders, a list of one object's revisions, and two commands whose output is a document."""
+
+
+def options_of(command: Any) -> set[str]:
+    return {name for option in command.params for name in option.opts}
+
+
+def with_formats() -> set[str]:
+    """Return the commands, such as ``policy explain``, that have ``--output``."""
+    outer = {name: load_command(name) for name in SUMMARIES}
+    every = {
+        f"{name} {inner}".strip(): command
+        for name, group in outer.items()
+        for inner, command in getattr(group, "commands", {"": group}).items()
+    }
+    return {name for name, command in every.items() if "--output" in options_of(command)}
+
+
+def config(name: str, **members: Any) -> Manifest:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, **members}
+
+
+@pytest.fixture
+def differing(shop: Shop) -> Shop:
+    """A suspended application with an agent, drift, a commit that waits, and an orphan."""
+    world = shop.world
+    agent = deployment("triage").replace("name: web\n", "name: agent\n")
+    world.synced(world.repo.commit("Add an agent", {"shop/agent.yaml": agent}))
+    assert shop("suspend", "shop").code == 0
+    until(lambda: world.condition("Ready")["reason"] == "Suspended", 10, world.status)
+    world.repo.commit("A note", {"shop/note.yaml": config_map("note", text="new")})
+    world.apply(config("prompt", data={"text": "edited"}), "kubectl-edit")
+    left = config("left")
+    marks = {APPLICATION_LABEL: "shop"}, {TRACKING_ID: f"gitsync/shop:{ref_of(left).path}"}
+    left["metadata"] |= dict(zip(("labels", "annotations"), marks, strict=True))
+    world.apply(left)
+    return shop
+
+
+@pytest.mark.timeout(300)  # seventy commands
+def test_every_list_has_every_format(differing: Shop) -> None:
+    assert set(LISTS) == with_formats() - OTHERS
+    with serve(create_app(differing.world.controller)) as web:
+        for command, arguments in LISTS.items():
+            name = command.split()
+            server = ("--server", web.url) if "--server" in options_of(load_command(name[0])) else ()
+
+            def run(output: Format, *rest: str, words: list[str] = name) -> Done:
+                done = differing(*words, *rest, "-o", output.value)
+                assert (done.code in (0, 1), done.err) == (True, ""), (words, output, done)
+                return done
+
+            check_formats(command, {output: run(output, *arguments, *server).out for output in Format})
+
+
+def check_formats(command: str, printed: dict[Format, str]) -> None:
+    """Compare what a command printed in each format: the same members, names that are unique, more columns."""
+    found = json.loads(printed[Format.JSON])
+    documents = read_all(printed[Format.YAML])
+    assert documents, command
+    assert (found if isinstance(found, list) else [found])[0].keys() == documents[0].keys(), command
+    names = printed[Format.NAME].splitlines()
+    assert names, command
+    assert all(name.strip("/ ") for name in names), (command, names)
+    assert len(set(names)) == len(names), (command, names)
+    header, *rows = printed[Format.WIDE].splitlines()
+    assert header.isupper(), (command, header)
+    assert rows, command
+    table = printed[Format.TABLE].splitlines()[0]
+    if table.isupper():
+        assert set(table.split()) <= set(header.split()), command
+
+
+def test_a_watched_status_prints_what_changes(shop: Shop, tmp_path: Path) -> None:
+    world = shop.world
+    data = ("--data", world.folder / "data")
+    with (
+        running("status", "--watch", *data, cwd=tmp_path) as (_, log),
+        running("status", "--watch", "-o", "name", *data, cwd=tmp_path) as (_, names),
+    ):
+        until(lambda: shop.second[:12] in log.read_text(), 40, log.read_text)
+        until(lambda: names.read_text(), 40)
+        third = world.repo.commit("a third prompt", {"shop/prompt.yaml": config_map("prompt", text="c")})
+        world.synced(third)
+        until(lambda: third[:12] in log.read_text(), 40, log.read_text)
+    lines = log.read_text().splitlines()
+    assert [line.split()[0] for line in lines].count("NAMESPACE") == 1
+    assert set(names.read_text().split()) == {"gitsync/shop"}
