@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,8 @@ from urllib.parse import quote
 from gitsync.objects.change import ABSENT
 
 _KEPT = frozenset("\n\t")
+_COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SHORT_ID = 7
 
 
 def visible(text: object) -> str:
@@ -51,6 +54,11 @@ def utc(time: datetime | str | None) -> str:
     """Return a time in the one format of all pages: ``2026-11-22 07:15:31 UTC``; empty when it is not known."""
     found = parse_time(time) if isinstance(time, str) else time
     return f"{found.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if found is not None else ""
+
+
+def short_revision(revision: str) -> str:
+    """Return the first 7 digits of a commit id, and any other revision, such as ``generation-2``, as a whole."""
+    return visible(revision[:_SHORT_ID] if _COMMIT_ID.fullmatch(revision) else revision)
 
 
 def age(since: datetime | str | None, now: datetime | None = None) -> str:

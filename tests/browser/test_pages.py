@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Site, Watched
+from tests.browser.keyboard import walk
 from tests.flow.factories import config_map
 from tests.waiting import until
 
@@ -23,6 +24,7 @@ PAGES = {
     "/objects": "settings",
     "/objects?q=kind:Deployment": "web",
     "/agents": "No agents",
+    "/agents/environments": "No agents",
     "/drift": "No object differs because of a change in the cluster",
     "/search?q=settings": "ConfigMap",
     "/wall": "Nothing needs attention",
@@ -64,6 +66,14 @@ def test_every_page_says_what_it_should(open_page: Opens, path: str, text: str, 
 def test_no_page_excludes_anybody(open_page: Opens, path: str, scheme: str) -> None:
     page = open_page(path, color_scheme=scheme, bypass_csp=True).page
     found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_forced_colours_and_keys_suffice_on_every_page(open_page: Opens, path: str) -> None:
+    page = open_page(path, forced_colors="active", bypass_csp=True).page
+    found = Axe().run(page)
+    assert walk(page) == {}
     assert found.violations_count == 0, found.generate_report()
 
 
@@ -293,12 +303,15 @@ def test_a_row_that_changes_leaves_the_others_and_a_selection_in_them(open_page:
 
 
 @pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without"])
+@pytest.mark.parametrize(
+    ("path", "row"), [("/apps", "shop"), ("/objects", "Deployment web")], ids=["applications", "objects"]
+)
 def test_selected_applications_are_suspended_and_resumed_together(
-    open_page: Opens, site: Site, javascript: bool
+    open_page: Opens, site: Site, path: str, row: str, javascript: bool
 ) -> None:
     for action, opposite in (("Suspend", "Resume"), ("Resume", "Suspend")):
-        page = open_page("/apps", java_script_enabled=javascript).page
-        page.get_by_role("checkbox", name="Select shop").check()
+        page = open_page(path, java_script_enabled=javascript).page
+        page.get_by_role("checkbox", name=f"Select {row}").check()
         page.get_by_role("button", name=f"{action}…").click()
         page.get_by_label("Your name").fill("Grace")
         page.get_by_label("Reason").fill("database move")

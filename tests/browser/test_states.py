@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from gitsync.objects.change import Risk
+from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwner, Risk
 from gitsync.objects.health import Health
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ref_of
+from gitsync.ports import ResourceView
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access
 from tests.asgi_server import Served, serve
-from tests.server.fakes import application, changed, engine, resource
+from tests.browser.keyboard import walk
+from tests.server.fakes import application, changed, edited, engine, resource
 
 RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
 LONG = [
@@ -33,9 +38,17 @@ STATES = {
     "home with problems": ("full", "/"),
     "the wall with problems": ("full", "/wall"),
     "drift": ("full", "/drift"),
-    "agents": ("full", "/agents"),
+    "no agents": ("full", "/agents"),
+    "agents with an added model": ("agents", "/agents"),
+    "an agent with an added model": ("agents", "/agents/prod/triage-of-tickets"),
+    "no agents by environment": ("full", "/agents/environments"),
+    "agents by environment": ("agents", "/agents/environments"),
+    "prompts of an agent": ("agents", "/agents/prod/triage-of-tickets/prompts"),
+    "the same side by side": ("agents", "/agents/prod/triage-of-tickets/prompts?mode=split"),
     "applications": ("full", "/apps"),
     "a request for several": ("full", "/bulk?action=suspend&app=gitsync/shop&app=gitsync/gone"),
+    "objects": ("full", "/objects"),
+    "a request by objects": ("full", "/bulk?action=sync&object=gitsync/shop%20/ConfigMap/shop/a"),
     "no page": ("full", "/nothing"),
     "sign-in": ("closed", "/sign-in"),
     "no applications": ("empty", "/"),
@@ -45,6 +58,31 @@ STATES = {
     "no objects": ("empty", "/objects"),
     "read-only": ("read-only", f"{SHOP}/plan"),
 }
+ADDED = FieldDifference(
+    ".spec.runtime.env.MODEL_ID",
+    "/spec/runtime/env/MODEL_ID",
+    Difference.FOREIGN,
+    ABSENT,
+    "rogue",
+    (FieldOwner("kubectl-set", "Update", "2026-03-01T11:00:00Z"),),
+)
+
+
+def agent(environment: str, model: str) -> ResourceView:
+    """Return an Agent with a prompt of its own, in a namespace for its environment."""
+    prompt = "\n".join(["Sort tickets.", *(f"Rule {n} is equal." for n in range(20)), f"Answer as {environment}."])
+    spec = {
+        "model": {"id": model, "endpoint": "http://gateway.models.svc.cluster.local:8000/v1"},
+        "prompt": {"text": prompt},
+        "tools": [{"name": "tickets"}, {"name": "mail"}],
+    }
+    metadata = {"name": "triage-of-tickets", "namespace": environment, "uid": environment}
+    live: Manifest = {"apiVersion": "agents.gitsync.dev/v1alpha1", "kind": "Agent", "metadata": metadata, "spec": spec}
+    view = replace(resource("triage"), foreign=(ADDED,) if environment == "prod" else ())
+    return replace(view, ref=ref_of(live), change=replace(view.change, ref=ref_of(live), live=live))
+
+
+AGENTS = [agent("dev", "qwen3"), agent("prod", "claude"), agent("test", "qwen3")]
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +92,12 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
     views = [
         application(resources=LONG, held=("5 dangerous steps wait for an approver",)),
         application("sick", [trouble], health="Degraded"),
-        application("drifted", [resource("note", sync="OutOfSync", differences=(changed(),))], phase="Drifted"),
+        application("drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"),
     ]
     kinds: dict[str, tuple[list[Any], dict[str, Any]]] = {
         "full": (views, {}),
         "empty": ([], {}),
+        "agents": ([application("desk", AGENTS)], {}),
         "closed": (views, {"token": "t" * 40}),
         "read-only": (views, {"read_only": True}),
     }
@@ -86,6 +125,33 @@ def test_no_state_has_a_violation(browser: Browser, dashboards: dict[str, Served
     found = Axe().run(page)
     page.context.close()
     assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_forced_colours_and_keys_suffice_in_every_state(
+    browser: Browser, dashboards: dict[str, Served], state: str
+) -> None:
+    page = open_state(browser, dashboards, state, forced_colors="active")
+    found = Axe().run(page)
+    missed = walk(page)
+    page.context.close()
+    assert found.violations_count == 0, found.generate_report()
+    assert missed == {}
+
+
+def test_a_walk_finds_what_keys_do_not_reach(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<a href=/>Home</a> <button style='outline: none'>Sync</button> <a href=/a tabindex=-1>Audit</a>"
+        "<div style='cursor: pointer'>Row</div> <input name=skip style='position: fixed; left: -50px; width: 20px'>"
+    )
+    found = walk(page)
+    page.close()
+    assert found == {
+        "unreached": ["A Audit"],
+        "unseen": ["BUTTON Sync: no outline", "INPUT skip: out of sight"],
+        "byPointerAlone": ["DIV Row"],
+    }
 
 
 @pytest.mark.parametrize("width", [320, 720], ids=["320 px", "200 % of 1440 px"])

@@ -221,6 +221,11 @@ def changed(path: str = ".data.mode", live: Any = "closed", desired: Any = "open
     return FieldDifference(path, "/data/mode", Difference.CHANGED, desired, live, (owner,))
 
 
+def edited(view: ResourceView) -> ResourceView:
+    """Return an object that Git declares, with differences that were made in the cluster."""
+    return replace(view, change=replace(view.change, desired=view.change.live))
+
+
 def application(
     name: str = "shop",
     resources: Iterable[ResourceView] = (),

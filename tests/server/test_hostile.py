@@ -46,7 +46,16 @@ def check(open_site: Open, text: str) -> None:
     opened.engine.view.happen(view.key)
     keep(opened.engine.records, view.key, "d" * 64, rejection(text, text))
     query = quote(text)
-    wide = ["/changes", "/changes/compare", "/drift", "/objects", "/wall", "/agents", f"/search?q={query}"]
+    wide = [
+        "/changes",
+        "/changes/compare",
+        "/drift",
+        "/objects",
+        "/wall",
+        "/agents",
+        "/agents/environments",
+        f"/search?q={query}",
+    ]
     of_object = [f"/object?ref={quote(bad.ref.path)}", "/suspend"]
     paths = [
         "/",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.objects.change import Action, FieldOwner, HoldReason, Risk
+from gitsync.objects.change import ABSENT, Action, Difference, FieldDifference, FieldOwner, HoldReason, Risk
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
@@ -54,6 +54,24 @@ def test_a_suspended_application_shows_its_problems(site: Open) -> None:
     assert "CrashLoopBackOff (suspended)" in overview
     assert '<a href="/apps?q=is:suspended"><b>2</b>' in overview
     assert "spec.suspend is true" not in overview
+
+
+def test_settings_that_others_added_need_attention_although_all_is_synced(site: Open) -> None:
+    owner = FieldOwner("kubectl-set", "Update", "2026-03-01T11:00:00Z")
+    path = '.spec.template.spec.containers[name="a"].env[name="MODEL_ID"]'
+    env = FieldDifference(path, "/spec/x", Difference.FOREIGN, ABSENT, "rogue", (owner,))
+    replicas = replace(env, path=".spec.replicas")
+    ours = [replace(resource(name, "Deployment"), foreign=(env,)) for name in ("one", "two")]
+    altered = view(resources=[*ours, replace(resource("three", "Deployment"), foreign=(replicas,))])
+    verdict = verdict_of(altered)
+    assert (verdict.state, verdict.rank, verdict.since) == ("SettingsAdded", 1, owner.time)
+    assert verdict.reason == (f"Deployment shop/one: kubectl-set adds {path}, which Git does not declare; and 1 more")
+    assert "All 1 applications" not in site([altered]).get("/").text
+    assert "Settings added" in site([altered]).get("/").text
+    assert '/diff">Show the fields</a>' in site([altered]).get(SHOP).text
+    assert verdict_of(view(resources=[replace(resource("web", "Deployment"), foreign=(replicas,))])).rank == 3
+    expected = replace(resource("web", "Deployment"), foreign=(replace(env, kind=Difference.IGNORED),))
+    assert verdict_of(view(resources=[expected])).state == "Synced"
 
 
 def test_an_object_that_was_never_created_is_not_sick() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +34,7 @@ class NotificationRule(BaseModel):
         """Tell whether the rule is about this notice."""
         name = notice.application
         return notice.kind in self.kinds and any(
-            fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern) for pattern in self.applications
+            matches(name, pattern) or matches(name.rpartition("/")[2], pattern) for pattern in self.applications
         )
 
     def targets(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from gitsync.server.pages.dependencies import BackendOf, PagesOf, ViewOf
 from gitsync.server.pages.differences import object_differences
 from gitsync.server.pages.layout import show_application
 from gitsync.server.rows.contents import manifest_text
-from gitsync.server.rows.relations.references import references, selected_by, used_by
+from gitsync.server.rows.relations.references import references, selected_by, users_of
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 
@@ -144,7 +144,7 @@ def related(found: FoundObject) -> dict[str, Any]:
     return {
         "uses": references(found.ref, found.manifest),
         "selects": selected_by(found.ref, found.manifest, others),
-        "used": used_by(found.ref, others),
+        "used": users_of(others).get(found.ref, []),
     }
 
 

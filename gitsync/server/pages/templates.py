@@ -14,7 +14,7 @@ from gitsync.server.assets import fingerprint, web_folder
 from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import age, app_url, duration, iso, utc, visible
+from gitsync.server.formatting import age, app_url, duration, iso, short_revision, utc, visible
 from gitsync.server.notices import drop_notice, take_notice
 from gitsync.server.pending import awaiting_decision
 from gitsync.server.rows.words import KINDS, TRIGGERS, words
@@ -40,6 +40,7 @@ class Pages:
         self._templates.filters["age"] = lambda since: age(since, engine.clock.now())
         self._templates.filters["iso"] = iso
         self._templates.filters["utc"] = utc
+        self._templates.filters["short_revision"] = short_revision
         self._templates.filters["words"] = words
         self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)
         self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 
 from gitsync.objects.patterns import matches
@@ -145,5 +144,5 @@ def parse_moment(text: str, now: datetime) -> datetime | None:
 def _value_test(wanted: str) -> Callable[[str], bool]:
     pattern = wanted.lower()
     if "*" in pattern:
-        return lambda value: fnmatchcase(value.lower(), pattern)
+        return lambda value: matches(value.lower(), pattern)
     return lambda value: value.lower() == pattern

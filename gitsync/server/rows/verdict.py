@@ -11,10 +11,11 @@ from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.formatting import visible
+from gitsync.server.rows.added_settings import added_settings
 from gitsync.server.rows.objects import by_severity
 
 _URGENT = ("Failed", "Degraded", "InvalidManifests", "FetchFailed")
-_ATTENTION = (*_URGENT, "Rejected", "AwaitingApproval", "Drifted", "Missing", "Unknown")
+_ATTENTION = (*_URGENT, "Rejected", "AwaitingApproval", "Drifted", "Missing", "Unknown", "SettingsAdded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,19 @@ def _idle_verdict(view: ApplicationView, status: dict[str, Any], message: str) -
         return AppVerdict(health, visible(_health_reason(sick) if sick is not None else message), health_since)
     if sync != "Synced":
         return AppVerdict(sync, visible(_problem(status) or message), phase_since)
-    return AppVerdict("Synced", visible(_problem(status)), phase_since)
+    return _added_settings(view) or AppVerdict("Synced", visible(_problem(status)), phase_since)
+
+
+def _added_settings(view: ApplicationView) -> AppVerdict | None:
+    """Return the verdict where others added Dangerous fields to an object, such as a model; else None."""
+    found = [(item, added) for item in view.resources if (added := added_settings(item)) is not None]
+    if not found:
+        return None
+    item, first = found[0]
+    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    return AppVerdict(
+        "SettingsAdded", visible(f"{item.ref}: {first.reason}{more}"), max(added.since for _, added in found)
+    )
 
 
 def _ready_message(status: dict[str, Any]) -> str:
