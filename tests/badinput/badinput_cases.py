@@ -14,16 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from gitsync.errors import GitsyncError
 from gitsync.gate.policy import Policy
+from gitsync.runtime.logs import configure
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
 from tests.asgi_server import Served, serve
+from tests.badinput.forms import places, unsupported
+from tests.badinput.memory import PeakMemory
 from tests.badinput.repository import CANARIES, GOOD, BareRepo, Entries, Places, application
 from tests.badinput.signed_commits import Signers
 from tests.flow.environment import NAMESPACE, World
@@ -57,7 +61,10 @@ def run(folder: Path, only: str = "") -> list[Result]:
 
 
 def run_case(case: Mapping[str, Any], defaults: Mapping[str, Any]) -> Result:
-    """Run one case with all its variants and return what was wrong."""
+    """Run one case with all its variants and return what was wrong, also a form of it that cannot be run."""
+    unknown = tuple(unsupported(case))
+    if unknown:
+        return Result(case["name"], case["area"], unknown)
     try:
         with _world(case, defaults) as trial:
             problems = tuple(trial.problems())
@@ -82,27 +89,49 @@ def _world(case: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[Tri
             )
             world = World(folder, sandbox, policy=policy, allow_file_urls=is_local)
             world.namespace(defaults["app"]["namespace"])
-            log = _Log()
-            logging.getLogger().addHandler(log)
             try:
-                with serve(create_app(world.start(), webhook_secret=SECRET)) as web:
-                    yield Trial(case, defaults, world, web, folder, log, with_neighbour=is_local)
+                with (
+                    PeakMemory(folder / "data") as memory,
+                    _logged() as log,
+                    serve(create_app(world.start(), webhook_secret=SECRET)) as web,
+                ):
+                    yield Trial(case, defaults, world, web, folder, log, memory, with_neighbour=is_local)
             finally:
-                logging.getLogger().removeHandler(log)
                 world.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Log(logging.Handler):
-    """Everything that is logged while a case runs."""
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.lines: list[str] = []
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
+class _Log(NamedTuple):
+    """What the controller logs while a case runs, to a file and to a terminal."""
+
+    file: StringIO
+    terminal: StringIO
+
+    @property
+    def text(self) -> str:
+        return self.file.getvalue() + self.terminal.getvalue()
+
+
+@contextmanager
+def _logged() -> Iterator[_Log]:
+    """Log as the command does."""
+    log, found = logging.getLogger("gitsync"), _Log(StringIO(), _Terminal())
+    before = log.handlers, log.propagate, log.level
+    configure(found.terminal)
+    terminal = log.handlers
+    configure(found.file)
+    log.handlers += terminal
+    try:
+        yield found
+    finally:
+        log.handlers, log.propagate = before[:2]
+        log.setLevel(before[2])
 
 
 class Trial:
@@ -116,6 +145,7 @@ class Trial:
         web: Served,
         folder: Path,
         log: _Log,
+        memory: PeakMemory,
         *,
         with_neighbour: bool,
     ) -> None:
@@ -124,6 +154,7 @@ class Trial:
         self._world = world
         self._folder = folder
         self._log = log
+        self._memory = memory
         self._neighbour = BareRepo(folder / "neighbour.git") if with_neighbour else None
         self._trap = _Trap()
         self._web = web
@@ -137,14 +168,18 @@ class Trial:
             self._apply_neighbour(1)
         variants = self._case.get("variants") or [{}]
         if "values" in self._case:
-            variants = [{"value": value} for value in self._case["values"]]
+            variants = [
+                {"value": value, "place": place} for value in self._case["values"] for place in places(self._case)
+            ]
         if self._case.get("steps"):
             last = self._case["steps"][-1]
             signed = [{"signed": words} for words in last.get("commit_variants") or ()]
             variants = signed or last.get("variants") or [{}]
         for number, variant in enumerate(variants):
-            for problem in self._variant(number, variant):
+            for problem in (*self._variant(number, variant), *self._on_live_object(number, variant)):
                 yield f"variant {number}: {problem}"
+        if self._memory.mib > self._defaults["limits"]["memoryMiB"]:
+            yield f"a git or render process used {self._memory.mib} MiB"
         if self._neighbour is not None:
             self._apply_neighbour(2)
         if self._trap.count:
@@ -163,22 +198,29 @@ class Trial:
     def _variant(self, number: int, variant: Mapping[str, Any]) -> Iterator[str]:
         name = f"demo-{number}"
         repo = BareRepo(self._folder / f"{name}.git")
-        places = Places(repo.url, self._folder / "outside", self._folder / "marker", self._trap.port)
-        case = places.fill({**self._case, **variant, "app": {**self._case.get("app", {}), **variant.get("app", {})}})
+        filler = Places(repo.url, self._folder / "outside", self._folder / "marker", self._trap.port)
+        case = filler.fill({**self._case, **variant, "app": {**self._case.get("app", {}), **variant.get("app", {})}})
+        place = case.get("place", "")
+        if place in ("branch name", "object name", "error text"):
+            case["outcome"] = "either"
         self._write_outside(case)
         is_changed = bool(case.get("steps")) or bool(case.get("live"))
-        author = "Ada <ada@example.test>"
         try:
             if is_changed:
                 self._first_state(case, name, repo)
-            message = case.get("value", "Change")
+            message = case["value"] if place == "commit message" else "Change"
             if "signed" in variant:
                 repo.commit(Entries().add(_good("changed")))
                 self._signers.sign(repo.path, variant["signed"])
             elif case.get("steps"):
                 repo.commit(Entries().add(case["steps"][0]).add(variant), message)
             else:
-                repo.commit(self._entries(case), message, author)
+                repo.commit(self._entries(case), message)
+            if place == "author":
+                repo.rename_author(case["value"])
+            if place == "branch name":
+                case["app"] = {"targetRevision": case["value"]}
+                repo.branch(case["value"])
             if not is_changed:
                 refusal = self._admit(application(case, self._defaults["app"], name, repo.url))
                 if refusal:
@@ -186,6 +228,45 @@ class Trial:
                     return
             status = self._settled(name, case["outcome"])
             yield from self._judge(case, name, status)
+            if status.get("phase") != "Synced":
+                yield from self._recovery(case, name, repo)
+        finally:
+            self._remove(name)
+
+    def _recovery(self, case: Mapping[str, Any], name: str, repo: BareRepo) -> Iterator[str]:
+        """Push a good revision, and repair what the case says about the application: it has to sync by itself."""
+        if self._neighbour is None:
+            return
+        first = case["steps"][0] if case.get("steps") else {}
+        if "signed" in case:  # every commit since the applied one has to be signed
+            repo.undo()
+        commit = repo.commit(Entries().add(first if "files" in first else _good("recovered")))
+        manifest = application({}, self._defaults["app"], name, repo.url)
+        if "signed" in case:
+            commit = self._signers.sign(repo.path, "signed by trusted key")
+            manifest["spec"]["source"]["verify"] = {"mode": "SignedCommits", "secretRef": {"name": "signers"}}
+        self._world.apply(manifest)
+        try:
+            self._world.synced(commit, name, PATIENCE)
+        except AssertionError as error:
+            yield f"does not recover by a good revision: {error}"
+
+    def _on_live_object(self, number: int, variant: Mapping[str, Any]) -> Iterator[str]:
+        """Put the annotation of a variant on a live object, delete that one in Git, and see the application recover."""
+        if "annotation" not in variant:
+            return
+        name = f"live-{number}"
+        repo = BareRepo(self._folder / f"{name}.git")
+        notes = {f"{_domain(key)}{key}": text for key, text in variant["annotation"].items()}
+        try:
+            self._world.apply(application({}, self._defaults["app"], name, repo.url))
+            self._world.synced(repo.commit(Entries().add(_good())), name, PATIENCE)
+            metadata = {"name": "good", "namespace": "team-a", "annotations": notes}
+            self._world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, "kubectl")
+            other = {"app/kustomization.yaml": "resources: [x.yaml]\n", "app/x.yaml": config_map("x", k="v")}
+            repo.commit(Entries().add({"files": other}))
+            yield from self._leaks(name, _message(self._settled(name, "either")))
+            yield from self._recovery({}, name, repo)
         finally:
             self._remove(name)
 
@@ -201,14 +282,19 @@ class Trial:
             not any(path.startswith("app") for path in entries.files)
             and case.get("app", {}).get("path", "app") == "app"
         ):
-            notes = dict(case.get("annotation") or {})
-            if "value" in case:
+            notes, place = dict(case.get("annotation") or {}), case.get("place", "")
+            if place == "annotation":
                 notes["link"] = case["value"]
             lines = "".join(f"    {_domain(key)}{key}: {orjson.dumps(text).decode()}\n" for key, text in notes.items())
             filled = {
                 path: text.replace("{annotations}", f"  annotations:\n{lines}" if lines else "")
                 for path, text in GOOD.items()
             }
+            written = orjson.dumps(case.get("value", "")).decode()
+            if place == "object name":
+                filled["app/cm.yaml"] = filled["app/cm.yaml"].replace("name: good", f"name: {written}")
+            if place == "error text":
+                filled["app/cm.yaml"] += f"{written}: an unknown field\n"
             entries.add({"files": filled})
         return entries
 
@@ -333,7 +419,7 @@ class Trial:
     def _outputs(self, name: str, message: str) -> Iterator[tuple[str, str]]:
         records = self._world.controller.records
         yield "the message", message
-        yield "the log", "\n".join(self._log.lines)
+        yield "the log", self._log.text
         yield "the status", orjson.dumps(self._world.status(name)).decode() if name else ""
         yield "the audit", repr(records.audit_records(limit=200))
         yield "the history", repr(records.history(limit=50))
@@ -381,6 +467,8 @@ class Trial:
         """Send every variant of the case's request; all must be refused alike, and none may enqueue anything."""
         request = self._case["request"]
         bodies = request.get("body_variants") or [request["body"]]
+        if "header_variants" in request:
+            yield from self._without_secret(request)
         answers = []
         before = self._world.sandbox.call(lambda cluster: cluster.store.revision)
         for provider in request.get("providers") or ["github"]:
@@ -399,6 +487,16 @@ class Trial:
             yield "the refusals differ"
         if self._world.sandbox.call(lambda cluster: cluster.store.revision) != before:
             yield "something was written"
+
+    def _without_secret(self, request: Mapping[str, Any]) -> Iterator[str]:
+        """Send the request, rightly signed and not signed, where no secret is configured: the endpoint is off."""
+        body = request["body"].encode()
+        with serve(create_app(self._world.controller)) as web:
+            for headers in ({}, signed("github", body)):
+                answer = web.ask(request["path"], method="POST", body=body, headers=headers)
+                if answer.status not in (401, 403):
+                    yield f"answered {answer.status} without a configured secret"
+                yield from _mentions(self._case, answer.text)
 
 
 def _good(value: str = "v") -> dict[str, Any]:

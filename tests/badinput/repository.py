@@ -119,6 +119,25 @@ class BareRepo:
         )  # fmt: skip
         return git(self.path, "rev-parse", "main")
 
+    def undo(self) -> None:
+        """Take the newest commit off main, as a forced push does."""
+        git(self.path, "update-ref", "refs/heads/main", "main^")
+
+    def rename_author(self, name: str) -> str:
+        """Put a commit by an author of this name, whatever its characters, in the place of the newest one."""
+        raw = git(self.path, "cat-file", "commit", "main").replace("author Ada <", f"author {name} <", 1)
+        return self._replace(f"{raw}\n")
+
+    def branch(self, name: str) -> None:
+        """Make a branch of this name at the newest commit, where git allows the name."""
+        arguments = ("git", "update-ref", f"refs/heads/{name}", "main")
+        subprocess.run(arguments, cwd=self.path, env=ENV, capture_output=True, check=False)
+
+    def _replace(self, raw: str) -> str:
+        commit = git(self.path, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=raw.encode())
+        git(self.path, "update-ref", "refs/heads/main", commit)
+        return commit
+
 
 def _quoted(path: str) -> bytes:
     return b'"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").encode() + b'"'

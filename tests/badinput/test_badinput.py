@@ -26,3 +26,22 @@ def _param(case: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("case", [_param(case) for case in _SUITE["cases"]])
 def test_bad_input_is_refused_and_harms_nothing(case: dict[str, Any]) -> None:
     assert run_case(case, _SUITE["defaults"]).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"hooks": {}}, "a case has the unknown member hooks"),
+        ({"variants": [{"files": {}, "env": {}}]}, "a variant has the unknown member env"),
+        ({"steps": [{"tag": "v1"}]}, "a step has the unknown member tag"),
+        ({"request": {"method": "POST", "query": "x"}}, "a request has the unknown member query"),
+        ({"files": {"a": {"random": 9}}}, "the content of a has an unknown form: ['random']"),
+        ({"app": {"project": "b"}}, "an application has the unknown member project"),
+        ({"outcome": "explode"}, "the outcome explode is unknown"),
+        ({"values": ["x"], "setup": "in the tag"}, "the setup names no field for the values: in the tag"),
+        ({}, "the case has nothing to execute"),
+    ],
+)
+def test_a_case_that_the_runner_cannot_execute_fails(change: dict[str, Any], problem: str) -> None:
+    case = {"name": "n", "area": "git", "setup": "", "expect": "", "outcome": "reject", "error_mentions": []} | change
+    assert problem in run_case(case, {}).problems
