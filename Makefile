@@ -19,10 +19,12 @@ FUZZ ?= 600
 .PHONY: run test check fmt bench conformance faults adversary fuzz sbom image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
+# setuptools: the venv of Python 3.11 brings these 10 MB; nothing here uses them.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gitsync needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Creating the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip uninstall --quiet --quiet --yes setuptools
 	@echo "Installing the requirements into $(VENV): the first time this downloads about 100 MB and takes a minute or two"
 	@$(PIP) --no-compile --require-hashes -r requirements.txt -r requirements-build.txt
 	@$(PIP) --no-compile --no-deps --no-build-isolation -e .

@@ -63,13 +63,13 @@ class Cost:
 class ControllerProcess:
     """A controller in a process of its own."""
 
-    def __init__(self, kubeconfig: Path, data: Path, programs: Path) -> None:
+    def __init__(self, kubeconfig: Path, data: Path, programs: Path, settings: dict[str, str]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench._controller", str(kubeconfig), str(data)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **settings},
             text=True,
         )
         self.id = self._process.pid
@@ -108,9 +108,9 @@ class Fleet:
         assert self._controller is not None
         return self._controller
 
-    def start(self) -> None:
-        """Start a controller, with the data of the one before it."""
-        self._controller = ControllerProcess(self._kubeconfig, self.folder / "data", self._git.folder)
+    def start(self, **settings: str) -> None:
+        """Start a controller with the data of the one before it; ``settings`` are environment variables."""
+        self._controller = ControllerProcess(self._kubeconfig, self.folder / "data", self._git.folder, settings)
 
     def stop(self) -> None:
         """Stop the controller."""
@@ -127,19 +127,11 @@ class Fleet:
         """Declare an Application for the folder of each name, in a namespace of its own."""
         names = list(names)
         self.apply(_namespace(name) for name in names)
-        self.apply(self._application(name, interval) for name in names)
+        self.apply(_application(name, self.repo.url, interval) for name in names)
 
-    def _application(self, name: str, interval: str) -> Manifest:
-        return {
-            "apiVersion": "gitsync.dev/v1alpha1",
-            "kind": "Application",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {
-                "source": {"repoURL": self.repo.url, "path": name},
-                "destination": {"namespace": name},
-                "sync": {"interval": interval},
-            },
-        }
+    def application(self, name: str, url: str, interval: str) -> None:
+        """Declare an Application of another repository."""
+        self.apply([_application(name, url, interval)])
 
     def synced(self, count: int, commit: str = "", timeout: float = 800.0) -> None:
         """Wait until this many Applications are Synced, at a commit where one is named."""
@@ -186,7 +178,7 @@ class Fleet:
             _renders(pid) - renders,
             self._requests(),
             self._git.counts(),
-            sum(map(_memory, (pid, *_children(pid)))),
+            memory_of(pid),
         )
 
     def _requests(self) -> Counter[str]:
@@ -229,6 +221,19 @@ def raw_seconds(folder: Path, manifests: Iterable[Manifest], namespaces: Iterabl
         return time.perf_counter() - began
 
 
+def _application(name: str, url: str, interval: str) -> Manifest:
+    return {
+        "apiVersion": "gitsync.dev/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "source": {"repoURL": url, "path": name},
+            "destination": {"namespace": name},
+            "sync": {"interval": interval},
+        },
+    }
+
+
 def _namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
@@ -251,6 +256,11 @@ def _cpu_of(pid: int) -> float:
 
 def _renders(pid: int) -> float:
     return sum(map(_cpu_of, _children(pid)))
+
+
+def memory_of(pid: int) -> int:
+    """Return the bytes of resident memory of a process and its children."""
+    return sum(map(_memory, (pid, *_children(pid))))
 
 
 def _memory(pid: int) -> int:

@@ -15,6 +15,7 @@ import orjson
 from gitsync.sandbox.http.transport.tls import make_certificate
 from gitsync.sandbox.server import Sandbox
 from gitsync.server.app import create_app
+from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE
 from tests.asgi_server import Served, serve
 from tests.flow.environment import World
 from tests.flow.factories import deployment
@@ -22,7 +23,7 @@ from tests.git_http_server import GitServer
 from tests.waiting import until
 
 _RUNS = 5
-_OBJECT = "/apis/apps/v1/namespaces/shop/deployments/web"
+_OBJECTS = "/apis/apps/v1/namespaces/shop/deployments"
 _SECRET = "a secret"
 
 
@@ -39,7 +40,8 @@ def main() -> None:
         world = World(Path(folder), sandbox)
         try:
             world.namespace("shop")
-            world.repo.commit("first", {"shop/web.yaml": deployment("web", replicas=1)})
+            edited = {f"shop/{name}.yaml": deployment(name, replicas=1) for name in map(edited_name, range(_RUNS))}
+            world.repo.commit("first", {"shop/web.yaml": deployment("web", replicas=1), **edited})
             measure(world, git.url("origin.git"), authority)
         finally:
             world.close()
@@ -51,10 +53,10 @@ def measure(world: World, url: str, authority: Path) -> None:
     engine = world.start(git_ca=authority)
     until(lambda: replicas(world) == 1, 30)
     print(f"push to live, polled each second:   {figures(lambda run: push(world, 10 + run))}")
-    print(f"edit to correction:                 {figures(lambda _: edit(world))}")
+    print(f"edit to correction:                 {figures(lambda run: edit(world, edited_name(run)))}")
     world.application(source={"repoURL": url}, sync={"interval": "1h"})
     with serve(create_app(engine, webhook_secret=_SECRET)) as dashboard:
-        by_webhook = figures(lambda run: push(world, 20 + run, lambda: notify(dashboard, url)))
+        by_webhook = figures(lambda run: push(world, 20 + run, lambda: notify(dashboard, url), pause=PUSH_DEBOUNCE))
         print(f"push to live, by webhook:           {by_webhook}")
 
 
@@ -67,13 +69,19 @@ def notify(dashboard: Served, url: str) -> None:
     assert orjson.loads(answer.text)["matched"] == 1, answer
 
 
-def replicas(world: World) -> int | None:
-    found = world.get("Deployment", "web", api="apps/v1")
+def edited_name(run: int) -> str:
+    """Return the name of the object that a run edits: repeated edits of one field are corrected with growing delays."""
+    return f"edited-{run}"
+
+
+def replicas(world: World, name: str = "web") -> int | None:
+    found = world.get("Deployment", name, api="apps/v1")
     return found["spec"]["replicas"] if found else None
 
 
-def push(world: World, wanted: int, notify: Callable[[], None] = lambda: None) -> float:
-    """Push a commit, and return the seconds until the cluster has it."""
+def push(world: World, wanted: int, notify: Callable[[], None] = lambda: None, pause: float = 0.0) -> float:
+    """Push a commit after a pause, and return the seconds until the cluster has it."""
+    time.sleep(pause)
     world.repo.commit(f"{wanted} replicas", {"shop/web.yaml": deployment("web", replicas=wanted)})
     began = time.perf_counter()
     notify()
@@ -81,14 +89,14 @@ def push(world: World, wanted: int, notify: Callable[[], None] = lambda: None) -
     return time.perf_counter() - began
 
 
-def edit(world: World) -> float:
+def edit(world: World, name: str) -> float:
     """Change a field by hand, and return the seconds until it is corrected."""
-    found, declared = world.get("Deployment", "web", api="apps/v1") or {}, replicas(world)
-    metadata = {name: value for name, value in found["metadata"].items() if name != "resourceVersion"}
+    found, declared = world.get("Deployment", name, api="apps/v1") or {}, replicas(world, name)
+    metadata = {key: value for key, value in found["metadata"].items() if key != "resourceVersion"}
     body = {**found, "metadata": metadata, "spec": {**found["spec"], "replicas": 5}}
     began = time.perf_counter()
-    world.client.send("PUT", _OBJECT, body, {"fieldManager": "kubectl-edit"})
-    until(lambda: replicas(world) == declared, 30)
+    world.client.send("PUT", f"{_OBJECTS}/{name}", body, {"fieldManager": "kubectl-edit"})
+    until(lambda: replicas(world, name) == declared, 30)
     return time.perf_counter() - began
 
 
