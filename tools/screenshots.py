@@ -1,4 +1,4 @@
-"""Take the pictures of the documentation from a running demo: ``python tools/screenshots.py URL FOLDER``."""
+"""Take the pictures of the documentation from a running demo: ``python tools/screenshots.py URL FOLDER [NAME...]``."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ PAGES = {
     "audit": "/audit",
     "wall": "/wall",
     "agent": "/agents/support-agents/triage",
+    "environments": "/agents/environments",
+    "prompts": "/agents/support-agents/triage/prompts",
 }
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
@@ -51,8 +53,11 @@ def main(url: str, folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        signed_in = browser.new_context()
+        signed_in.new_page().goto(url)  # the URL that the demo printed signs a browser in
+        base, state = url.partition("/?")[0], signed_in.storage_state()
         for look, options in LOOKS.items():
-            take(browser, url, folder, look, options, names)
+            take(browser, base, folder, look, {**options, "storage_state": state}, names)
         browser.close()
 
 
