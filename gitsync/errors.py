@@ -13,7 +13,8 @@ The errors that cross a package's boundary.
     │   └── UnexpectedError       a defect of gitsync: the log has the details
     └── TerminalError           the same input fails again: wait for another input
         ├── InvalidInput          what Git or the Application says cannot be used
-        │   └── EmptyRender         the path declares nothing at all: it is gone, or was emptied
+        │   ├── EmptyRender         the path declares nothing at all: it is gone, or was emptied
+        │   └── RemoteNeeded        a kustomization names files of another repository, which are not here
         ├── Refused               a policy says no
         │   └── AuditMismatch         the audit chain does not confirm a review
         └── Rejected              the API server says no to this object
@@ -125,6 +126,14 @@ class InvalidInput(TerminalError):
 
 class EmptyRender(InvalidInput):
     """The path of an application declares nothing at all; for one that holds objects it would mean deleting them."""
+
+
+class RemoteNeeded(InvalidInput):
+    """Files of another repository are needed; ``reference`` is their URL as it is written."""
+
+    def __init__(self, message: str, *, location: str = "", object: str = "", hint: str = "") -> None:
+        super().__init__(message, location=location, object=object, hint=hint)
+        self.reference = ""
 
 
 class Refused(TerminalError):

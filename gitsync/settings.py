@@ -36,6 +36,9 @@ class Settings(BaseSettings):
     data: AbsolutePath = Field(Path(".gitsync"), description="folder for mirrors, history and the sandbox's state")
     database: str = Field("", description="history database URL; empty: SQLite in the data folder")
     audit_days: int = Field(0, ge=0, description="days after which audit records are dropped; 0: never")
+    audit_records: int = Field(
+        0, ge=0, description="newest audit records that are kept, older ones are dropped; 0: all"
+    )
     audit_heads: AbsolutePath | None = Field(
         None, description="append-only file for the newest hash of the audit, on another disk than the database"
     )
@@ -71,6 +74,9 @@ class Settings(BaseSettings):
     users: AbsolutePath | None = Field(None, description="file of the users who sign in with a token of their own")
     web_token: SecretStr = Field(
         SecretStr(""), description="shared token for the dashboard; required off loopback without users"
+    )
+    metrics_token: SecretStr = Field(
+        SecretStr(""), description="token that /metrics requires; empty: open while no policy names viewers"
     )
     web_session_hours: float = Field(12.0, gt=0, le=8760, description="hours after which users sign in again")
     web_session_key: SecretStr = Field(

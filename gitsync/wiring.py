@@ -163,6 +163,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     applications, state = build_engine(
         adapters,
         policies,
+        bases=bases,
         share=share,
         workers=settings.workers,
         appliers=frozenset(_listed(settings.adopt_managers)) or APPLIERS,
@@ -181,7 +182,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     channels = _channels(settings, details)
     parts: list[Runnable] = [
         _CloseOnStop(records.close),
-        *([Retention(records, clock, settings.audit_days)] if settings.audit_days else []),
+        Retention(records, clock, days=settings.audit_days, keep=settings.audit_records),
         _CloseOnStop(renderer.close),
         _CloseOnStop(source.close),
         _CloseOnStop(reasoner.close),
@@ -194,7 +195,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         members if settings.replicas else single,
         applications,
         agents,
-        MirrorCleanup(source, applications.repositories),
+        MirrorCleanup(source, lambda: applications.repositories() | bases.repositories),
         *([PolicyReloader(settings.policies, policies, audit(POLICY), enqueue_all)] if settings.policies else []),
         *([UserAudit(settings.users, audit(USERS))] if settings.users else []),
         *([Notifier(state, clock, channels, share.owns)] if channels else []),
@@ -209,8 +210,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         source=source,
         cluster=cluster,
         reverts=reverts,
-        provenance=FieldProvenance(source, renderer, read_credentials),
-        preview=RevertPreview(source, renderer, read_credentials),
+        provenance=FieldProvenance(source, bases, read_credentials),
+        preview=RevertPreview(source, bases, read_credentials),
         details=details,
         policies=policies,
         clock=clock,
@@ -245,6 +246,7 @@ def build_engine(
     adapters: Adapters,
     policies: Policies | None = None,
     *,
+    bases: RemoteBases | None = None,
     share: Shard | None = None,
     workers: int = 4,
     appliers: frozenset[str] = APPLIERS,
@@ -294,7 +296,7 @@ def build_operator(
     analysis = RolloutAnalysis(adapters.metrics)
     agents = AgentReconciler(ports, child_reconciler, FactsReader(cluster, live), statuses, analysis)
     systems = SystemReconciler(ports, child_reconciler, statuses)
-    controller = AgentController(agents, systems, ports, share=share, workers=workers)
+    controller = AgentController(agents, systems, child_reconciler, ports, share=share, workers=workers)
     return controller
 
 

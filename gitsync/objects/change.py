@@ -162,7 +162,7 @@ class Plan:
     """The steps that change the cluster."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "writes", tuple(change for change in self.changes if change.is_write))
+        object.__setattr__(self, "writes", tuple(each for each in self.changes if each.action is not Action.NOTHING))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from urllib.parse import quote, unquote, urlsplit
 
 from gitsync.objects.patterns import matches
@@ -65,7 +64,7 @@ def matches_url(pattern: str, url: str) -> bool:
     short = None if "://" in pattern else _SHORT_PATTERN.fullmatch(pattern)
     full = _PATTERN.fullmatch(f"ssh://{short['host']}/{short['path']}" if short else pattern)
     if full is None:
-        return fnmatchcase(found, pattern)
+        return matches(found, pattern)
     scheme, host, port, path = full["scheme"].lower(), full["host"].lower(), full["port"] or "", full["path"]
     if path is None and host.endswith("*"):
         path = "*"
@@ -73,7 +72,7 @@ def matches_url(pattern: str, url: str) -> bool:
     start, _, rest = found.partition("://")
     server, _, name = rest.partition("/")
     tail = (path or "").removeprefix("/").rstrip("/").removesuffix(".git")
-    return fnmatchcase(f"{start}://{server}", authority) and fnmatchcase(name, tail)
+    return matches(f"{start}://{server}", authority) and matches(name, tail)
 
 
 def _joined(scheme: str, host: str, port: int | None, path: str) -> str:

@@ -39,6 +39,7 @@ def replicas(stage: Stage) -> Any:
     return stage.live("Deployment", "web", api="apps/v1")["spec"]["replicas"]
 
 
+@pytest.mark.timeout(600)  # 50 rollouts of a real cluster
 def test_ignored_replicas_survive_syncs_for_other_reasons(stage: Stage) -> None:
     stage.sync({"web.yaml": deployment(replicas=2)}, sync={"ignoreDifferences": REPLICAS})
     syncs = 50 if stage.is_real else 10
