@@ -12,5 +12,11 @@ def matches(text: str, pattern: str) -> bool:
 
 def _with_closed_brackets(pattern: str) -> str:
     """Return the pattern with brackets that nothing closes escaped: for each, ``fnmatch`` searches the whole rest."""
-    end = pattern.rfind("]") + 1
-    return pattern[:end] + pattern[end:].replace("[", "[[]")
+    start = 0
+    while (opened := pattern.find("[", start)) >= 0:
+        first = opened + 2 if pattern.startswith("!", opened + 1) else opened + 1
+        closed = pattern.find("]", first + 1)  # the first member may be a "]"
+        if closed < 0:
+            return pattern[:opened] + pattern[opened:].replace("[", "[[]")
+        start = closed + 1
+    return pattern

@@ -5,13 +5,16 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitsync.objects.patterns import matches
 from tests.fuzz.__main__ import check
 
 
+@example("[][", "[][")
+@example("[!][a", "[!][a")
+@example("[[]", "[")
 @given(st.text("ab[]!-*?", max_size=12), st.text("ab[]!-", max_size=6))
 def test_a_pattern_matches_what_fnmatch_matches(pattern: str, text: str) -> None:
     assert matches(text, pattern) == fnmatchcase(text, pattern)
