@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -187,7 +187,7 @@ class Sandbox:
     async def _main(self, started: Future[None]) -> None:
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        with ExitStack() as closing:
+        async with AsyncExitStack() as closing:
             application = self._build(loop, closing)
             factory = serve_on(application.handle, self._connections)
             listener = Listener(factory, self._certificate.server_context(), self._wanted_port)
@@ -205,7 +205,7 @@ class Sandbox:
         for connection in list(self._connections):
             connection.abort()
 
-    def _build(self, loop: asyncio.AbstractEventLoop, closing: ExitStack) -> Application:
+    def _build(self, loop: asyncio.AbstractEventLoop, closing: AsyncExitStack) -> Application:
         token = self._token or secrets.token_urlsafe(24)
         if self._data is not None:
             journal = SqliteJournal(self._data / "sandbox.db")
@@ -244,10 +244,10 @@ class Sandbox:
         self._admin = Admin(clock, endpoints, self.controllers, self.definitions)
         return Application(self.cluster, tokens, documents, endpoints, self._admin)
 
-    def _run_pods(self, closing: ExitStack) -> Processes:
+    def _run_pods(self, closing: AsyncExitStack) -> Processes:
         """Return what runs Pods as processes, beside the proxy to their Services."""
         proxy = ServiceProxy(self.cluster.list)
-        closing.callback(proxy.close)
+        closing.push_async_callback(proxy.close)
         self._starting_proxy = asyncio.ensure_future(proxy.start())
         self.proxy_url = f"http://{proxy.address}"
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="gitsync-pods-")))

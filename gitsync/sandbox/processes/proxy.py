@@ -32,18 +32,34 @@ class ServiceProxy:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._turns = itertools.count()
         self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Future[None]] = set()
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
 
     async def start(self) -> None:
         """Answer requests from now on."""
-        self._server = await asyncio.start_server(self._serve, sock=self._socket, limit=_MAX_HEAD)
+        self._server = await asyncio.start_server(self._accept, sock=self._socket, limit=_MAX_HEAD)
 
-    def close(self) -> None:
-        """Accept no more requests."""
+    async def close(self) -> None:
+        """Accept no more requests, and end those that are open."""
         if self._server is None:
             self._socket.close()
-        else:
-            self._server.close()
+            return
+        self._server.close()
+        await asyncio.sleep(0)  # connections that were accepted just before have a task then
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task, and close the connection with it: also when the task never began."""
+
+        def close(task: asyncio.Future[None]) -> None:
+            self._open.discard(task)
+            writer.close()
+
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(close)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -51,8 +67,6 @@ class ServiceProxy:
             await self._forward(head, reader, writer)
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _refuse(writer, f"the proxy of the sandbox failed: {error}")
-        finally:
-            writer.close()
 
     async def _forward(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Connect to where the request goes and copy both directions; one request for each connection."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -177,6 +181,19 @@ def test_a_process_that_ignores_its_signal_is_killed_after_the_grace_period(api:
     until(lambda: "starts as" in log(api, "stubborn"), 20)
     api.ask("DELETE", f"{NAMESPACE}/pods/stubborn")
     until(lambda: api.get(f"{NAMESPACE}/pods/stubborn").status == 404, 20)
+
+
+def test_open_connections_to_the_proxy_end_with_the_sandbox() -> None:
+    with Sandbox(images=IMAGES) as sandbox, ExitStack() as closing:
+        address = urlsplit(sandbox.proxy_url)
+        ends = [
+            closing.enter_context(socket.create_connection((address.hostname, address.port), 30)) for _ in range(50)
+        ]
+        sandbox.stop()
+        gc.collect()  # what nothing closed is a warning, which fails the test
+        for end in ends:
+            with suppress(ConnectionResetError):
+                assert end.recv(1) == b""
 
 
 def test_a_service_is_reached_by_name_through_the_proxy(api: Client) -> None:
