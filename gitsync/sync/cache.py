@@ -44,6 +44,8 @@ class Operation:
     steps: dict[ObjectRef, Step] = field(default_factory=dict)
     hooks: HookRuns = field(default_factory=dict)
     waiting: str = ""
+    was_saved: bool = False
+    """Whether its record was sent to the database, so that it may be stored although no answer came."""
 
 
 @dataclass(slots=True)

@@ -84,7 +84,8 @@ class SyncGate:
         verdict = decide_deletion(plan, planned.app, self._review(planned, execution), policy)
         plan = _part(replace(planned, plan=plan), verdict.steps).plan
         is_allowed = verdict.decision is Decision.ALLOWED
-        is_due = is_allowed and not all(is_terminating(change) for change in plan.writes)
+        is_running = execution.operation is not None  # and has to end, also where nothing is left to delete
+        is_due = is_allowed and (is_running or not all(is_terminating(change) for change in plan.writes))
         return SyncDecision(plan, DELETE if is_due else "", verdict)
 
     def decide_hooks(self, planned: Planned, execution: ExecutionCache, phase: HookPhase) -> SyncDecision:

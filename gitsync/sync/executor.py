@@ -192,21 +192,22 @@ class SyncExecutor:
         superseded: bool = False,
     ) -> SyncRecord | None:
         """
-        End an operation and its approval, and save its record.
+        Save the record of an operation, and end it and its approval.
 
-        A successful operation without steps leaves none, nor does a retry that failed as the attempt before.
+        Until both are stored the operation goes on, so that the next reconcile ends it: its hooks never run again. A
+        successful operation without steps leaves no record, nor does a retry that failed as the attempt before.
         """
+        record = None
+        adds_nothing = message and not superseded and _adds_nothing(operation, cache.retry)
+        if (operation.steps or message) and not adds_nothing:
+            took = round((self._clock.monotonic() - operation.began) * 1000)
+            rollback = planned.given.state.rollback
+            why = rollback.message if rollback is not None and operation.trigger == "rollback" else ""
+            record = save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
         if operation.approved is not None:
             self._records.end_approval(planned.app.key, operation.approved.digest)
         cache.operation = None
-        if (not operation.steps and not message) or (
-            message and not superseded and _adds_nothing(operation, cache.retry)
-        ):
-            return None
-        took = round((self._clock.monotonic() - operation.began) * 1000)
-        rollback = planned.given.state.rollback
-        why = rollback.message if rollback is not None and operation.trigger == "rollback" else ""
-        return save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
+        return record
 
     def _begin(self, planned: Planned, trigger: str) -> Operation:
         given = planned.given

@@ -86,28 +86,41 @@ class Ending:
 
 
 def save_record(operation: Operation, app: Application, records: Records, ending: Ending) -> SyncRecord:
-    """Save and return the record of an operation; drop the oldest ones."""
+    """Save and return the record of an operation, once even if the answer was lost before; drop the oldest ones."""
     message, why = ending.message, ending.why
     plan = operation.begun_with  # the plan of the last pass only has the remaining steps
-    record = records.save(
-        SyncRecord(
-            application=app.key,
-            commit=operation.commit,
-            trigger=operation.trigger,
-            started=operation.started,
-            duration_ms=ending.duration_ms,
-            outcome=Outcome.SUPERSEDED if ending.superseded else _outcome(operation, message),
-            risk=plan.risk.value,
-            digest=plan.digest,
-            explanation=f"{why}. {plan.explanation}" if why else plan.explanation,
-            message=message,
-            steps=tuple(operation.steps.values()),
-            initiator=operation.initiator,
-            approver=operation.approver,
-        )
+    wanted = SyncRecord(
+        application=app.key,
+        commit=operation.commit,
+        trigger=operation.trigger,
+        started=operation.started,
+        duration_ms=ending.duration_ms,
+        outcome=Outcome.SUPERSEDED if ending.superseded else _outcome(operation, message),
+        risk=plan.risk.value,
+        digest=plan.digest,
+        explanation=f"{why}. {plan.explanation}" if why else plan.explanation,
+        message=message,
+        steps=tuple(operation.steps.values()),
+        initiator=operation.initiator,
+        approver=operation.approver,
     )
+    record = _saved_before(wanted, records) if operation.was_saved else None
+    if record is None:
+        operation.was_saved = True
+        record = records.save(wanted)
     _trim(records, app)
     return record
+
+
+def _saved_before(wanted: SyncRecord, records: Records) -> SyncRecord | None:
+    """Return the newest record of the Application if it is this one."""
+    found = records.history(wanted.application, limit=1)
+    return found[0] if found and _identity(found[0]) == _identity(wanted) else None
+
+
+def _identity(record: SyncRecord) -> tuple[object, ...]:
+    steps = [(step.ref, step.action, step.outcome) for step in record.steps]
+    return record.started, record.trigger, record.outcome, record.message, steps
 
 
 def _trim(records: Records, app: Application) -> None:

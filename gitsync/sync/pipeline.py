@@ -351,7 +351,8 @@ class Pipeline:
         """Continue the deletion step of a finalizer; return whether it is complete."""
         phase = _HOOKS.get(finalizer)
         if phase is None:
-            return not len(report.state.inventory) or self._reconciler.delete_all(report, cache)
+            is_over = not len(report.state.inventory) and cache.execution.operation is None
+            return is_over or self._reconciler.delete_all(report, cache)
         if not report.state.applied:
             return True
         rendered = self._render(report, cache, Commit(report.state.applied))
