@@ -3,7 +3,7 @@ References to other Git repositories, as Kustomize reads them from ``resources``
 
 Source: Kustomize's documentation of remote targets and its rules for URLs (api/internal/git/repospec.go): ``//`` or
 ``.git`` or ``_git/NAME`` ends the repository, else its first two path segments do; ``?ref=``, before it ``?version=``,
-names a revision.
+names a revision. Single files have the URLs by which GitHub, GitLab, Gitea and Forgejo serve them raw.
 """
 
 from __future__ import annotations
@@ -16,14 +16,30 @@ _SCHEME = re.compile(r"(?:https?|ssh|file)://", re.IGNORECASE)
 _USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@")
 _GITHUB = re.compile(r"github\.com[/:]", re.IGNORECASE)
 _AZURE = "_git/"
+_REPOSITORY, _FILE = r"(?P<repository>[^/?]+/[^/?]+)", r"/(?P<path>[^?]+\.(?:yaml|yml|json))$"
+_NAMED = r"(?P<revision>refs/(?:tags|heads)/[^/?]+|[^/?]+)"
+_RAW = [
+    re.compile(rf"(?P<host>https://)raw\.githubusercontent\.com/{_REPOSITORY}/{_NAMED}{_FILE}", re.IGNORECASE),
+    re.compile(rf"(?P<host>https://github\.com/){_REPOSITORY}/raw/{_NAMED}{_FILE}", re.IGNORECASE),
+    re.compile(rf"(?P<host>https?://[^/?]+/)(?P<repository>[^?]+?)/-/raw/{_NAMED}{_FILE}", re.IGNORECASE),
+    re.compile(
+        rf"(?P<host>https?://[^/?]+/){_REPOSITORY}/raw/(?:tag|commit)/(?P<revision>[^/?]+){_FILE}", re.IGNORECASE
+    ),
+]
+"""URLs of files as GitHub, GitLab, and Gitea and Forgejo serve them; the name of a revision has no slash."""
+_LONGEST = 2048
+"""Characters of such a URL: the time to match is quadratic in them."""
 
 
 class RemoteReference(NamedTuple):
-    """A folder in another repository: the URL, a branch, tag or commit (empty where none is named), and the path."""
+    """
+    A folder or file in another repository: the URL, a branch, tag or commit (empty where none is named), and the path.
+    """
 
     url: str
     revision: str
     path: str
+    is_file: bool = False
 
     @property
     def shown(self) -> str:
@@ -36,8 +52,21 @@ def without_user(url: str) -> str:
     return re.sub(r"//[^/@]*@", "//", url)
 
 
+def parse_remote_file(text: str) -> RemoteReference | None:
+    """Return the file of a Git repository that a URL names as its host serves it raw, None for any other URL."""
+    for pattern in _RAW if len(text) <= _LONGEST else ():
+        if found := pattern.match(text):
+            if {"", ".", ".."}.intersection(found["path"].split("/")):
+                return None
+            host = "https://github.com/" if found["host"].lower() == "https://" else found["host"].lower()
+            return RemoteReference(host + found["repository"], found["revision"], found["path"], is_file=True)
+    return None
+
+
 def parse_remote(text: str) -> RemoteReference | None:
     """Return what a reference names, None where it names no Git repository."""
+    if file := parse_remote_file(text):
+        return file
     address, _, query = text.partition("?")
     address = re.sub(r"^git::", "", address, flags=re.IGNORECASE)
     scheme, rest = _split(_SCHEME, address)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.objects.remote import parse_remote
+from gitsync.objects.remote import parse_remote, parse_remote_file
 
 REFERENCES = {
     "https://github.com/org/repo//path/to?ref=v1": ("https://github.com/org/repo", "v1", "path/to"),
@@ -43,9 +43,47 @@ REFERENCES = {
 }
 
 
+FILES = {
+    "https://raw.githubusercontent.com/org/repo/v1/a/b.yaml": ("https://github.com/org/repo", "v1", "a/b.yaml"),
+    "https://raw.githubusercontent.com/org/repo/refs/tags/v1/b.yml": (
+        "https://github.com/org/repo",
+        "refs/tags/v1",
+        "b.yml",
+    ),
+    "https://github.com/org/repo/raw/v1/a/b.yaml": ("https://github.com/org/repo", "v1", "a/b.yaml"),
+    "https://gitlab.example/group/sub/repo/-/raw/v1/a/b.json": (
+        "https://gitlab.example/group/sub/repo",
+        "v1",
+        "a/b.json",
+    ),
+    "https://git.example/org/repo/raw/tag/v1/b.yaml": ("https://git.example/org/repo", "v1", "b.yaml"),
+    "http://git.example:3000/org/repo/raw/commit/3f2a/b.yaml": ("http://git.example:3000/org/repo", "3f2a", "b.yaml"),
+}
+
+
+@pytest.mark.parametrize("reference", FILES)
+def test_a_raw_url_names_a_file_in_a_repository(reference: str) -> None:
+    assert parse_remote(reference) == (*FILES[reference], True)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "https://raw.githubusercontent.com/org/repo/v1/../../../other/b.yaml",
+        "https://github.com/org/repo/releases/download/v1/b.yaml",
+        "https://github.com/org/repo/blob/v1/b.yaml",
+        "https://git.example/org/repo/raw/branch/main/b.yaml",
+        "https://raw.githubusercontent.com.evil.example/org/repo/v1/b.yaml",
+        "https://evil.example/https://raw.githubusercontent.com/org/repo/v1/b.yaml",
+    ],
+)
+def test_other_urls_name_no_file_in_a_repository(reference: str) -> None:
+    assert parse_remote_file(reference) is None
+
+
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_reference_names_a_repository_a_revision_and_a_folder(reference: str) -> None:
-    assert parse_remote(reference) == REFERENCES[reference]
+    assert parse_remote(reference) == (*REFERENCES[reference], False)
 
 
 @pytest.mark.parametrize(

@@ -207,12 +207,46 @@ def test_a_path_that_is_no_kustomization_is_named(setting: Setting, path: str) -
         setting.render()
 
 
-def test_a_single_file_by_url_is_refused_without_a_request(setting: Setting) -> None:
-    text = f"resources: ['{setting.other.url('org/repo/web.yaml')}']\n"
+@pytest.mark.parametrize("raw", ["/-/raw/v1/web/web.yaml", "/raw/tag/v1/web/web.yaml"])
+def test_a_single_file_by_its_raw_url_is_read_from_the_repository(setting: Setting, raw: str) -> None:
+    (setting.base.origin.parent / "group").mkdir()
+    (setting.base.origin.parent / "group" / "repo").symlink_to(setting.base.origin)
+    reference = setting.other.url(f"group/repo{raw}")
+    setting.repo.commit({"app/kustomization.yaml": f"namePrefix: my-\nresources: ['{reference}']\n"})
+    build = setting.render()
+    assert names(build) == ["my-web"]
+    assert build.remotes == ((reference, git(setting.base.origin, "rev-parse", "v1")),)
+
+
+def test_a_raw_url_needs_the_permission_of_a_policy_and_a_tag(setting: Setting) -> None:
+    text = f"resources: ['{setting.other.url('group/repo/-/raw/main/web/web.yaml')}']\n"
     setting.repo.commit({"app/kustomization.yaml": text})
-    with pytest.raises(InvalidInput, match="is a single file by URL, and only folders of Git repositories are read"):
+    with pytest.raises(SourceUnavailable):
+        setting.render()
+    setting.allowed = ["https://git.example/*"]
+    setting.other.requests = 0
+    with pytest.raises(Refused, match="group/repo is remote, and its content is not allowed by policy"):
         setting.render()
     assert not setting.other.requests
+
+
+def test_a_file_that_is_in_no_repository_is_refused_without_a_request(setting: Setting) -> None:
+    text = f"resources: ['{setting.other.url('org/repo/releases/download/v1/web.yaml')}']\n"
+    setting.repo.commit({"app/kustomization.yaml": text})
+    with pytest.raises(InvalidInput, match="is a single file by URL, but not one of a Git repository"):
+        setting.render()
+    assert not setting.other.requests
+
+
+def test_a_link_at_a_raw_url_leads_nowhere_else(setting: Setting) -> None:
+    setting.base.commit({"a.yaml": OBJECT % ("a", "a")}, symlinks={"web/out.yaml": "../../../app/own.yaml"})
+    setting.tag("v2")
+    (setting.base.origin.parent / "group").mkdir()
+    (setting.base.origin.parent / "group" / "repo").symlink_to(setting.base.origin)
+    reference = setting.other.url("group/repo/-/raw/v2/web/out.yaml")
+    setting.repo.commit({"app/kustomization.yaml": f"resources: ['{reference}']\n"})
+    with pytest.raises(InvalidInput, match=r"outside the repository|does not exist"):
+        setting.render()
 
 
 def test_a_server_that_is_down_is_named(setting: Setting) -> None:

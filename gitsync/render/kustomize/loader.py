@@ -7,6 +7,7 @@ from typing import Final
 
 from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.remote import parse_remote_file
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize.files import Files, is_below, join
 from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization, read_kustomization
@@ -75,7 +76,10 @@ class Loader:
         remote = self.files.remote(path)
         if remote is None and ":" in path and re.match(_REMOTE, path):
             raise _remote(path, location)
-        real, entry = self.files.resolve(*((self.folder, path) if remote is None else (remote, "")), location)
+        start, inside = (self.folder, path) if remote is None else (remote, "")
+        if remote is not None and parse_remote_file(path):
+            start, _, inside = remote.rpartition("/")
+        real, entry = self.files.resolve(start, inside, location)
         if entry is None and remote is None and re.match(_MAYBE_REMOTE, path):
             raise _remote(path, location)
         if entry is None:
@@ -96,7 +100,7 @@ class Loader:
         """Return a real path; reject a path that does not name a file, or one this kustomization may not read."""
         if entry is not Entry.FILE:
             raise InvalidInput(f"{path} is a folder, but a file is needed", location=location, hint="name a file in it")
-        if self._is_restricted and not is_below(real, self.folder):
+        if self._is_restricted and not is_below(real, self.folder) and not parse_remote_file(path):
             raise InvalidInput(
                 f"{path}: the file {real} is not in or below the folder {self.folder or '.'}",
                 location=location,

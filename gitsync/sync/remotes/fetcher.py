@@ -1,4 +1,4 @@
-"""Fetch folders in other repositories, as far as the operator's policies allow."""
+"""Fetch folders and files in other repositories, as far as the operator's policies allow."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _MOST = 50
 """References to other repositories in one build."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HINT = "name a tag or a full commit id: https://HOST/REPOSITORY//FOLDER?ref=v1.0"
+_HINT_OF_FILE = "name a file as GitHub, GitLab or Gitea serves it raw, at a tag or full commit id"
 _TAGS = "refs/tags/"
 _FILES = (".yaml", ".yml", ".json")
 
 
 class RemoteFetcher:
     """
-    Fetch folders in other repositories, into mirrors like those of any repository.
+    Fetch folders and files in other repositories, into mirrors like those of any repository.
 
     All of some policies have to list the URL. ``credentials_for`` returns the credentials for a URL; an answer of the
     server may be ``max_age`` seconds old. A revision is a tag or a commit id, never a branch. With ``only_commits`` it
@@ -64,11 +65,12 @@ class RemoteFetcher:
                 found[needed.reference] = self.fetch(needed.reference, needed.location)
 
     def fetch(self, reference: str, location: str, commit: str = "") -> RemoteBase:
-        """Return the folder that a reference names, at the commit that its revision names, or at this one."""
+        """Return the folder or file that a reference names, at the commit that its revision names, or at this one."""
         wanted = self.allowed(reference, location)
         try:
             commit = commit or self.commit(wanted)
-            source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted), path=wanted.path)
+            read = wanted.path.rpartition("/")[0] if wanted.is_file else wanted.path
+            source = GitSource(repo_url=wanted.url, revision=_tag_or_commit(wanted), path=read)
             files = self._source.snapshot(source, self._credentials_for(wanted.url), commit)
         except (InvalidInput, SourceUnavailable) as error:  # both may be other without a new commit here
             raise _unavailable(wanted, location, error) from error
@@ -128,9 +130,9 @@ def parsed(reference: str, location: str) -> RemoteReference:
         )
     if wanted.path.endswith(_FILES) and not wanted.revision:
         raise InvalidInput(
-            f"{without_user(reference)} is a single file by URL, and only folders of Git repositories are read",
+            f"{without_user(reference)} is a single file by URL, but not one of a Git repository",
             location=location,
-            hint=f"{_HINT}, or copy the file into the repository",
+            hint=f"{_HINT_OF_FILE}, or copy the file into the repository",
         )
     if not wanted.revision:
         raise InvalidInput(
