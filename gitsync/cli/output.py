@@ -120,6 +120,8 @@ def _others(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple
 
 def _cell(value: Any) -> str:
     """Return a value as one line: values from Git or the cluster may contain any characters."""
+    if isinstance(value, list | tuple):
+        return ", ".join(_cell(item) for item in value)
     return "" if value is None else one_line(str(value))
 
 
@@ -145,12 +147,17 @@ def _plain_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], hea
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def say(text: str, style: str = "") -> None:
-    """Print lines, in a style on a terminal; control characters are escaped."""
+def say(text: str, style: str = "", *, is_warning: bool = False) -> None:
+    """
+    Print lines, in a style on a terminal; control characters are escaped.
+
+    A warning goes to standard error, so that the output in between stays JSON or YAML.
+    """
+    file = sys.stderr if is_warning else sys.stdout
     shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
-    if style and sys.stdout.isatty():
+    if style and file.isatty():
         from rich.console import Console
 
-        Console(highlight=False, markup=False, soft_wrap=True).print(shown, style=style)
+        Console(file=file, highlight=False, markup=False, soft_wrap=True).print(shown, style=style)
     else:
-        print(shown, flush=True)  # the reader of the pipe waits for this line
+        print(shown, file=file, flush=True)  # the reader of the pipe waits for this line

@@ -33,8 +33,8 @@ def test_each_revision_has_what_changed_its_commit_and_its_verdict() -> None:
     status = {"currentRevision": first.name, "failedRevision": second.name, "updateRevision": second.name}
     rows = list(revision_rows({**agent(), "status": status}, [old, new], SYNCS))
     assert [(row["revision"], row["state"], row["changed"], row["evaluation"]) for row in rows] == [
-        (second.name, "failed", "prompt", "Failed 3/4"),
-        (first.name, "serving", "", ""),
+        (second.name, "failed", ["prompt"], "Failed 3/4"),
+        (first.name, "serving", [], ""),
     ]
     assert [(row["commit"], row["author"], row["message"]) for row in rows] == [
         ("b" * 12, "bob", "promise"),
@@ -48,7 +48,7 @@ def test_a_revision_names_the_other_parts_that_changed() -> None:
     _, old = kept(1, "2026-01-01T10:00:00Z")
     _, model = kept(2, "2026-01-01T10:00:01Z", model={"provider": "OpenAI", "id": "large"})
     _, image = kept(3, "2026-01-01T10:00:02Z", model={"provider": "OpenAI", "id": "large"}, runtime={"image": "a/b:2"})
-    assert [row["changed"] for row in revision_rows(agent(), [old, model, image], ())] == ["pods", "model", ""]
+    assert [row["changed"] for row in revision_rows(agent(), [old, model, image], ())] == [["pods"], ["model"], []]
 
 
 def test_the_verdict_is_kept_with_its_revision() -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from gitsync.cli.output import Format, say, show
 from gitsync.cli.queries.logs import new_lines
 from gitsync.server.app import create_app
 from tests.asgi_server import serve
@@ -46,6 +48,8 @@ def test_changes_are_filtered_as_on_the_page(asked: Commands) -> None:
     (first, *_) = asked("changes", "app:shop", "-o", "json", "--limit", "1").json
     assert first["kind"] == "sync"
     assert first["results"][0]["application"] == "gitsync/shop"
+    assert (first["applications"], first["people"]) == (["gitsync/shop"], ["Ada"])
+    assert datetime.fromisoformat(first["time"]).tzinfo
     wrong = asked("changes", "health:Degraded")
     assert (wrong.code, "health: is not a filter of this list" in wrong.err) == (2, True)
 
@@ -130,6 +134,12 @@ def test_shells_complete_commands_and_options() -> None:
     assert (script.code, "_GITSYNC_COMPLETE" in script.out) == (0, True)
     words = {"COMP_WORDS": "gitsync chan", "COMP_CWORD": "1", "_GITSYNC_COMPLETE": "complete_bash"}
     assert process(env={**os.environ, **words}).out.split() == ["changes"]
+
+
+def test_lists_are_one_cell_and_warnings_are_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    say("careful", is_warning=True)
+    show([{"people": ["Ada", "Bob"]}], ["people"], Format.TABLE, key="people")
+    assert capsys.readouterr() == ("PEOPLE\nAda, Bob\n", "careful\n")
 
 
 def test_colour_is_off_on_request() -> None:

@@ -59,7 +59,7 @@ def revision_rows(
             "number": revision.number,
             "created": created,
             "state": _state(agent, revision.name),
-            "changed": ", ".join(_changed(before, revision)) if before else "",
+            "changed": list(_changed(before, revision)) if before else [],
             "evaluation": verdict_text(verdict),
             "commit": str(sync.get("revision", ""))[:12],
             "author": sync.get("author", ""),

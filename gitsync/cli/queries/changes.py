@@ -31,7 +31,7 @@ def changes(
     query = " ".join([*(words or ()), *([f"since:{since}"] if since else [])])
 
     def rows() -> list[dict[str, Any]]:
-        return [_row(item) for item in items(dashboard, "changes", limit, q=query)]
+        return [_row(item, output) for item in items(dashboard, "changes", limit, q=query)]
 
     if watch:
         repeat(rows, _COLUMNS, output, key="time")
@@ -43,12 +43,12 @@ def changes(
     return Exit.OK
 
 
-def _row(item: dict[str, Any]) -> dict[str, Any]:
-    applications = dict.fromkeys(result["application"] for result in item["results"])
+def _row(item: dict[str, Any], output: Format) -> dict[str, Any]:
+    """Return a change with its applications and their outcomes, each once; tables have times that are easy to read."""
+    shown = item["time"][:19].replace("T", " ") + "Z"
     return {
         **item,
-        "time": item["time"][:19].replace("T", " ") + "Z",
-        "people": ", ".join(item["people"]),
-        "applications": ", ".join(applications),
-        "outcome": ", ".join(dict.fromkeys(result["state"] for result in item["results"])),
+        "time": item["time"] if output in (Format.JSON, Format.YAML) else shown,
+        "applications": list(dict.fromkeys(result["application"] for result in item["results"])),
+        "outcome": list(dict.fromkeys(result["state"] for result in item["results"])),
     }

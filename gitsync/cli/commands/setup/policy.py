@@ -60,5 +60,6 @@ def explain(
         settings, problem = [asdict(setting) for setting in evaluator.policies.explain(app)], ""
     show(settings, ("name", "value", "source"), output, key="name")
     if problem:
-        say(f"the newest policy files are not used, the earlier ones stay in use: {problem}", "red")
+        text = f"the newest policy files are not used, the earlier ones stay in use: {problem}"
+        say(text, "red", is_warning=True)
     return Exit.OK
