@@ -15,6 +15,7 @@ from gitsync.agents.backup.state import (
     created_at,
     due,
     expired,
+    guard_id,
     known_backups,
     seconds_until_next,
 )
@@ -88,8 +89,8 @@ class BackupKeeper:
 
         asked = agent.annotations.get(BACKUP, "")
         ids = {due(backup, created_at(manifest), now, known), "" if any(one.id == asked for one in known) else asked}
-        old = {ref_of(one): one for each in expired(backup, known) for one in each.objects}
-        guard = f"generation-{agent.generation}"
+        guard = guard_id(agent.generation, agent.uid, created_at(manifest), known)
+        old = {ref_of(one): one for each in expired(backup, known, guard) for one in each.objects}
         return Backups(
             wanted={ref: one for id in sorted(ids) for ref, one in objects(id).items()},
             kept=frozenset(ref_of(one) for each in known for one in each.objects),

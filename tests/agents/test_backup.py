@@ -7,7 +7,15 @@ from datetime import UTC, datetime
 import pytest
 
 from gitsync.agents.backup.objects import claims_of
-from gitsync.agents.backup.state import BackupResult, KnownBackup, due, expired, known_backups, seconds_until_next
+from gitsync.agents.backup.state import (
+    BackupResult,
+    KnownBackup,
+    due,
+    expired,
+    guard_id,
+    known_backups,
+    seconds_until_next,
+)
 from gitsync.agents.model.agent import parse_agent
 from gitsync.agents.model.backup import Backup
 from gitsync.errors import InvalidInput
@@ -51,7 +59,25 @@ def test_failed_and_surplus_backups_are_deleted_and_the_newest_is_kept() -> None
         ]
     )
     assert [one.id for one in found] == ["e", "d", "c", "b", "a"]
-    assert [one.id for one in expired(NIGHTLY, found)] == ["a", "d"]
+    assert [one.id for one in expired(NIGHTLY, found, "")] == ["a", "d"]
+
+
+def test_the_backup_that_a_change_waits_for_is_kept() -> None:
+    second = "2026-01-05T00:00:00Z"
+    found = known_backups(snapshot(f"generation-{number}", second, readyToUse=True) for number in (9, 11, 10, 2))
+    assert [one.id for one in found] == [f"generation-{number}" for number in (11, 10, 9, 2)]
+    assert [one.id for one in expired(Backup(keep=1), found, "generation-2")] == ["generation-10", "generation-9"]
+    failed = known_backups(
+        [snapshot("generation-3", second, error={"message": "x"}), snapshot("z", "2026-01-06T00:00:00Z")]
+    )
+    assert expired(NIGHTLY, failed, "generation-3") == ()
+
+
+def test_a_backup_that_an_earlier_agent_left_guards_no_change() -> None:
+    left, own = good("generation-2", "2025-12-31T00:00:00Z"), good("generation-2", CREATED.isoformat())
+    assert guard_id(2, "0123456789", CREATED, ()) == "generation-2"
+    assert guard_id(2, "0123456789", CREATED, (own,)) == "generation-2"
+    assert guard_id(2, "0123456789", CREATED, (left,)) == "generation-2-01234567"
 
 
 @pytest.mark.parametrize(

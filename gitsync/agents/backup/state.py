@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,7 +48,7 @@ def known_backups(manifests: Iterable[Manifest]) -> tuple[KnownBackup, ...]:
     for one in manifests:
         groups.setdefault(labels_of(one)[BACKUP_LABEL], []).append(one)
     found = [_known(id, tuple(objects)) for id, objects in groups.items()]
-    return tuple(sorted(found, key=lambda one: (one.began, one.id), reverse=True))
+    return tuple(sorted(found, key=lambda one: (one.began, _natural(one.id)), reverse=True))
 
 
 def due(backup: Backup, since: datetime, now: datetime, known: Sequence[KnownBackup]) -> str:
@@ -72,11 +73,27 @@ def seconds_until_next(backup: Backup, now: datetime) -> float | None:
     return max((following - now).total_seconds(), 1.0)
 
 
-def expired(backup: Backup, known: Sequence[KnownBackup]) -> tuple[KnownBackup, ...]:
-    """Return the backups that are not kept: succeeded ones beyond ``keep``, and failed ones older than the newest."""
+def _natural(id: str) -> tuple[str | int, ...]:
+    """Return a key that sorts the numbers in ids as numbers: of one second, the backup of generation 10 is after 9."""
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", id))
+
+
+def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[KnownBackup, ...]:
+    """
+    Return the backups that are not kept: succeeded ones beyond ``keep``, and failed ones older than the newest.
+
+    The one with the id ``guard`` is kept, since a change waits for it: it would be made again without an end.
+    """
     good = [one for one in known if one.result is BackupResult.SUCCEEDED]
     old = [one for one in known[1:] if one.result is BackupResult.FAILED]
-    return (*good[backup.keep :], *old)
+    return tuple(one for one in (*good[backup.keep :], *old) if one.id != guard)
+
+
+def guard_id(generation: int, uid: str, created: datetime, known: Sequence[KnownBackup]) -> str:
+    """Return the id of the backup before a change; one that an earlier Agent of the name left is no backup of this."""
+    id = f"generation-{generation}"
+    is_of_another = any(one.id == id and datetime.fromisoformat(one.began) < created for one in known)
+    return f"{id}-{uid[:8]}" if is_of_another else id
 
 
 def backup_status(known: Sequence[KnownBackup], backup: Backup, now: datetime) -> dict[str, Any]:
