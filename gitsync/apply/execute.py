@@ -8,14 +8,15 @@ from dataclasses import replace
 
 from gitsync.apply.change import apply_change
 from gitsync.apply.in_flight import AnsweredWrite, NotAnswered, WritesInFlight, not_answered, waiting_for_answers
+from gitsync.apply.open_writes import resolve_open_writes
 from gitsync.apply.types import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.wait import blocking_reason
 from gitsync.errors import Conflict
 from gitsync.kube.crd import defined_kind
 from gitsync.kube.kinds import CRD, NAMESPACE
-from gitsync.objects.change import Action, Change
+from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.inventory import InventoryEntry
-from gitsync.objects.manifest import metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import to_record
@@ -83,6 +84,24 @@ class Applier:
         answered = self._in_flight.take_answered(application)
         self._audit_outcomes((each.job, each.result) for each in answered)
         return answered
+
+    def conclude(self, application: str) -> bool:
+        """
+        Audit an outcome for the writes that have none of an Application that does not exist any more.
+
+        No plan for it follows, so each written object is read: it exists, or it does not. Return False while writes
+        are not answered.
+        """
+        self.take_answered(application)
+        busy = self._in_flight.refs(application)
+        refs = {ObjectRef.from_path(intent.resource) for intent in self._records.unfinished(application)} - busy
+        live = {ref: found for ref in refs if (found := self._read(ref)) is not None}
+        resolve_open_writes(self._records, Plan(application, "", (), "", Risk.SAFE), live, self._clock.now(), busy)
+        return not busy
+
+    def _read(self, ref: ObjectRef) -> Manifest | None:
+        resource = self._cluster.any_version(ref.of)
+        return self._cluster.read(ref, resource.version) if resource is not None else None
 
     def _write(self, job: ApplyRequest, batch: Sequence[Change]) -> list[StepResult]:
         if not batch:

@@ -15,7 +15,7 @@ from gitsync.kube.json_pointer import parts
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import Resource
 
 
@@ -30,6 +30,10 @@ class KubernetesCluster:
     def resource(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, None when the cluster does not serve it."""
         return self._discovery.resource(group, version, kind)
+
+    def any_version(self, of: GroupKind) -> Resource | None:
+        """Return the resource of a kind at the version that the server prefers."""
+        return self._discovery.any_version(of.group, of.kind)
 
     def schemas(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:
         """Return the types of these groups and versions."""

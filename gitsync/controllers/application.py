@@ -24,6 +24,7 @@ from gitsync.objects.keys import (
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.operator.child_reconciler import Owner
 from gitsync.ports import Ports, Resource
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.shard import Shard, SingleReplica
@@ -39,6 +40,10 @@ _DEBOUNCE = 0.03
 _FORWARD_DELAY = 0.5
 """Minimum seconds between push notifications to another replica."""
 _FIRST_LIST = 30.0
+_ANSWER_POLL = 1.0
+"""Seconds until it is checked again whether the last writes of a deleted Application were answered."""
+_INTERRUPTED = ""
+"""The key whose reconcile enqueues the Applications of interrupted writes; the queue repeats it after an error."""
 
 
 class ApplicationController:
@@ -65,6 +70,7 @@ class ApplicationController:
         self._watcher = watcher
         self._state = state
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
+        self._records = ports.records
         self._share = share or SingleReplica()
         self._queue: WorkQueue[str] = WorkQueue()
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
@@ -78,6 +84,7 @@ class ApplicationController:
         self._follow()
         self._state.enqueue = self._queue.add
         self._watcher.start(partial(self._queue.add, urgent=True))
+        self._queue.add(_INTERRUPTED)
         self._controller.start()
 
     def stop(self) -> None:
@@ -91,12 +98,13 @@ class ApplicationController:
 
     def reconcile(self, key: str) -> float | None:
         """Reconcile one Application; return the seconds until the next reconcile."""
+        if key == _INTERRUPTED:
+            self._enqueue_interrupted()
+            return None
         changed = self._changed.take(key)
         manifest = self._get(key)
         if manifest is None:
-            self._watcher.leave(key)
-            self._state.remove(key, self._clock.now())
-            return None
+            return self._remove(key)
         with self._share.claim(key) as is_ours:
             if is_ours:
                 return self._sync(key, manifest, changed if self._queue.is_partial(key) else None)
@@ -105,6 +113,19 @@ class ApplicationController:
             self._pending_notifications.discard(key)
             self._annotate(manifest, HINT_MANAGER, GIT_CHANGED)
         return None
+
+    def _remove(self, key: str) -> float | None:
+        """Forget an Application that is gone, once each of its writes has an outcome in the audit."""
+        self._watcher.leave(key)
+        self._state.remove(key, self._clock.now())
+        with self._share.claim(key) as is_ours:
+            return _ANSWER_POLL if is_ours and not self._pipeline.conclude(key) else None
+
+    def _enqueue_interrupted(self) -> None:
+        """Enqueue the Applications of interrupted writes: no event follows for one that was deleted meanwhile."""
+        for application in {intent.application for intent in self._records.unfinished()}:
+            if not Owner.is_key(application):
+                self._queue.add(application)
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
         """Sync the changed objects of an Application, or all of it where they are None."""
@@ -153,6 +174,7 @@ class ApplicationController:
     def enqueue_all(self) -> None:
         """Enqueue every Application: a watch failed or recovered, or this replica owns others now."""
         if self._resource is not None:
+            self._queue.add_after(_INTERRUPTED, _DEBOUNCE)
             for manifest in self._live.all(self._resource):
                 self._queue.add_after(_key(manifest), _DEBOUNCE)
 

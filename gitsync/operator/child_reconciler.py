@@ -22,7 +22,7 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.operator.kinds import AGENT, SYSTEM, child_resources, own_resource
+from gitsync.operator.kinds import AGENT, SYSTEM, child_resources
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.cache import PlanCache
@@ -232,23 +232,11 @@ class ChildrenReconciler:
         return frozenset(Owner.ref_of(one) for one in applications if Owner.is_key(one))
 
     def conclude(self, owner: ObjectRef, cache: ChildrenCache) -> None:
-        """
-        Audit an outcome for the writes that have none of an owner that is deleted, or about to be.
-
-        No plan for it follows, so each written object is read: it exists, or it does not.
-        """
+        """Audit an outcome for the writes that have none of an owner that is deleted, or about to be."""
         key = Owner.key_of(owner)
-        self._take_answered(cache, key)
-        if cache.has_unresolved_writes:
-            refs = {ObjectRef.from_path(intent.resource) for intent in self._records.unfinished(key)}
-            live = {ref: found for ref in refs if (found := self._read(ref)) is not None}
-            nothing = Plan(key, "", (), "", Risk.SAFE)
-            resolve_open_writes(self._records, nothing, live, self._clock.now(), self._applier.in_flight(key))
-            cache.has_unresolved_writes = False
-
-    def _read(self, ref: ObjectRef) -> Manifest | None:
-        resource = child_resources(self._cluster).get(ref.of) or own_resource(self._cluster, ref.of)
-        return self._cluster.read(ref, resource.version) if resource is not None else None
+        if cache.has_unresolved_writes or self._applier.in_flight(key):
+            cache.has_unresolved_writes = True  # also when the audit fails on the way
+            cache.has_unresolved_writes = not self._applier.conclude(key)
 
     def _verdict(self, planned: Planned, given: GateInput) -> Verdict:
         verdict = decide(planned.plan, planned.app, self._policy_of(planned.app), None, planned.given.now)

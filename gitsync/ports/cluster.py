@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import GroupKind, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,10 @@ class Cluster(Protocol):
 
     def resource(self, group: str, version: str, kind: str) -> Resource | None:
         """Return the resource of a kind, None when it is not served; discovery is repeated for an unknown kind."""
+        ...
+
+    def any_version(self, of: GroupKind) -> Resource | None:
+        """Return the resource of a kind at the version that the server prefers, None when it is not served."""
         ...
 
     def schemas(self, group_versions: Iterable[tuple[str, str]]) -> Schemas:

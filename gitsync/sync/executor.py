@@ -136,6 +136,10 @@ class SyncExecutor:
         """Return the objects of an Application whose writes are not answered yet."""
         return self._applier.in_flight(application)
 
+    def conclude(self, application: str) -> bool:
+        """Audit an outcome for writes of an Application that is gone; return False while some are not answered."""
+        return self._applier.conclude(application)
+
     def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
         """Whether all these objects are of batches that are being written: the last answer reconciles them."""
         return self._applier.is_writing(application, refs)
@@ -194,7 +198,7 @@ class SyncExecutor:
         """
         Save the record of an operation, and end it and its approval.
 
-        Until both are stored the operation goes on, so that the next reconcile ends it: its hooks never run again. A
+        Until both are stored the operation remains, so that the next reconcile ends it: its hooks never run again. A
         successful operation without steps leaves no record, nor does a retry that failed as the attempt before.
         """
         record = None

@@ -183,6 +183,10 @@ class Pipeline:
         self._watcher.leave(given.app.key)
         self._state.publish_remote(given, Report(manifest, given).previous_status)
 
+    def conclude(self, key: str) -> bool:
+        """Audit an outcome for writes of an Application that is gone; return False while some are not answered."""
+        return self._reconciler.conclude(key)
+
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""
         self._caches.pop(uid, None)

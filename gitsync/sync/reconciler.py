@@ -67,6 +67,10 @@ class Reconciler:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
         self._conclude(report, cache, planned, message)
 
+    def conclude(self, application: str) -> bool:
+        """Audit an outcome for writes of an Application that is gone; return False while some are not answered."""
+        return self._executor.conclude(application)
+
     def is_writing(self, application: str, refs: frozenset[ObjectRef]) -> bool:
         """Whether all these objects are of batches that are being written: the last answer reconciles them."""
         return self._executor.is_writing(application, refs)

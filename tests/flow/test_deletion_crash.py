@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gitsync.errors import GitsyncError
+from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Renderer
 from gitsync.sandbox.server import Sandbox
@@ -20,6 +22,7 @@ from tests.faults.runner import failures_of
 from tests.faults.stepped_controller import SteppedClock, SteppedController, records_of
 from tests.flow.environment import World
 from tests.flow.factories import config_map, job
+from tests.waiting import until
 
 FILES = {
     "shop/a.yaml": config_map("a", x="1"),
@@ -143,3 +146,25 @@ def test_a_failure_at_any_call_ends_in_the_same_state(world: World, renderer: Re
         struck += case.run(call, failure).has_struck
         case.check(f"{failure} at {call}")
     assert struck >= 30, f"{struck} of {len(planned)} schedules struck"
+
+
+@pytest.mark.parametrize("failure", ["crash-before", "crash-after"])
+def test_writes_of_an_application_that_was_deleted_meanwhile_get_an_outcome(
+    world: World, renderer: RenderPool, failure: str
+) -> None:
+    world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    world.namespace("shop")
+    world.application(sync={"prune": False})
+    injector = FaultInjector(Call("api", "apply", "/ConfigMap/shop/a", 0), failure)
+    engine, clock = SteppedController(world, renderer, SteppedClock(), injector), time.monotonic()
+    while not injector.has_struck and time.monotonic() < clock + 30:
+        with suppress(Crashed, GitsyncError):
+            engine.applications.reconcile("gitsync/shop")
+    engine.stop()
+    (intent,) = records_of(world).unfinished()
+    world.client.send("DELETE", "/apis/gitsync.dev/v1alpha1/namespaces/gitsync/applications/shop", {})
+    world.start()
+    until(lambda: not records_of(world).unfinished(), 30)
+    newest, *_ = records_of(world).audit_records("gitsync/shop")
+    assert (newest.sync, newest.resource) == (intent.sync, intent.resource)
+    assert newest.outcome is (Outcome.SUCCEEDED if failure == "crash-after" else Outcome.FAILED)

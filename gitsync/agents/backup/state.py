@@ -82,7 +82,7 @@ def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[K
     """
     Return the backups that are not kept: succeeded ones beyond ``keep``, and failed ones older than the newest.
 
-    The one with the id ``guard`` is kept, since a change waits for it: it would be made again without an end.
+    The one with the id ``guard`` is kept, since a change waits for it: it would be deleted and requested in a loop.
     """
     good = [one for one in known if one.result is BackupResult.SUCCEEDED]
     old = [one for one in known[1:] if one.result is BackupResult.FAILED]
@@ -90,7 +90,7 @@ def expired(backup: Backup, known: Sequence[KnownBackup], guard: str) -> tuple[K
 
 
 def guard_id(generation: int, uid: str, created: datetime, known: Sequence[KnownBackup]) -> str:
-    """Return the id of the backup before a change; one that an earlier Agent of the name left is no backup of this."""
+    """Return the id of the backup before a change; one that an earlier Agent of the name left does not count."""
     id = f"generation-{generation}"
     is_of_another = any(one.id == id and datetime.fromisoformat(one.began) < created for one in known)
     return f"{id}-{uid[:8]}" if is_of_another else id
