@@ -107,8 +107,11 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
             steps.append(again)
     fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
     before, scope = predecessors(fresh), Scope(app, desired, seen.live)
-    fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
-    fresh = [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
+    if before:
+        fresh = [paired(step, before.get(family(step.ref)), given.schema_of) for step in fresh]
+        fresh = [classify(step, app.risk.rules, before.get(family(step.ref)), scope) for step in fresh]
+    else:
+        fresh = [classify(step, app.risk.rules, None, scope) for step in fresh]
     if not app.is_deleted and not any(step.is_write and step.action is not Action.HOOK for step in fresh):
         # Hooks surround a sync; with nothing to sync they do not run.
         fresh = [_skipped(step) if step.action is Action.HOOK else step for step in fresh]
@@ -334,7 +337,7 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
         drift = _drift_after(moved, sent, live, schema, app.field_manager)
     ignored = without_ignored(exceptions, sent, live, schema, drift)
     drift = ignored.drift
-    adopts = not is_owned(app, live) and step.ref not in given.inventory
+    adopts = step.ref not in given.inventory and not is_owned(app, live)
     is_stable = moved is None and not adopts  # both writes name the resourceVersion, so only one fits a sync
     removed = given.undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
     found = (*drift.differences, *removed, *ignored_differences(desired, live, schema, left))

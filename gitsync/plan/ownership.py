@@ -83,6 +83,8 @@ def transfer(
     left alone. ``ignored`` are paths that Git leaves to others. Entries of subresources always stay.
     """
     entries = [entry for entry in metadata_of(live).get("managedFields") or () if isinstance(entry, dict)]
+    if not ignored and all(entry.get("manager") not in appliers for entry in entries):
+        return None
     taken = [entry for entry in entries if entry.get("manager") in appliers and _is_of(entry, version)]
     ours = next((entry for entry in entries if _is_ours(entry)), None)
     if not taken and not (ours and ignored):
