@@ -304,6 +304,12 @@ def key_element(key: dict[str, Any]) -> str:
     return f"k:{_compact(key)}"
 
 
+@functools.lru_cache(maxsize=8192)
+def named_element(key: str, name: str) -> str:
+    """Return the element of an item with one key, such as a container or a variable: few names, which recur."""
+    return key_element({key: name})
+
+
 def value_element(value: Any) -> str:
     """Return the element of a set's member: ``v:"x"``."""
     return f"v:{_compact(plain(value))}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, key_element, member, value_element
+from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, key_element, member, named_element, value_element
 from gitsync.merge.schema import DEDUCED, Schema
 
 
@@ -142,6 +142,8 @@ def element_of(schema: Schema, item: Any) -> str:
     """Return the path element of an item of a set or a keyed list; raise TypedError when it has none."""
     keys = schema.keys
     if keys and type(item) is dict:
+        if len(keys) == 1 and type(name := item.get(keys[0])) is str:
+            return named_element(keys[0], name)
         key = {name: item[name] for name in keys if name in item}
         if len(key) < len(keys):
             defaults = ((name, key_default(schema, name)) for name in keys if name not in key)

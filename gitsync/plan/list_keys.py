@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from gitsync.merge.fieldset import key_element
 from gitsync.merge.schema import Schema
 from gitsync.merge.typed import element_of, key_default
 
@@ -16,17 +14,10 @@ def element(schema: Schema, item: Any) -> str | None:
         return None if item is None or type(item) in (dict, list) else element_of(schema, item)
     if type(item) is not dict:
         return None
-    if len(schema.keys) == 1 and type(value := item.get(schema.keys[0])) is str:
-        return _named(schema.keys[0], value)
-    if any(key in item for key in schema.keys) or any(key_default(schema, key) is not None for key in schema.keys):
+    has_key = schema.keys[0] in item or any(key in item for key in schema.keys)
+    if has_key or any(key_default(schema, key) is not None for key in schema.keys):
         return element_of(schema, item)
     return None
-
-
-@lru_cache(maxsize=8192)
-def _named(key: str, name: str) -> str:
-    """Return the element of most items: those with one key, such as containers and variables, which recur."""
-    return key_element({key: name})
 
 
 def indexed(schema: Schema, items: list[Any]) -> dict[str, tuple[int, Any]] | None:

@@ -98,7 +98,7 @@ class BuiltIn:
         elif self.rules.first_status is not None:
             status = self.rules.first_status(new)
         else:
-            status = self.codec.zero(self.schema).get("status")
+            status = self.codec.zero_status(self.schema)
         if status is not None:
             out["status"] = status
         return out

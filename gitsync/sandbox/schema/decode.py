@@ -8,6 +8,7 @@ writes are there. A value of the wrong type raises DecodeError.
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 from collections.abc import Mapping
@@ -38,8 +39,6 @@ from gitsync.sandbox.schema.scalars import (
     raw,
     scalar_for,
     string,
-    without_empty,
-    without_zero,
 )
 
 
@@ -56,6 +55,7 @@ class Codec:
         self._wraps = wraps
         self._structs: dict[str, Decoder] = {}
         self._pending: set[str] = set()
+        self._statuses: dict[str, Any] = {}
         self._lock = threading.RLock()
         self.members = FieldIndex(schemas)
 
@@ -79,9 +79,11 @@ class Codec:
                 return name
         raise KeyError(kind)
 
-    def zero(self, name: str) -> dict[str, Any]:
-        """Return what an empty object of the type is written as."""
-        return self.decode(name, {})
+    def zero_status(self, name: str) -> Any:
+        """Return the status that an empty object of the type is written with, None for none."""
+        if name not in self._statuses:
+            self._statuses[name] = self.decode(name, {}).get("status")
+        return copy.deepcopy(self._statuses[name])
 
     def _struct(self, name: str) -> Decoder:
         """Return the decoder of a struct, compiled once whatever thread asks first."""
@@ -104,11 +106,15 @@ class Codec:
         go_type = go_type_of(name)
         required = frozenset(schema.get("required", ()))
         fields: dict[str, Decoder] = {}
+        omitted: dict[str, bool] = {}  # members that are left out when they are zero, and whether {} is too
         zeros: list[tuple[str, Decoder]] = []
         for key, member in schema.get("properties", {}).items():
             pair = f"{go_name}.{key}"
-            decoder, zero = self._member(member, keep=pair in KEEPS_ZERO or key in required, pair=pair)
+            is_kept = pair in KEEPS_ZERO or key in required
+            decoder, zero = self._member(member, pair)
             fields[key] = decoder
+            if _is_omitted(member, pair, is_kept=is_kept):
+                omitted[key] = _is_collection(member)
             if zero is not None:
                 zeros.append((key, zero))
             elif pair in NULL_WHEN_ABSENT or (key in required and member.get("type") in ("array", "object")):
@@ -129,8 +135,9 @@ class Codec:
                         error.struct = go_name
                     error.path.append(key)
                     raise
-                if item is not ABSENT:
-                    out[key] = item
+                if item is ABSENT or (not item and key in omitted and (omitted[key] or type(item) is not dict)):
+                    continue
+                out[key] = item
             for key, zero in zeros:
                 if key not in out:
                     out[key] = zero(value)
@@ -138,27 +145,18 @@ class Codec:
 
         return struct
 
-    def _member(self, schema: Mapping[str, Any], *, keep: bool, pair: str) -> tuple[Decoder, Decoder | None]:
+    def _member(self, schema: Mapping[str, Any], pair: str) -> tuple[Decoder, Decoder | None]:
         """Return the decoder of a member, and what makes its zero value when Go always writes it."""
-        has_default = "default" in schema
-        reference = reference_of(schema)
+        decoder, reference = self._value(schema, pair), reference_of(schema)
+        if reference and pair in ZERO_QUANTITY:
+            return decoder, lambda _: "0"
         if reference:
-            decoder = self._value(schema, pair)
-            if pair in ZERO_QUANTITY:
-                return decoder, lambda _: "0"
-            if has_default and schema["default"] == {} and not scalar_for(reference) is not None:
-                return decoder, lambda _: decoder({})
-            return decoder, None
-        kind = schema.get("type")
-        decoder = self._value(schema, pair)
-        if kind == "array" or (kind == "object" and "additionalProperties" in schema):
-            return (decoder if pair in NULL_WHEN_ABSENT or pair in KEEPS_EMPTY else without_empty(decoder)), None
-        if kind == "string" and schema.get("format") == "byte":
-            return (decoder if keep else without_empty(decoder)), None
-        if has_default and pair not in DROPS_DEFAULT:
+            is_struct = "default" in schema and schema["default"] == {} and scalar_for(reference) is None
+            return decoder, (lambda _: decoder({})) if is_struct else None
+        if "default" in schema and pair not in DROPS_DEFAULT and not _is_collection(schema):
             zero = schema["default"]
-            return decoder, (lambda _: zero)
-        return (decoder if keep else without_zero(decoder)), None
+            return decoder, lambda _: zero
+        return decoder, None
 
     def _value(self, schema: Mapping[str, Any], pair: str) -> Decoder:
         """Return the decoder of a value that is present."""
@@ -218,6 +216,24 @@ class Codec:
 def metadata_codec() -> Codec:
     """Return the codec whose ``metadata`` reads the metadata of objects without a built-in schema."""
     return Codec(openapi_schemas("v1"))
+
+
+def _is_collection(schema: Mapping[str, Any]) -> bool:
+    """Whether a member is a list, a map, or bytes, of which Go omits any that are empty."""
+    kind = schema.get("type")
+    is_map = kind == "object" and "additionalProperties" in schema
+    return kind == "array" or is_map or (kind == "string" and schema.get("format") == "byte")
+
+
+def _is_omitted(schema: Mapping[str, Any], pair: str, *, is_kept: bool) -> bool:
+    """Whether Go leaves out a member that is empty or zero; an object without known members stays."""
+    if reference_of(schema):
+        return False
+    if _is_collection(schema) and schema.get("type") != "string":
+        return pair not in NULL_WHEN_ABSENT and pair not in KEEPS_EMPTY
+    if "default" in schema and pair not in DROPS_DEFAULT and schema.get("format") != "byte":
+        return False
+    return not is_kept
 
 
 def _zero_of(schema: Mapping[str, Any]) -> Any:

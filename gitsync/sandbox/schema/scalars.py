@@ -54,25 +54,6 @@ def found_kind(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def without_empty(decode: Decoder) -> Decoder:
-    """Return a decoder that leaves out an empty result."""
-
-    def decoder(value: Any) -> Any:
-        return decode(value) or ABSENT
-
-    return decoder
-
-
-def without_zero(decode: Decoder) -> Decoder:
-    """Return a decoder that leaves out a zero result; an empty struct stays."""
-
-    def decoder(value: Any) -> Any:
-        decoded = decode(value)
-        return decoded if decoded or type(decoded) is dict else ABSENT
-
-    return decoder
-
-
 def null(_: Any) -> None:
     """Return null, whatever it is given."""
     return
