@@ -12,6 +12,7 @@ import yaml
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.errors import bad_request
 
+_KEY_ENDS = re.compile(rb'"[ \t\r\n]*:')
 MAX_DEPTH = 200
 MAX_NODES = 1_000_000
 """How far YAML aliases may expand."""
@@ -27,8 +28,8 @@ def parse_json(body: bytes) -> tuple[Any, list[str]]:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise Malformed(_go_json_error(body)) from None
-    if not isinstance(value, (dict, list)) or len(orjson.dumps(value)) == len(body.strip()):
-        return value, []  # writing it again gives the same length: no member was lost
+    if not isinstance(value, (dict, list)) or _has_all_members(body, orjson.dumps(value)):
+        return value, []
     return value, _json_duplicates(body)
 
 
@@ -117,6 +118,17 @@ def _go_json_error(body: bytes) -> str:
     except RecursionError:
         return "exceeded max depth"
     return "invalid JSON"
+
+
+def _has_all_members(body: bytes, written: bytes) -> bool:
+    """
+    Whether JSON without white space has each member of the text that it was read from: False where that is unclear.
+
+    Without escapes a quote before a colon ends a key, or begins a text such as ``":x"``, which counts in both.
+    """
+    if len(written) == len(body.strip()):
+        return True
+    return b"\\" not in body and len(_KEY_ENDS.findall(body)) == written.count(b'":')
 
 
 class _Pairs(list[tuple[str, Any]]):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitsync.sandbox.http.decoding import Malformed, parse_json, parse_yaml
 
@@ -46,6 +50,37 @@ def test_yaml_scalars_are_those_of_the_api_server() -> None:
         "g": 1000,
         "h": None,
     }
+
+
+NAMES = st.sampled_from(['"a"', '"b"', '":a"', '" :"', '"\\u0022:"', '"\\":"', '"\\\\"'])
+GAPS = st.sampled_from(["", " ", "\n "])
+
+
+@st.composite
+def texts(draw: st.DrawFn, depth: int = 3) -> str:
+    """Draw JSON with duplicate keys, quotes, colons and white space anywhere."""
+    if not depth or draw(st.booleans()):
+        return draw(NAMES)
+    if draw(st.booleans()):
+        return f"[{','.join(draw(st.lists(texts(depth - 1), max_size=2)))}]"
+    members = draw(st.lists(st.tuples(NAMES, GAPS, GAPS, texts(depth - 1)), max_size=3))
+    return "{" + ",".join(f"{key}{before}:{after}{value}" for key, before, after, value in members) + "}"
+
+
+def counted(value: object) -> int:
+    """Return how many members the objects in a value have, as lists of pairs or maps."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(counted, value.values()))
+    if isinstance(value, tuple):
+        return len(value) + sum(counted(member) for _, member in value)
+    return sum(map(counted, value)) if isinstance(value, list) else 0
+
+
+@given(texts())
+def test_no_duplicate_is_missed(text: str) -> None:
+    value, duplicates = parse_json(text.encode())
+    has_lost_one = counted(json.loads(text, object_pairs_hook=tuple)) > counted(value)
+    assert bool(duplicates) == has_lost_one
 
 
 def test_yaml_duplicates_are_named_by_line() -> None:
