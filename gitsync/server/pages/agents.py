@@ -19,7 +19,16 @@ from gitsync.server.formatting import visible
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, SearchText, Start
 from gitsync.server.pages.paging import list_url, page_of
 from gitsync.server.rows.agent_changes import AgentChange, agent_changes
-from gitsync.server.rows.agents import NAMES, FoundAgent, agent_row, find_agents, matching, prompt_diff, prompt_history
+from gitsync.server.rows.agents import (
+    NAMES,
+    FoundAgent,
+    agent_row,
+    evaluation_of,
+    find_agents,
+    matching,
+    prompt_diff,
+    prompt_history,
+)
 from gitsync.server.rows.environments.matrix import ASPECTS, matrix
 from gitsync.server.rows.environments.matrix import environments as environments_of
 from gitsync.server.rows.environments.prompts import PromptVersion, prompt_versions
@@ -169,7 +178,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
         address=visible(str(at(found.live, "status", "url", default=""))),
         conditions=[one for one in at(found.live, "status", "conditions") or () if isinstance(one, dict)],
         children=[one for one in at(found.live, "status", "children") or () if isinstance(one, dict)],
-        cases=[one for one in at(found.live, "status", "evaluation", "results") or () if isinstance(one, dict)],
+        evaluation=evaluation_of(found.live),
         prompts=prompt_history(found, backend.view.owned_by, syncs),
         changes=agent_changes(syncs, [found])[:_CHANGES],
         events=events,

@@ -23,6 +23,7 @@ from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
 from gitsync.server.pending import is_held
 from gitsync.server.reviews import line, reviewer
+from gitsync.server.rows.agents import EvaluationRow, evaluation_of
 from gitsync.server.rows.contents import Content, content_of
 from gitsync.server.rows.effects import effects
 from gitsync.server.rows.fields import FIELDS, FieldRow, field_row
@@ -50,6 +51,8 @@ class StepRow:
     more: int
     content: Content | None
     drift: DriftRisk | None
+    evaluation: EvaluationRow | None
+    """The newest verdict on the Agent that the step changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class PlanPage:
                     max(len(fields) - FIELDS, 0),
                     content_of(step, len(shown)),
                     changed_in_cluster(view, item) if item is not None else None,
+                    evaluation_of(step.live) if step.live is not None else None,
                 )
             )
         return show_application(

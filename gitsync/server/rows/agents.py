@@ -150,7 +150,7 @@ def agent_row(found: FoundAgent) -> AgentRow:
     """Return the row of an agent."""
     manifest = found.live
     status = manifest.get("status") or {}
-    owners = metadata_of(manifest).get("ownerReferences") or ()
+    owners, evaluation = metadata_of(manifest).get("ownerReferences") or (), evaluation_of(manifest)
     system = next((str(one["name"]) for one in owners if one.get("kind") == "MultiAgentSystem"), "")
     return AgentRow(
         application=found.application,
@@ -164,7 +164,7 @@ def agent_row(found: FoundAgent) -> AgentRow:
         ready=visible(_ready(manifest)),
         reason=visible(str(_condition(manifest, "Ready").get("message", ""))),
         traffic=_traffic(status),
-        evaluation=_evaluation(status),
+        evaluation=evaluation.text if evaluation is not None else "",
         tools=tuple(map(visible, found.settings.tools)),
         approvals=tuple(visible(one) for one in _approvals(manifest)),
         environment=visible(found.place.environment),
@@ -254,11 +254,23 @@ def _traffic(status: Mapping[str, Any]) -> str:
     return f"{rollout.get('weight', 0)} % new, step {rollout.get('step', 0)} of {rollout.get('steps', 0)}"
 
 
-def _evaluation(status: Mapping[str, Any]) -> str:
-    verdict = status.get("evaluation")
-    if not isinstance(verdict, dict):
-        return ""
-    return _verdict_text(verdict)
+@dataclass(frozen=True, slots=True)
+class EvaluationRow:
+    """The newest verdict of the evaluations of an Agent: of which revision, as text, and its cases."""
+
+    revision: str
+    text: str
+    cases: tuple[Mapping[str, Any], ...]
+
+
+def evaluation_of(manifest: Manifest) -> EvaluationRow | None:
+    """Return the newest verdict on an Agent, None where there is none, and for other kinds."""
+    ref = ref_of(manifest)
+    verdict = at(manifest, "status", "evaluation") if (ref.group, ref.kind) == (AGENTS_GROUP, "Agent") else None
+    if not isinstance(verdict, dict) or not verdict:
+        return None
+    cases = tuple(one for one in at(verdict, "results") or () if isinstance(one, dict))
+    return EvaluationRow(visible(str(verdict.get("revision", ""))), _verdict_text(verdict), cases)
 
 
 def _verdict_text(verdict: Mapping[str, Any]) -> str:

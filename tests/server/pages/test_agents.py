@@ -16,7 +16,7 @@ from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
 from gitsync.ports import ResourceView
 from tests.server.conftest import Open
-from tests.server.fakes import NOW, application, resource
+from tests.server.fakes import NOW, application, changed, resource
 
 GROUP = "agents.gitsync.dev/v1alpha1"
 SPEC = {
@@ -94,6 +94,16 @@ def test_the_list_shows_state_model_tools_rollout_and_evaluation(site: Open) -> 
     assert "None of 1 agents matches" in opened.get("/agents?q=phase:Running").text
     assert "None of 1 agents matches" in opened.get("/agents?q=model:other").text
     assert "triage" in opened.get("/agents?q=phase:Updating+model:qwen*").text
+
+
+def test_a_plan_shows_the_newest_evaluation_of_the_agents_that_it_changes(site: Open) -> None:
+    view = resource("triage", sync="OutOfSync", differences=(changed(),))
+    view = replace(view, ref=ref_of(TRIAGE), change=replace(view.change, ref=ref_of(TRIAGE), live=TRIAGE))
+    opened = site([application(resources=[view, resource("note", sync="OutOfSync", differences=(changed(),))])])
+    page = opened.get("/apps/gitsync/shop/plan").text
+    assert page.count("Newest evaluation") == 1
+    for text in ("Failed 3/4", "refund", "passed", "the answer promises a refund"):
+        assert text in page
 
 
 @pytest.mark.parametrize(
