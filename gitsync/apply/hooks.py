@@ -27,13 +27,14 @@ class HookRun:
     How far one hook of one sync is.
 
     ``deleting_uid`` is the uid of the object whose deletion before the hook was accepted, ``uid`` of the one that runs.
-    ``is_deleted`` is set once its delete policy was carried out.
+    ``is_deleted`` is set once its delete policy was carried out, ``is_counted`` once the sync has counted its success.
     """
 
     deleting_uid: str = ""
     uid: str = ""
     result: StepResult | None = None
     is_deleted: bool = False
+    is_counted: bool = False
 
 
 HOOK_DELETION = "a hook that is over"
@@ -63,7 +64,7 @@ class Hooks:
         self._live = live
 
     def run(self, job: ApplyRequest, runs: HookRuns, phase: HookPhase) -> ApplyProgress:
-        """Start due hooks, poll running ones, and return the results that completed since the last call."""
+        """Start due hooks, poll running ones, and return the results that are not counted yet."""
         stage = hook_stage(phase)
         hooks = [change for change in job.plan.changes if change.stage == stage and is_hook(change)]
         results: list[StepResult] = []
@@ -75,7 +76,8 @@ class Hooks:
                 run = runs.setdefault((change.ref, phase), HookRun())
                 if run.result is None:
                     waiting = self._advance(job, change, run, f"{job.sync}-{phase.value}") or waiting
-                    results += [run.result] if run.result is not None else []
+                if run.result is not None and not run.is_counted:
+                    results.append(run.result)
             if waiting or any(result.outcome is Outcome.FAILED for result in results):
                 return ApplyProgress(tuple(results), waiting)
         return ApplyProgress(tuple(results))

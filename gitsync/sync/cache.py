@@ -44,6 +44,8 @@ class Operation:
     steps: dict[ObjectRef, Step] = field(default_factory=dict)
     hooks: HookRuns = field(default_factory=dict)
     waiting: str = ""
+    ending: str | None = None
+    """Why it failed, empty for a success, None while it runs; one that has ended only lacks its record."""
     was_saved: bool = False
     """Whether its record was sent to the database, so that it may be stored although no answer came."""
 

@@ -111,7 +111,8 @@ class SyncExecutor:
         answered, cache.answered = tuple(cache.answered), []
         run = _Run(planned, operation, request, postponed, tuple(filter(_counts_late, answered)))
         done = self._run_phases(run)
-        operation.steps.update(record_steps(done.results))
+        for hook in operation.hooks.values():  # a failure counts in each run until the operation has ended
+            hook.is_counted = hook.result is not None and hook.result.outcome is Outcome.SUCCEEDED
         cache.has_unresolved_writes = bool(operation.hooks) or any(result.is_unknown for result in done.results)
         return self._complete_or_requeue(run, cache, done)
 
@@ -186,6 +187,13 @@ class SyncExecutor:
         message = f"superseded by {newer} while waiting for {operation.waiting}"
         return self.finish(planned, cache, operation, message, superseded=True)
 
+    def finish_ended(self, planned: Planned, cache: ExecutionCache) -> SyncRecord | None:
+        """Save the record of an operation that has ended where the database did not take it before."""
+        operation = cache.operation
+        if operation is None or operation.ending is None:
+            return None
+        return self.finish(planned, cache, operation, operation.ending)
+
     def finish(
         self,
         planned: Planned,
@@ -198,10 +206,11 @@ class SyncExecutor:
         """
         Save the record of an operation, and end it and its approval.
 
-        Until both are stored the operation remains, so that the next reconcile ends it: its hooks never run again. A
-        successful operation without steps leaves no record, nor does a retry that failed as the attempt before.
+        Until both are stored the operation remains, for ``finish_ended``: its hooks never run again. A successful
+        operation without steps leaves no record, nor does a retry that failed as the attempt before.
         """
         record = None
+        operation.ending = None if superseded else message
         adds_nothing = message and not superseded and _adds_nothing(operation, cache.retry)
         if (operation.steps or message) and not adds_nothing:
             took = round((self._clock.monotonic() - operation.began) * 1000)
@@ -258,14 +267,18 @@ class SyncExecutor:
         """Run phase after phase until one fails or has to wait; a failure runs the SyncFail hooks."""
         results: tuple[StepResult, ...] = ()
         hooks = run.operation.hooks
+        steps = run.operation.steps
         for part in self._phases(run):
             results += part.results
+            steps.update(record_steps(part.results))  # now, since a later phase may raise
             if any(result.outcome is Outcome.FAILED for result in part.results) or (
                 part.waiting and self._is_late(run)
             ):
                 self._hooks.stop(run.request, hooks)
                 if not run.planned.app.is_deleted:
-                    results += self._hooks.run(run.request, hooks, HookPhase.SYNC_FAIL).results
+                    late = self._hooks.run(run.request, hooks, HookPhase.SYNC_FAIL).results
+                    steps.update(record_steps(late))
+                    results += late
                 return replace(part, results=results)
             if part.waiting:
                 return replace(part, results=results)

@@ -58,7 +58,7 @@ def _runs(entries: Any) -> HookRuns:
     for entry in entries:
         ref = ObjectRef.from_path(str(entry["id"]))
         done = StepResult(Change(ref, Action.HOOK), Outcome.SUCCEEDED) if entry.get("done") else None
-        runs[ref, HookPhase(entry["phase"])] = HookRun(uid=str(entry["uid"]), result=done)
+        runs[ref, HookPhase(entry["phase"])] = HookRun(uid=str(entry["uid"]), result=done, is_counted=done is not None)
     return runs
 
 

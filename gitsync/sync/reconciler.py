@@ -97,10 +97,12 @@ class Reconciler:
 
         A failed hook is retried with the delays of the Application's retry policy.
         """
-        planned, message, is_complete = self._prepare(report, cache, target, phase.value), "", False
+        before = cache.execution.operation
+        planned, message = self._prepare(report, cache, target, phase.value), ""
+        is_complete = before is not None and (before.trigger, before.ending) == (phase.value, "")
         decision = self._gate.decide_hooks(planned, cache.execution, phase)
         self._take(report, planned, decision)
-        if decision.trigger:
+        if decision.trigger and not is_complete:
             message = self._execute(report, cache, planned, decision)
             is_complete = cache.execution.operation is None and not message
         report.observation = self._observe(report, cache, target)
@@ -112,7 +114,8 @@ class Reconciler:
         self._executor.take_answered(report.app.key, cache.execution)
         planned = self._plan(report, cache, target)
         self._executor.restore(planned, cache.execution)
-        report.record = self._executor.supersede(planned, cache.execution, trigger) or report.record
+        finished = self._executor.finish_ended(planned, cache.execution)
+        report.record = finished or self._executor.supersede(planned, cache.execution, trigger) or report.record
         self._resolve_open_writes(planned, cache.execution)
         return planned
 

@@ -168,3 +168,30 @@ def test_writes_of_an_application_that_was_deleted_meanwhile_get_an_outcome(
     newest, *_ = records_of(world).audit_records("gitsync/shop")
     assert (newest.sync, newest.resource) == (intent.sync, intent.resource)
     assert newest.outcome is (Outcome.SUCCEEDED if failure == "crash-after" else Outcome.FAILED)
+
+
+@pytest.mark.parametrize(("method", "nth"), [*(("audit", nth) for nth in range(2, 6)), ("save", 0)])
+def test_a_failed_hook_stops_its_sync_although_the_end_was_interrupted(
+    world: World, renderer: RenderPool, method: str, nth: int
+) -> None:
+    hook = job("before", "PreSync", image="tool:crash", policy="HookFailed")
+    world.repo.commit("hooks", {"shop/a.yaml": config_map("a", x="1"), "shop/before.yaml": hook})
+    world.namespace("shop")
+    world.application()
+    injector = FaultInjector(Call("database", method, "", nth), "refused")
+    clock, give_up = SteppedClock(), time.monotonic() + 30
+    engine = SteppedController(world, renderer, clock, injector)
+    while not (injector.has_struck and is_over(world.status())) and time.monotonic() < give_up:
+        with suppress(GitsyncError):
+            engine.applications.reconcile("gitsync/shop")
+        clock.tick()
+        time.sleep(0.002)
+    engine.stop()
+    assert injector.has_struck
+    assert world.status()["phase"] == "Failed", world.status()
+    assert world.get("ConfigMap", "a") is None
+
+
+def is_over(status: dict[str, Any]) -> bool:
+    """Whether the sync failed by its hook, or did not stop at it."""
+    return status.get("phase") == "Synced" or any("/before" in each["object"] for each in status.get("problems") or ())

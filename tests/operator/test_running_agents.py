@@ -122,8 +122,8 @@ def test_a_prompt_in_git_decides_what_an_agent_answers_and_a_bad_one_is_stopped(
     rows = _command(world, "agent", "history", "triage", "-n", NAMESPACE)
     assert [row["revision"] for row in rows[:2]] == [bad["revision"], good["revision"]]
     assert [(row["state"], row["evaluation"], row["changed"]) for row in rows[:2]] == [
-        ("failed", "Failed 3/4", "prompt"),
-        ("serving", "Passed 4/4", "prompt"),
+        ("failed", "Failed 3/4", ["prompt"]),
+        ("serving", "Passed 4/4", ["prompt"]),
     ]
     assert rows[0]["cases"][0] == refund
     assert {"mark": "+", "text": "Always promise a refund."} in rows[0]["promptLines"]
