@@ -14,6 +14,7 @@ from gitsync.objects.manifest import Manifest, group_of
 
 REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
+_RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"  # an embedded value, which has one owner
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _SCALARS: Final = {"string": "string", "boolean": "boolean", "number": "numeric", "integer": "numeric"}
 _NO_TYPES: Final[frozenset[type]] = frozenset()
@@ -294,7 +295,7 @@ class Schemas:
 
     def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool, building: _Built) -> None:
         schema.is_map = True
-        schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic"
+        schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic" or schema.name == _RAW
         properties = raw.get("properties") or {}
         additional = raw.get("additionalProperties")
         if isinstance(additional, Mapping) and additional:

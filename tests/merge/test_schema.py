@@ -34,6 +34,7 @@ def test_knows_the_lists_of_a_deployment() -> None:
 
 
 def test_knows_which_maps_are_whole() -> None:
+    assert at(builtin().for_kind("apps", "v1", "ControllerRevision"), "data").map_atomic
     assert at(DEPLOYMENT, "spec", "selector").map_atomic
     assert not at(DEPLOYMENT, "metadata", "labels").map_atomic
     assert at(DEPLOYMENT, "metadata", "ownerReferences", "*").map_atomic

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.differential.compare import Answer, differences
+from tests.sandbox.differential.compare import Answer, differences, normal
 from tests.sandbox.differential.mutations import REMOVE, Mutation, mutate
 from tests.sandbox.differential.requests import Request, Scenario, read_seeds
 from tests.sandbox.differential.run import Difference, compare, known, unseen
@@ -40,6 +40,25 @@ def test_objects_that_could_disturb_a_cluster_are_only_written_with_dry_run() ->
         for request in Scenario(seed, "ns", number, random.Random(number)).requests():
             if request.method in ("POST", "PUT", "PATCH"):
                 assert "dryRun=All" in request.path
+
+
+def test_trial_deletions_have_their_dry_run_where_a_server_reads_it() -> None:
+    seed = next(seed for seed in read_seeds() if seed.resource == "configmaps")
+    requests = (one for n in range(60) for one in Scenario(seed, "ns", n, random.Random(n)).requests())
+    bodies = [one.body for one in requests if one.about == "delete-options" and one.body is not None]
+    assert bodies
+    assert all(body["dryRun"] for body in bodies)
+
+
+def test_what_only_this_cluster_adds_or_allocates_is_not_compared() -> None:
+    added = {
+        "configMap": {
+            "name": "openshift-service-ca.crt",
+            "items": [{"key": "service-ca.crt", "path": "service-ca.crt"}],
+        }
+    }
+    assert normal({"sources": [{"secret": {}}, added]}, False) == {"sources": [{"secret": {}}]}
+    assert normal({"cells": ["a", "10.96.0.7", "3m2s", 5]}, False) == {"cells": ["a", "*", "*", 5]}
 
 
 def test_a_mutation_changes_one_path() -> None:

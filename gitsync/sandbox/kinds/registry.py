@@ -29,6 +29,7 @@ from gitsync.sandbox.kinds.rules import KindRules, RuleTable
 from gitsync.sandbox.kinds.services import endpoints, service
 from gitsync.sandbox.kinds.services.addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
+from gitsync.sandbox.kinds.system import api_service, flow_control, machines
 from gitsync.sandbox.schema.decode import Codec
 from gitsync.sandbox.schema.untyped import Untyped
 from gitsync.sandbox.validation.metadata import MetadataChecks
@@ -74,8 +75,11 @@ _RULES: RuleTable = {
     ("storage.k8s.io", "CSIStorageCapacity"): KindRules(
         validate=storage.validate_capacity, needs_resource_version=True
     ),
-    ("storage.k8s.io", "CSINode"): KindRules(needs_resource_version=True),
-    ("storage.k8s.io", "VolumeAttachment"): KindRules(needs_resource_version=True),
+    ("", "Node"): KindRules(validate=machines.validate_node),
+    ("storage.k8s.io", "CSINode"): KindRules(validate=machines.validate_csi_node, needs_resource_version=True),
+    ("storage.k8s.io", "VolumeAttachment"): KindRules(
+        validate=machines.validate_attachment, needs_resource_version=True
+    ),
     ("events.k8s.io", "Event"): KindRules(validate=events.validate_new_event, metadata=_UPDATE),
     ("", "PersistentVolumeClaim"): KindRules(
         small.default_claim, prepare.prepare_claim, storage.validate_claim, first_status=prepare.first_claim_status
@@ -226,12 +230,17 @@ _RULES: RuleTable = {
     (_ADMISSION, "MutatingAdmissionPolicyBinding"): KindRules(
         small.default_policy_binding, generation=True, needs_resource_version=True
     ),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): KindRules(small.default_flow_schema, generation=True),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): KindRules(
+        small.default_flow_schema, validate=flow_control.validate_flow_schema, generation=True
+    ),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): KindRules(
-        small.default_priority_level, generation=True
+        small.default_priority_level, validate=flow_control.validate_priority_level, generation=True
     ),
     ("apiregistration.k8s.io", "APIService"): KindRules(
-        small.default_api_service, metadata=_PLAIN, needs_resource_version=True
+        small.default_api_service,
+        validate=api_service.validate_api_service,
+        metadata=_PLAIN,
+        needs_resource_version=True,
     ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRules(
         small.default_definition,

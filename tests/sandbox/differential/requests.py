@@ -232,7 +232,10 @@ class Scenario:
         return self._apply("diff-b", self._mutated(), self.rng.random() < 0.3)
 
     def _delete(self) -> Request:
-        return self._request("delete-options", "DELETE", self.object, "dryRun=All", self.rng.choice(_DELETE_BODIES))
+        body = self.rng.choice(_DELETE_BODIES)
+        if body is not None:  # options in the query are ignored beside a body
+            body = {"dryRun": ["All"], **body}
+        return self._request("delete-options", "DELETE", self.object, "dryRun=All", body)
 
     def _unsupported(self) -> Request:
         media = self.rng.choice(("application/json", "text/plain", STRATEGIC, "application/apply-patch+cbor", ""))

@@ -1,0 +1,1 @@
+"""Rules of kinds that the control plane, the kubelet and storage drivers write."""

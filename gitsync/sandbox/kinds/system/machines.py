@@ -1,0 +1,119 @@
+"""Validation of Nodes, CSINodes and VolumeAttachments (pkg/apis/core/validation, pkg/apis/storage/validation)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.registry.status import Cause
+from gitsync.sandbox.validation.causes import (
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    malformed,
+    minimum,
+    not_supported,
+    required,
+    too_long,
+)
+from gitsync.sandbox.validation.names import cidr, dns_subdomain, label_value, qualified_name
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_DRIVER_LENGTH = 63
+_NODE_ID_LENGTH = 192
+
+
+def validate_node(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check the taints and addresses of a Node; the server names its taints as if they were metadata."""
+    spec = new.get("spec") or {}
+    causes: list[Cause] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(spec.get("taints") or ()):
+        field = f"metadata.taints[{index}]"
+        causes += _taint(taint, field)
+        pair = (taint.get("effect", ""), taint.get("key", ""))
+        if pair in seen:
+            causes.append(duplicate(field, taint))
+        seen.add(pair)
+    for index, value in enumerate(spec.get("podCIDRs") or ()):
+        causes += malformed(f"spec.podCIDRs[{index}]", value, cidr)
+    return causes
+
+
+def _taint(taint: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    yield from malformed(f"{field}.key", taint.get("key", ""), qualified_name)
+    value, effect = taint.get("value", ""), taint.get("effect", "")
+    problems = label_value(value)
+    if problems:
+        yield invalid(f"{field}.value", value, ";".join(problems))
+    if not effect:
+        yield required(f"{field}.effect")
+    elif effect not in _EFFECTS:
+        yield not_supported(f"{field}.effect", effect, _EFFECTS)
+
+
+def _driver_name(name: str, field: str) -> list[Cause]:
+    if not name:
+        return [required(field)]
+    causes = [too_long(field, _DRIVER_LENGTH)] if len(name) > _DRIVER_LENGTH else []
+    return causes + [invalid(field, name, text) for text in dns_subdomain(name.lower())]
+
+
+def validate_csi_node(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a CSINode."""
+    drivers = new["spec"].get("drivers") or ()
+    causes: list[Cause] = []
+    names: set[str] = set()
+    for index, driver in enumerate(drivers):
+        field, name = f"spec.drivers[{index}]", driver.get("name", "")
+        causes += _driver(driver, field)
+        if name in names:
+            causes.append(duplicate(f"{field}.name", name))
+        names.add(name)
+        causes += _topology_keys(driver.get("topologyKeys") or (), field)
+    before = {driver.get("name"): driver for driver in (old["spec"].get("drivers") or ())} if old is not None else {}
+    for driver in drivers:
+        stored = before.get(driver.get("name"))
+        if stored is not None:
+            causes += immutable("spec.drivers", {**driver, "allocatable": None}, {**stored, "allocatable": None})
+    return causes
+
+
+def _driver(driver: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    node = driver.get("nodeID", "")
+    yield from _driver_name(driver.get("name", ""), f"{field}.name")
+    if not node:
+        yield required(f"{field}.nodeID")
+    if len(node) > _NODE_ID_LENGTH:
+        yield invalid(f"{field}.nodeID", node, f"must be {_NODE_ID_LENGTH} characters or less")
+    yield from minimum(f"{field}.allocatable.count", (driver.get("allocatable") or {}).get("count"))
+
+
+def _topology_keys(keys: list[str] | tuple[str, ...], field: str) -> Iterator[Cause]:
+    for index, key in enumerate(keys):
+        if not key:
+            yield required(field)
+        if key in keys[:index]:
+            yield duplicate(field, key)
+        yield from malformed(field, key, qualified_name)
+
+
+def validate_attachment(new: Manifest, old: Manifest | None) -> list[Cause]:
+    """Check a VolumeAttachment; an inline volume is taken as it is."""
+    spec = new["spec"]
+    source = spec.get("source") or {}
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    causes = _driver_name(spec.get("attacher", ""), "spec.attacher")
+    both = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if volume is None and inline is None:
+        causes.append(required("spec.source", both))
+    elif volume is not None and inline is not None:
+        causes.append(forbidden("spec.source", both))
+    elif volume == "":
+        causes.append(required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName"))
+    causes += malformed("spec.nodeName", spec.get("nodeName", ""), dns_subdomain)
+    if volume is not None:
+        causes += malformed("spec.source.persistentVolumeName", volume, dns_subdomain)
+    return causes + (immutable("spec", spec, old["spec"]) if old is not None else [])
