@@ -143,8 +143,15 @@ def _with_claims(spec: Spec) -> Manifest:
 
 
 def validate_controller_revision(new: Manifest, old: Manifest | None) -> list[Cause]:
-    """Check the number of a ControllerRevision (pkg/apis/apps/validation: validateControllerRevision)."""
-    return minimum("revision", new.get("revision"))
+    """Check a ControllerRevision, whose data never changes (pkg/apis/apps/validation: ValidateControllerRevision…)."""
+    causes, data = minimum("revision", new.get("revision")), new.get("data")
+    if old is not None:
+        return causes + immutable("data", data, old.get("data"))
+    if data is None:
+        causes.append(required("data", "data is mandatory"))
+    elif not isinstance(data, dict):
+        causes.append(required("data", "data must be a valid JSON object"))
+    return causes
 
 
 def _fixed(spec: Spec) -> dict[str, Any]:

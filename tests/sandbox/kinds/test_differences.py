@@ -275,7 +275,7 @@ def hook(**members: Any) -> Manifest:
         (controller_of_class("A.b/c d"), [("spec.controller", INVALID)] * 2),
         (controller_of_class(""), [("spec.controller", REQUIRED)]),
         (of("storage.k8s.io/v1", "CSIStorageCapacity", storageClassName="s", maximumVolumeSize="-1"), []),
-        (of("apps/v1", "ControllerRevision", revision=-1), [("revision", INVALID)]),
+        (of("apps/v1", "ControllerRevision", revision=-1, data={}), [("revision", INVALID)]),
         (of("scheduling.k8s.io/v1", "PriorityClass", value=1, preemptionPolicy=""), [("preemptionPolicy", REQUIRED)]),
         (
             of("node.k8s.io/v1", "RuntimeClass", handler="h", overhead={"podFixed": {"odd": "1"}}),

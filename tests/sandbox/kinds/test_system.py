@@ -11,6 +11,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.system.api_service import validate_api_service
 from gitsync.sandbox.kinds.system.flow_control import validate_flow_schema, validate_priority_level
 from gitsync.sandbox.kinds.system.machines import validate_attachment, validate_csi_node, validate_node
+from gitsync.sandbox.kinds.workloads import validate_controller_revision
 
 _RULE = {"apiGroups": ["none"], "resources": ["x"], "verbs": ["get"], "namespaces": ["*"]}
 _VALID: dict[Any, dict[str, Any]] = {
@@ -105,3 +106,13 @@ def test_valid_objects_have_no_causes(validate: Any) -> None:
 def test_wrong_values_have_the_causes_of_a_real_server(validate: Any, path: str, value: Any, causes: list[str]) -> None:
     found = validate(_object(_changed(_VALID[validate], path, value)), None)
     assert [f"{cause.field} {cause.reason.removeprefix('FieldValue')}" for cause in found] == causes
+
+
+def test_the_data_of_a_revision_is_an_object_and_never_changes() -> None:
+    for data in (None, [], "x"):
+        (cause,) = validate_controller_revision({"revision": 1, "data": data}, None)
+        assert (cause.field, cause.reason) == ("data", "FieldValueRequired")
+    stored = {"revision": 1, "data": {"a": 1}}
+    assert validate_controller_revision(stored, None) == validate_controller_revision(stored, stored) == []
+    (cause,) = validate_controller_revision({"revision": 1, "data": {"a": 2}}, stored)
+    assert (cause.field, cause.reason) == ("data", "FieldValueInvalid")
