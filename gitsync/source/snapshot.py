@@ -42,6 +42,7 @@ class GitTree:
         self._limits = limits or Limits()
         self._reader = reader or ObjectReader(git_dir)
         self._root = TreeEntry(Entry.FOLDER, self._reader.commit(commit).tree)
+        self._last_folder: tuple[str | None, Mapping[str, TreeEntry]] = (None, {})
 
     def entry(self, path: str) -> Entry | None:
         """Return the kind of entry at the path itself, or None."""
@@ -108,10 +109,17 @@ class GitTree:
         self._reader.close()
 
     def _find(self, path: str) -> TreeEntry | None:
-        found: TreeEntry | None = self._root
-        for name in path.split("/") if path else ():
-            found = self._entries(found).get(name)
-        return found
+        if not path:
+            return self._root
+        folder, _, name = path.rpartition("/")
+        last, entries = self._last_folder
+        if folder != last:  # a build asks for the files of one folder in turn
+            found: TreeEntry | None = self._root
+            for part in folder.split("/") if folder else ():
+                found = self._entries(found).get(part)
+            entries = self._entries(found)
+            self._last_folder = folder, entries
+        return entries.get(name)
 
     def _file(self, path: str) -> TreeEntry:
         found = self._find(path)

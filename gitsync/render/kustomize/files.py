@@ -123,9 +123,10 @@ class Files:
         return "/".join(real), entry
 
     def _entry(self, path: str) -> Entry | None:
-        if path not in self._entries:
-            self._entries[path] = self._tree.entry(path)
-        return self._entries[path]
+        if path in self._entries:
+            return self._entries[path]
+        entry = self._entries[path] = self._tree.entry(path)
+        return entry
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file at a real path."""

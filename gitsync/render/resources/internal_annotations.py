@@ -95,4 +95,5 @@ def _texts(notes: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _is_enabled(manifest: Manifest, name: str) -> bool:
-    return text_of(_notes(manifest).get(name)) == "enabled"
+    notes = _notes(manifest)
+    return name in notes and text_of(notes[name]) == "enabled"

@@ -13,7 +13,9 @@ def place(file: str, text: bytes, path: Sequence[str | int], document: int = 0) 
     """Return ``file:line`` of a path in a document, or of what is nearest around it."""
     lines = _lines(text, document)
     parts = tuple(path)
-    line = next((lines[parts[:end]] for end in range(len(parts), -1, -1) if parts[:end] in lines), 0)
+    line = lines.get(parts) or next(
+        (lines[parts[:end]] for end in range(len(parts) - 1, -1, -1) if parts[:end] in lines), 0
+    )
     return f"{file}:{line}" if line else file
 
 
