@@ -119,6 +119,8 @@ class Applier:
     def _audit_outcomes(self, written: Iterable[tuple[ApplyRequest, StepResult]]) -> None:
         """Audit and log the outcomes of writes, except those that are not known."""
         written = tuple(written)
+        for job, result in written:
+            job.on_result(result)
         self._records.audit(
             replace(self._audit(job, result.change, result.outcome, result.message), duration_ms=result.duration_ms)
             for job, result in written

@@ -21,7 +21,7 @@ class ApplyRequest:
     One sync of one Application.
 
     ``widen_inventory`` adds refs to the inventory and returns once it is stored; ``health`` returns the health of a
-    live object.
+    live object. ``on_result`` is called with each result before its outcome is audited, which may fail.
     """
 
     app: Application
@@ -32,6 +32,7 @@ class ApplyRequest:
     widen_inventory: Callable[[Mapping[ObjectRef, InventoryEntry]], None]
     health: Callable[[ObjectRef, Manifest], HealthStatus]
     approver: str = ""
+    on_result: Callable[[StepResult], None] = lambda result: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from gitsync.apply.hooks import HookRuns
 from gitsync.apply.types import StepResult
@@ -159,6 +160,8 @@ class ExecutionCache:
     answered: list[StepResult] = field(default_factory=list)
     """The results of writes of the running operation that were answered after their reconcile."""
     self_heals: SelfHeals = field(default_factory=SelfHeals)
+    completed_hooks: Mapping[str, Any] = field(default_factory=dict)
+    """The operation of deletion hooks that succeeded, as in the status, until their finalizer is removed."""
     hook_cleanup_due: float = float("-inf")
     """Monotonic time of the next attempt to delete leftover hooks."""
     is_operation_restored: bool = False

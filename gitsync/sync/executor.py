@@ -206,8 +206,9 @@ class SyncExecutor:
         """
         Save the record of an operation, and end it and its approval.
 
-        Until both are stored the operation remains, for ``finish_ended``: its hooks never run again. A successful
-        operation without steps leaves no record, nor does a retry that failed as the attempt before.
+        Until both are stored the operation remains, for ``finish_ended``: its hooks never run again. Successful hooks
+        of a deletion stay in ``completed_hooks`` until their finalizer is removed. A successful operation without
+        steps leaves no record, nor does a retry that failed as the attempt before.
         """
         record = None
         operation.ending = None if superseded else message
@@ -219,6 +220,8 @@ class SyncExecutor:
             record = save_record(operation, planned.app, self._records, Ending(message, took, why, superseded))
         if operation.approved is not None:
             self._records.end_approval(planned.app.key, operation.approved.digest)
+        if operation.trigger in _HOOKS_OF_DELETION and not message:
+            cache.completed_hooks = operation_to_status(operation)
         cache.operation = None
         return record
 
@@ -252,6 +255,10 @@ class SyncExecutor:
             kept = {ref: entry for ref, entry in entries.items() if ref not in is_left}
             store(kept, operation_to_status(operation))
 
+        def record(result: StepResult) -> None:
+            if operation is not None and result.change.action is not Action.HOOK and _counts_late(result):
+                operation.steps.update(record_steps([result]))
+
         return ApplyRequest(
             app,
             planned.plan,
@@ -261,6 +268,7 @@ class SyncExecutor:
             widen,
             lambda ref, manifest: health_of(ref, manifest, self._live, app.health_checks),
             approver=operation.approver if operation is not None else "",
+            on_result=record,
         )
 
     def _run_phases(self, run: _Run) -> ApplyProgress:

@@ -342,13 +342,16 @@ class Pipeline:
         own = ObjectRef(GROUP, "Application", report.app.namespace, report.app.name)
         report.state = replace(report.state, inventory=report.state.inventory.without([own]))
         left = _finalizers(report.manifest) if report.app.sync.prune else frozenset[str]()
-        for finalizer in (PRE_DELETE, FINALIZER, POST_DELETE):
-            if finalizer in left and not self._is_complete(report, cache, finalizer):
+        report.manifest = self._statuses.set_finalizers(report.manifest, left)
+        for finalizer in (each for each in (PRE_DELETE, FINALIZER, POST_DELETE) if each in left):
+            if not self._is_complete(report, cache, finalizer):
                 if report.outcome.phase in (Phase.SYNCED, Phase.DRIFTED, Phase.EXECUTING, Phase.PENDING):
                     report.outcome = replace(report.outcome, phase=Phase.DELETING)
                 return False
             left -= {finalizer}
             report.manifest = self._statuses.set_finalizers(report.manifest, left)
+            cache.execution.completed_hooks = {}
+            report.state = replace(report.state, operation={})
         return True
 
     def _is_complete(self, report: Report, cache: ReconcileCache, finalizer: str) -> bool:
@@ -357,7 +360,7 @@ class Pipeline:
         if phase is None:
             is_over = not len(report.state.inventory) and cache.execution.operation is None
             return is_over or self._reconciler.delete_all(report, cache)
-        if not report.state.applied:
+        if not report.state.applied or cache.execution.completed_hooks.get("trigger") == phase.value:
             return True
         rendered = self._render(report, cache, Commit(report.state.applied))
         hooks = _hooks_of(report.app, rendered.objects, rendered.options, phase)

@@ -185,7 +185,8 @@ class Reconciler:
     def _conclude(self, report: Report, cache: ReconcileCache, planned: Planned, message: str) -> None:
         """Report phase, reason and message, and what the status keeps."""
         outcome = outcome_of(planned, report.verdict, cache.execution, message)
-        state = replace(report.state, operation=operation_to_status(cache.execution.operation))
+        kept = operation_to_status(cache.execution.operation) or cache.execution.completed_hooks
+        state = replace(report.state, operation=kept)
         report.state = state.with_applied(planned.plan.revision, report.app) if outcome.is_applied else state
         report.outcome = outcome
         report.requeue_in(outcome.requeue_after)

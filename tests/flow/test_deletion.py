@@ -165,6 +165,21 @@ def test_with_pruning_off_nothing_is_deleted_and_no_hook_runs(world: World) -> N
     assert world.get("Job", "before", api="batch/v1") is None
 
 
+def test_pruning_turned_off_while_the_controller_is_down_deletes_nothing(world: World) -> None:
+    commit = world.repo.commit("one", {"shop/a.yaml": config_map("a", x="1")})
+    world.application()
+    world.start()
+    world.synced(commit)
+    assert finalizers(world) == ["gitsync.dev/finalizer"]
+    world.stop()
+    world.application(sync={"prune": False})
+    delete(world)
+    assert not is_gone(world)
+    world.start()
+    until(lambda: is_gone(world), 10, world.status)
+    assert world.get("ConfigMap", "a") is not None
+
+
 def test_finalizers_follow_what_git_declares(world: World) -> None:
     first = world.repo.commit("plain", {"shop/a.yaml": config_map("a", x="1")})
     world.application()
