@@ -156,6 +156,11 @@ class World:
         found = self.get("Application", name, NAMESPACE, "gitsync.dev/v1alpha1")
         return (found or {}).get("status") or {}
 
+    def statuses(self) -> dict[str, dict[str, Any]]:
+        """Return the status of each Application, without a request."""
+        items = self.sandbox.call(lambda cluster: [*cluster.everything(NAMESPACE)])
+        return {item["metadata"]["name"]: item.get("status") or {} for item in items if item["kind"] == "Application"}
+
     def condition(self, kind: str, name: str = "shop") -> dict[str, Any]:
         return next((item for item in self.status(name).get("conditions", []) if item["type"] == kind), {})
 

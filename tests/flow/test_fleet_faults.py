@@ -40,11 +40,6 @@ FAULTS = {
 }
 
 
-def statuses(world: World) -> dict[str, dict[str, Any]]:
-    items = world.sandbox.call(lambda cluster: [*cluster.everything(NAMESPACE)])
-    return {item["metadata"]["name"]: item.get("status") or {} for item in items if item["kind"] == "Application"}
-
-
 def live(world: World) -> dict[str, tuple[str, str]]:
     """Return the uid and the value of each declared object."""
     items = world.sandbox.call(lambda cluster: [*cluster.everything("shop")])
@@ -54,7 +49,7 @@ def live(world: World) -> dict[str, tuple[str, str]]:
 
 def wait(world: World, commit: str) -> None:
     def late() -> list[tuple[str, dict[str, Any]]]:
-        return [(name, status) for name, status in statuses(world).items() if not is_synced(status, commit)]
+        return [(name, status) for name, status in world.statuses().items() if not is_synced(status, commit)]
 
     until(lambda: not late(), TIMEOUT, lambda: (len(late()), late()[:2]))
 
