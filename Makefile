@@ -16,7 +16,7 @@ PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-ann
 
 FUZZ ?= 600
 
-.PHONY: run test check fmt bench conformance faults adversary fuzz sbom image image-content requirements clean
+.PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
 # setuptools: the venv of Python 3.11 brings these 10 MB; nothing here uses them.
@@ -81,7 +81,10 @@ conformance: $(TEST) ## CASES=DIR: one suite's folder, or a folder of such folde
 	@$(BIN)/python -m tests.run_conformance $(CASES)
 
 faults: $(TEST) ## more crash schedules than the suite runs
-	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py tests/operator/test_crashes.py tests/operator/test_mutations.py
+	GITSYNC_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults tests/source/test_fault_schedule.py tests/operator/test_crashes.py tests/operator/test_mutations.py $(addprefix tests/flow/,test_deletion_crash.py test_disk.py test_moves.py test_fleet_faults.py test_replicas.py)
+
+soak: $(TEST) ## 100,000 reconciles with commits and faults; memory, descriptors, threads, database and files stay flat
+	GITSYNC_FAULTS=all $(BIN)/python -m pytest -s tests/flow/test_soak.py
 
 adversary: $(TEST) ## 5,000 sequences of commits that try to reach a right without an approval
 	GITSYNC_ADVERSARY=5000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py

@@ -144,7 +144,7 @@ def schedules(calls: set[Call]) -> list[tuple[Call, str]]:
     ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_failure_at_any_call_ends_in_the_same_state(world: World, renderer: RenderPool) -> None:
     world.repo.commit("hooks", dict(FILES))
     clean = Deletion(world, renderer, "clean")
