@@ -120,11 +120,13 @@ class AgentReconciler:
     def _finish(self, run: _Pass, seen: Observed, cache: ChildrenCache, now: str) -> float | None:
         before = run.manifest.get("status") or {}
         run = _judged(run, seen)
-        rollout = advance(run.agent.spec, RolloutState.from_status(before), seen)
+        state = RolloutState.from_status(before)
+        rollout = advance(run.agent.spec, state, seen)
         desired, unserved = self._desired(run, rollout)
         is_new = before.get("observedGeneration") != run.agent.generation
         approved = run.agent.annotations.get(APPROVE, "")
-        backups = self._backups.plan(run.agent, run.manifest, run.target.template, self._clock.now())
+        serving = run.stored.get(state.current, run.target)  # what the change refers to may not exist
+        backups = self._backups.plan(run.agent, run.manifest, serving.template, self._clock.now())
         given = Desired(desired, kept=backups.kept)
         done = self._child_reconciler.reconcile(
             _owner(run), given, cache, GateInput(is_new, approved, backups.may_change)
@@ -142,7 +144,7 @@ class AgentReconciler:
         situation = self._situation(again, after, rollout, done, unserved)
         status = agent_status(situation, run.facts, done.live, before, now)
         self._write(run.manifest, {**status, **({"backup": dict(backups.status)} if backups.status else {})})
-        if rollout.state != RolloutState.from_status(before):
+        if rollout.state != state:
             return 0.0  # the next state may want other children, and no event may follow
         delays = (
             rollout.requeue_after,

@@ -91,6 +91,24 @@ def test_a_dangerous_change_waits_for_its_backup(world: World) -> None:
     assert len(snapshots(world)) == 1
 
 
+def test_the_backup_before_a_change_runs_with_the_settings_that_still_serve(world: World) -> None:
+    world.start()
+    world.apply(saved(command=["copy"]))
+    running(world)
+    credentials = {"secretKeyRef": {"name": "not-there", "key": "key"}}
+    changed_model = {"endpoint": "http://elsewhere.example.com/v1", "credentials": credentials}
+    before = saved(command=["copy"])
+    world.apply(changed(before, "spec.model", {**before["spec"]["model"], **changed_model}))
+    until(lambda: condition(world, "Reconciling").get("reason") == "AwaitingApproval")
+    annotate(world, "helper", approve=status_of(world)["plan"]["id"])
+    until(lambda: condition(world, "Reconciling").get("reason") == "BackingUp")
+    job = world.get("Job", "helper-backup-generation-2", api="batch/v1") or {}
+    variables = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert "not-there" not in str(variables)
+    assert "elsewhere" not in str(variables)
+    until(lambda: condition(world, "Reconciling").get("reason") != "BackingUp", 30)
+
+
 def test_only_the_newest_backups_are_kept(world: World) -> None:
     define(world, "snapshot.storage.k8s.io", "VolumeSnapshot")
     world.start()
