@@ -187,7 +187,7 @@ def _split(batch: Iterable[Change], failed: Sequence[Change]) -> tuple[list[Chan
         if culprit is None:
             ready.append(change)
         else:
-            blocked.append(StepResult(change, Outcome.FAILED, f"not tried: {culprit.ref} failed"))
+            blocked.append(StepResult(change, Outcome.FAILED, f"not tried: {culprit.ref} failed", is_blocked=True))
     return ready, blocked
 
 

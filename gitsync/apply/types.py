@@ -37,7 +37,11 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step; ``live`` is the object after the write, ``error`` why it failed."""
+    """
+    The result of one step; ``live`` is the object after the write, ``error`` why it failed.
+
+    ``is_blocked`` is set where it was not tried, since a step failed that it depends on.
+    """
 
     change: Change
     outcome: Outcome
@@ -45,6 +49,7 @@ class StepResult:
     live: Manifest | None = None
     error: GitsyncError | None = None
     duration_ms: int = 0
+    is_blocked: bool = False
 
     @property
     def is_unknown(self) -> bool:

@@ -25,8 +25,9 @@ def next_retry(
     delay = min(backoff.initial * backoff.factor ** min(failures - 1, 64), backoff.max)
     if failures > policy.retry.limit:
         delay = max(backoff.max, policy.interval)
-    transient = [result.error for result in failed if isinstance(result.error, TransientError)]
-    if failed and len(transient) == len(failed):
+    tried = [result for result in failed if not result.is_blocked]
+    transient = [result.error for result in tried if isinstance(result.error, TransientError)]
+    if tried and len(transient) == len(tried):
         asked = max((error.retry_after or 0.0 for error in transient), default=0.0)
         delay = max(min(delay, _TRANSIENT_LIMIT), asked)
     return RetryState(key, failures, now + delay)
