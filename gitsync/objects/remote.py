@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 _SCHEME = re.compile(r"(?:https?|ssh|file)://", re.IGNORECASE)
 _USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@")
@@ -18,14 +17,12 @@ _GITHUB = re.compile(r"github\.com[/:]", re.IGNORECASE)
 _AZURE = "_git/"
 _REPOSITORY, _FILE = r"(?P<repository>[^/?]+/[^/?]+)", r"/(?P<path>[^?]+\.(?:yaml|yml|json))$"
 _NAMED = r"(?P<revision>refs/(?:tags|heads)/[^/?]+|[^/?]+)"
-_RAW = [
-    re.compile(rf"(?P<host>https://)raw\.githubusercontent\.com/{_REPOSITORY}/{_NAMED}{_FILE}", re.IGNORECASE),
-    re.compile(rf"(?P<host>https://github\.com/){_REPOSITORY}/raw/{_NAMED}{_FILE}", re.IGNORECASE),
-    re.compile(rf"(?P<host>https?://[^/?]+/)(?P<repository>[^?]+?)/-/raw/{_NAMED}{_FILE}", re.IGNORECASE),
-    re.compile(
-        rf"(?P<host>https?://[^/?]+/){_REPOSITORY}/raw/(?:tag|commit)/(?P<revision>[^/?]+){_FILE}", re.IGNORECASE
-    ),
-]
+_RAW = (
+    rf"(?P<host>https://)raw\.githubusercontent\.com/{_REPOSITORY}/{_NAMED}{_FILE}",
+    rf"(?P<host>https://github\.com/){_REPOSITORY}/raw/{_NAMED}{_FILE}",
+    rf"(?P<host>https?://[^/?]+/)(?P<repository>[^?]+?)/-/raw/{_NAMED}{_FILE}",
+    rf"(?P<host>https?://[^/?]+/){_REPOSITORY}/raw/(?:tag|commit)/(?P<revision>[^/?]+){_FILE}",
+)
 """URLs of files as GitHub, GitLab, and Gitea and Forgejo serve them; the name of a revision has no slash."""
 _LONGEST = 2048
 """Characters of such a URL: the time to match is quadratic in them."""
@@ -55,7 +52,7 @@ def without_user(url: str) -> str:
 def parse_remote_file(text: str) -> RemoteReference | None:
     """Return the file of a Git repository that a URL names as its host serves it raw, None for any other URL."""
     for pattern in _RAW if len(text) <= _LONGEST else ():
-        if found := pattern.match(text):
+        if found := re.match(pattern, text, re.IGNORECASE):
             if {"", ".", ".."}.intersection(found["path"].split("/")):
                 return None
             host = "https://github.com/" if found["host"].lower() == "https://" else found["host"].lower()
@@ -87,6 +84,8 @@ def parse_remote(text: str) -> RemoteReference | None:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not repository or ".." in parts:
         return None
+    from urllib.parse import parse_qs  # late: few builds name other repositories
+
     values = parse_qs(query)
     revision = (values.get("ref") or values.get("version") or [""])[0]
     return RemoteReference(host + repository, revision, "/".join(parts))
