@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from gitsync.objects.application import Application
-from gitsync.objects.change import Plan
 from gitsync.objects.keys import GROUP
 from gitsync.objects.ref import ObjectRef
-from gitsync.objects.user import User
+
+if TYPE_CHECKING:  # a render process reads commits, and would load the models of the controller
+    from gitsync.objects.application import Application
+    from gitsync.objects.change import Plan
+    from gitsync.objects.user import User
 
 
 class Outcome(Enum):

@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from git import Git
-
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.runtime.guard import guarded
 
@@ -63,6 +61,8 @@ def require_git() -> None:
 @cache
 def can_leave_out_files() -> bool:
     """Return whether this git can be kept from fetching by itself, without end, what a server left out."""
+    from git import Git  # a render process never asks, and would load all of GitPython
+
     major, minor, patch, *_ = (*Git().version_info, 0, 0, 0)
     first_patch = _WITHOUT_LAZY_FETCHES.get(minor, 0 if minor >= 45 else None)
     return major > 2 or (major == 2 and first_patch is not None and patch >= first_patch)
@@ -110,7 +110,7 @@ def run(
     that git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
     input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an error.
     """
-    command = [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", "--git-dir", str(git_dir), *arguments]
+    command = ["git", "--git-dir", str(git_dir), *arguments]
     with _started(command, env, is_guarded=is_guarded) as process:
         if max_file_bytes:
             with contextlib.suppress(ProcessLookupError):

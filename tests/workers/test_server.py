@@ -58,6 +58,12 @@ def test_the_full_parser_is_loaded_before_the_limits_hold() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_process_starts_without_the_models_of_the_controller_and_without_gitpython() -> None:
+    code = "import sys, gitsync.workers.server; print(*sys.modules)"
+    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+    assert not loaded & {"git", "pydantic", "gitsync.objects.application", "gitsync.objects.change"}
+
+
 def test_a_process_that_holds_much_memory_asks_to_be_replaced(tmp_path: Path) -> None:
     asked = request(tmp_path)
     assert message(RenderServer(1 << 40).answer(asked))["is_last"] is False
