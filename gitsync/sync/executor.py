@@ -384,12 +384,15 @@ class SyncExecutor:
 
 
 def _failure_message(failed: Sequence[StepResult], steps: int) -> str:
-    """Return why an operation failed: the reason of the first object, and how many failed."""
-    first = failed[0]
-    reason = (
-        first.message if first.message.startswith(str(first.change.ref)) else f"{first.change.ref}: {first.message}"
-    )
-    return reason if len(failed) == 1 else f"{len(failed)} of {steps} objects failed; the first: {reason}"
+    """Return why an operation failed: the reason of the first object, how many failed, and how many were not tried."""
+    tried = [result for result in failed if not result.is_blocked] or failed
+    reason = tried[0].message
+    if not reason.startswith(str(tried[0].change.ref)):
+        reason = f"{tried[0].change.ref}: {reason}"
+    if len(tried) > 1:
+        reason = f"{len(tried)} of {steps} objects failed; the first: {reason}"
+    untried = len(failed) - len(tried)
+    return f"{reason}; {untried} not tried" if untried else reason
 
 
 def _counts_late(result: StepResult) -> bool:

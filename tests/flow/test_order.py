@@ -48,6 +48,25 @@ def test_a_namespace_and_what_is_in_it_arrive_in_one_commit(world: World) -> Non
     assert world.get("ConfigMap", "a", "shop-space") is not None
 
 
+def test_the_failure_names_what_was_refused_and_counts_what_was_not_tried(world: World) -> None:
+    refused = SPACE + "  labels:\n    team: not a label\n"
+    inside = {
+        f"shop/{name}.yaml": config_map(name, x="1").replace(
+            f"  name: {name}\n", f"  name: {name}\n  namespace: shop-space\n"
+        )
+        for name in ("a", "b")
+    }
+    world.repo.commit("space", {"shop/space.yaml": refused, **inside})
+    world.grant("Namespace")
+    world.application(destination={"namespace": "shop", "allowClusterScoped": True})
+    world.start()
+    until(lambda: "labels" in world.condition("Ready").get("message", ""))
+    record = until(lambda: next(iter(world.controller.records.history(f"{NAMESPACE}/shop")), None))
+    assert record.message.startswith("Namespace shop-space: ")
+    assert record.message.endswith("; 2 not tried")
+    assert world.condition("Ready")["message"].startswith("Namespace shop-space: ")
+
+
 def test_a_later_wave_waits_until_the_earlier_one_is_healthy(world: World) -> None:
     first = with_annotation(deployment("first"), "gitsync.dev/sync-wave", "1")
     second = with_annotation(config_map("second", x="1"), "gitsync.dev/sync-wave", "2")

@@ -29,7 +29,7 @@ RAY = "ray.io/v1"
 KSERVE, KNATIVE = "serving.kserve.io/v1beta1/InferenceService", "serving.knative.dev/v1/Service"
 SCALED, ROLLOUT = "keda.sh/v1alpha1/ScaledObject", "argoproj.io/v1alpha1/Rollout"
 CANARY = {"replicas": 1, "strategy": {"canary": {}}}
-ROLLED = {"observedGeneration": 1, "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
+ROLLED = {"observedGeneration": "1", "currentPodHash": "a", "updatedReplicas": 1, "availableReplicas": 1, "replicas": 1}
 
 
 def ours(*conditions: str, kind: str = AGENT, observed: int = 1) -> Manifest:

@@ -235,7 +235,8 @@ def _why(report: Report) -> str:
     if report.outcome.message:
         return report.outcome.message
     if report.outcome.problems:
-        ref, text = sorted(report.outcome.problems.items())[0]
+        ref, text = next(iter(report.outcome.problems.items()))
         more = f" (and {len(report.outcome.problems) - 1} more)" if len(report.outcome.problems) > 1 else ""
-        return text if str(ref) in text or one_line(str(ref)) in text else f"{ref}: {text}{more}"
+        is_named = str(ref) in text or one_line(str(ref)) in text
+        return f"{text}{more}" if is_named else f"{ref}: {text}{more}"
     return ""

@@ -83,4 +83,6 @@ def _synced(planned: Planned, execution: ExecutionCache, message: str) -> PhaseO
 
 
 def _messages(results: Mapping[ObjectRef, StepResult]) -> dict[ObjectRef, str]:
-    return {ref: result.message for ref, result in results.items()}
+    """Return the messages by object; what was not tried comes last, since it failed because of another."""
+    ordered = sorted(results.items(), key=lambda item: (item[1].is_blocked, item[0]))
+    return {ref: result.message for ref, result in ordered}
