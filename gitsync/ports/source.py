@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -146,6 +146,14 @@ class Source(Protocol):
 
         An empty ``before``, or one that is not in the mirror, adds none. Raise SourceUnavailable when the mirror
         cannot be read.
+        """
+        ...
+
+    def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
+        """
+        Return the commits that wrote lines, by ``file:line`` as of a commit of the mirror; nothing is fetched.
+
+        Lines that cannot be read within a second are left out.
         """
         ...
 

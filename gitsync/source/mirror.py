@@ -340,9 +340,11 @@ class Mirror:
             raise SourceUnavailable(f"commit {commit[:12]} cannot be read from the mirror") from error
         return tuple(self.commit(id) for id in listed.decode().split())
 
-    def git(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> bytes:
+    def git(
+        self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None, timeout: float = 60.0
+    ) -> bytes:
         """Run a local git command in the mirror; see ``gitsync.source.git.run``."""
-        return run(self.path, *arguments, env={**self._env, **(env or {})}, stdin=stdin)
+        return run(self.path, *arguments, env={**self._env, **(env or {})}, stdin=stdin, timeout=timeout)
 
     def locked(self) -> AbstractContextManager[object]:
         """Hold the mirror while several commands belong together."""

@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -16,6 +16,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
 from gitsync.ports import CREDENTIALS_SECRET, Credentials, RevertResult, Snapshot, Tag
+from gitsync.source.blame import blame
 from gitsync.source.git import GitFailed, require_git
 from gitsync.source.large_files import fetch_changed, fetch_manifests
 from gitsync.source.mirror import Mirror, mirror_name
@@ -100,6 +101,12 @@ class Repositories:
     def authors(self, source: GitSource, before: str, after: str) -> frozenset[str]:
         """Return who wrote a commit and those since an earlier one; see the port."""
         return self._mirror(source).authors(before, after)
+
+    def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
+        """Return the commits that wrote lines, from the mirror; see the port."""
+        mirror = self._mirror(source)
+        found = {place: mirror.objects.find_commit(id) for place, id in blame(mirror, commit, places).items()}
+        return {place: parsed.commit for place, parsed in found.items() if parsed is not None}
 
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first."""

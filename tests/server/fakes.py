@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +30,7 @@ from gitsync.objects.change import (
 )
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView, StateEvent
@@ -112,11 +113,15 @@ class StillOrigins:
     """Where fields come from, and what was asked for."""
 
     known: Traces = field(default_factory=dict)
+    written: dict[str, Commit] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[ObjectRef, list[str]]]] = field(default_factory=list)
 
     def trace(self, app: Application, commit: str, wanted: dict[ObjectRef, list[str]]) -> Traces:
         self.asked.append((app.key, commit, wanted))
         return self.known
+
+    def authors(self, app: Application, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
+        return {place: self.written[place] for place in places if place in self.written}
 
 
 @dataclass(slots=True)

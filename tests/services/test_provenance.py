@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gitsync.errors import InvalidInput
+import pytest
+
+from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource, parse_application
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
@@ -81,3 +83,23 @@ def test_what_cannot_be_rendered_has_no_origin_and_is_not_tried_again(tmp_path: 
     assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
     assert origins.trace(app, commit, {REF: [".data.key"]}) == {REF: {}}
     assert len(renderer.asked) == 1
+
+
+def test_authors_of_lines_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, origins, app, commit = world(tmp_path)
+    origins.trace(app, commit, {REF: [".data.key"]})
+    places = ["shop/a.yaml:5", "shop/gone.yaml:1"]
+
+    assert {place: by.id for place, by in origins.authors(app, commit, places).items()} == {"shop/a.yaml:5": commit}
+    monkeypatch.setattr(Repositories, "blame", lambda *_: pytest.fail("asked again"))
+    assert origins.authors(app, commit, places)["shop/a.yaml:5"].author == "Ada Writer"
+
+
+def test_authors_that_cannot_be_read_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, origins, app, commit = world(tmp_path)
+
+    def failing(*_: object) -> None:
+        raise SourceUnavailable("the mirror is gone")
+
+    monkeypatch.setattr(Repositories, "blame", failing)
+    assert origins.authors(app, commit, ["shop/a.yaml:5"]) == {}

@@ -23,6 +23,7 @@ from gitsync.server.api.models import (
     Start,
 )
 from gitsync.server.changes import Position
+from gitsync.server.formatting import visible
 from gitsync.server.pages.agents import agents_of
 from gitsync.server.pages.dependencies import BackendOf, SearchText, ViewOf
 from gitsync.server.pages.differences import changed_in_cluster
@@ -154,8 +155,17 @@ def object_members(row: ResourceRow) -> dict[str, str]:
 
 def field_model(row: FieldRow) -> FieldModel:
     """Return a field that differs."""
-    members = {name: getattr(row, name) for name in FieldModel.model_fields if name != "where"}
-    return FieldModel(**members, where=row.origin.where if row.origin is not None else "")
+    of_origin = ("where", "commit", "author")
+    members = {name: getattr(row, name) for name in FieldModel.model_fields if name not in of_origin}
+    if row.origin is None:
+        return FieldModel(**members)
+    by = row.origin.author
+    return FieldModel(
+        **members,
+        where=row.origin.where,
+        commit=by.id if by is not None else "",
+        author=visible(by.author or by.email) if by is not None else "",
+    )
 
 
 def _members(row: AppRow) -> dict[str, str | bool]:

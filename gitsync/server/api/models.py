@@ -130,6 +130,8 @@ class FieldModel(Model):
     time: str
     first_seen: str = ""
     where: str = Field("", description="The file and line in Git that set it.")
+    commit: str = Field("", description="The commit that wrote this line.")
+    author: str = Field("", description="Who wrote that commit.")
 
 
 class ObjectDiff(ObjectModel):
@@ -238,6 +240,18 @@ class DriftPage(Model):
     corrected: list[PastDriftModel]
 
 
+class OriginModel(Model):
+    """The line that sets a field, an empty one for the object itself, and the commit that wrote it, if known."""
+
+    field: str
+    where: str = Field(description="The file and line in Git.")
+    commit: str = ""
+    author: str = ""
+    email: str = ""
+    subject: str = ""
+    time: str = ""
+
+
 class StepModel(Model):
     """
     A step of a plan or of a sync; ``created`` and ``deleted`` are whole objects.
@@ -255,6 +269,7 @@ class StepModel(Model):
     follows: str = ""
     outcome: str = ""
     differences: list[dict[str, Any]]
+    origins: list[OriginModel] = Field(default_factory=list)
     created: dict[str, Any] | None = None
     deleted: dict[str, Any] | None = None
 

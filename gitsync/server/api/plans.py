@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Depends, HTTPException
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.change import ABSENT, Change
-from gitsync.objects.record import AuditRecord
+from gitsync.objects.record import AuditRecord, Commit
 from gitsync.plan.display.content import whole_object
 from gitsync.plan.mask import to_record
 from gitsync.plan.parts import Need, needs_by_step
@@ -16,6 +16,7 @@ from gitsync.ports import ApplicationView
 from gitsync.server.api.models import (
     ActionRequest,
     ActionResult,
+    OriginModel,
     PlanModel,
     PolicyModel,
     ReviewRequest,
@@ -24,6 +25,8 @@ from gitsync.server.api.models import (
     StepModel,
 )
 from gitsync.server.auth.security import check_call
+from gitsync.server.formatting import iso, visible
+from gitsync.server.origins import Origins, origins_of
 from gitsync.server.pages.dependencies import BackendOf, OperatorOf, ReviewsOf, UserOf, ViewOf
 from gitsync.server.reviews import line, reviewer
 from gitsync.services.reviews import Approval
@@ -33,11 +36,12 @@ checked = [Depends(check_call)]
 
 
 @router.get("/plan")
-def plan(view: ViewOf) -> PlanModel:
-    """Return the plan with what each step changes."""
+def plan(backend: BackendOf, view: ViewOf, origins: bool = False) -> PlanModel:
+    """Return the plan with what each step changes; with ``origins`` also which lines set that, and who wrote them."""
     if view.plan is None:
         raise HTTPException(409, "The application has no plan yet.")
     needs = needs_by_step(view.plan)
+    found = origins_of(backend, view, view.plan.writes) if origins else Origins()
     return PlanModel(
         application=view.key,
         digest=view.plan.digest,
@@ -45,7 +49,7 @@ def plan(view: ViewOf) -> PlanModel:
         risk=view.plan.risk.value,
         explanation=view.plan.explanation,
         held=list(view.verdict.reasons) if view.verdict is not None else [],
-        steps=[_step(step, needs.get(step.ref, ())) for step in view.plan.writes],
+        steps=[_step(step, needs.get(step.ref, ()), found) for step in view.plan.writes],
     )
 
 
@@ -109,7 +113,7 @@ def set_suspended(
     return ActionResult(application=view.key, action=action, by=by.name)
 
 
-def _step(step: Change, needs: Iterable[Need]) -> StepModel:
+def _step(step: Change, needs: Iterable[Need], origins: Origins) -> StepModel:
     content = whole_object(step)
     return StepModel(
         object=str(step.ref),
@@ -121,6 +125,26 @@ def _step(step: Change, needs: Iterable[Need]) -> StepModel:
         reason=step.reason,
         follows=str(step.follows) if step.follows is not None else "",
         differences=list(to_record(step)),
+        origins=list(_origins(step, origins)),
         created=None if content is None or content.desired is ABSENT else content.desired,
         deleted=None if content is None or content.live is ABSENT else content.live,
     )
+
+
+def _origins(step: Change, origins: Origins) -> Iterator[OriginModel]:
+    for path in ("", *(found.path for found in step.differences)):
+        line = next((place for place in reversed(origins.of(step.ref, path)) if place.where), None)
+        if line is not None:
+            yield OriginModel(field=path, where=line.where, **_written(line.author))
+
+
+def _written(author: Commit | None) -> dict[str, str]:
+    if author is None:
+        return {}
+    return {
+        "commit": author.id,
+        "author": visible(author.author),
+        "email": visible(author.email),
+        "subject": visible(author.subject),
+        "time": iso(author.time),
+    }

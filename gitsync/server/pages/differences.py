@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from gitsync.merge.builtin import builtin
 from gitsync.merge.schema import Schema
-from gitsync.objects.change import ABSENT, Action, Change, Difference
+from gitsync.objects.change import Action, Change, Difference
 from gitsync.objects.keys import FIELD_MANAGER
 from gitsync.objects.manifest import Manifest, group_of
 from gitsync.objects.ref import ObjectRef
@@ -18,11 +18,12 @@ from gitsync.plan.risk.drift import DriftRisk, drift_risk
 from gitsync.plan.undeclared import undeclared
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
+from gitsync.server.origins import origins_of
 from gitsync.server.pages.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
 from gitsync.server.pages.paging import page_of
 from gitsync.server.rows.contents import Content, content_of
-from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row, places
+from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row
 from gitsync.server.rows.objects import (
     ResourceRow,
     by_severity,
@@ -92,25 +93,14 @@ def object_differences(
     backend: Backend, view: ApplicationView, items: Sequence[ResourceView]
 ) -> list[ObjectDifferences]:
     """Return what is shown of objects that differ, with the files and lines that their fields come from."""
-    wanted = {
-        item.ref: ["", *(found.path for found in drifted(item)[:FIELDS] if found.desired is not ABSENT)]
-        for item in items
-        if item.sync != "Synced" and item.change.desired is not None
-    }
-    app, commit = view.application, view.plan.revision if view.plan is not None else ""
-    traces = backend.provenance.trace(app, commit, wanted) if app is not None and wanted and commit else {}
-
+    origins = origins_of(backend, view, (item.change for item in items if item.sync != "Synced"))
     drift = view.status.get("drift") or {}
     first_seen = str(drift.get("detectedAt", "")) if drift.get("objects") else ""
-
-    def places_of(ref: ObjectRef, field: str) -> tuple[Place, ...]:
-        return places(traces.get(ref, {}).get(field, ()), app.source, commit) if app is not None else ()
-
     return [
         ObjectDifferences(
             row=resource_row(item),
             fields=[
-                field_row(found, places_of(item.ref, found.path), item.change.live, first_seen, len(items))
+                field_row(found, origins.of(item.ref, found.path), item.change.live, first_seen, len(items))
                 for found in drifted(item)[:FIELDS]
             ],
             more=max(len(drifted(item)) - FIELDS, 0),
@@ -118,7 +108,7 @@ def object_differences(
             quiet=[*ignored_counts(item), *_defaulted(item)],
             drift=changed_in_cluster(view, item),
             content=content_of(item.change, len(items)),
-            origin=next(iter(places_of(item.ref, "")), None),
+            origin=next(iter(origins.of(item.ref)), None),
             follows=item.change.follows,
         )
         for item in items

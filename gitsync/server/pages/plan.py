@@ -17,6 +17,7 @@ from gitsync.plan.risk.drift import DriftRisk
 from gitsync.server.auth.security import check_form
 from gitsync.server.formatting import app_url
 from gitsync.server.notices import leave_notice
+from gitsync.server.origins import origins_of
 from gitsync.server.pages.dependencies import PagesOf, ReviewsOf, Start, UserOf, ViewOf
 from gitsync.server.pages.differences import changed_in_cluster, unpaired
 from gitsync.server.pages.layout import show_application
@@ -26,7 +27,7 @@ from gitsync.server.reviews import line, reviewer
 from gitsync.server.rows.agents import EvaluationRow, evaluation_of
 from gitsync.server.rows.contents import Content, content_of
 from gitsync.server.rows.effects import effects
-from gitsync.server.rows.fields import FIELDS, FieldRow, field_row
+from gitsync.server.rows.fields import FIELDS, FieldRow, Place, field_row
 from gitsync.server.rows.plan_changes import PlanChange, plan_changes
 from gitsync.services.reviews import Approval
 
@@ -42,7 +43,7 @@ class StepRow:
     """
     One step with what it changes; ``drift`` is the class of what others did to the object before.
 
-    ``needs`` are the steps that have to be approved with it.
+    ``origin`` is where Git declares the object. ``needs`` are the steps that have to be approved with it.
     """
 
     step: Change
@@ -51,6 +52,7 @@ class StepRow:
     more: int
     content: Content | None
     drift: DriftRisk | None
+    origin: Place | None
     evaluation: EvaluationRow | None
     """The newest verdict on the Agent that the step changes."""
 
@@ -92,6 +94,7 @@ class PlanPage:
         steps = [step for step in writes if step.action is not Action.PRUNE or step.ref not in followed]
         shown, following = page_of(sorted(steps, key=lambda step: -step.risk.level), start, _STEPS)
         needs = needs_by_step(view.plan) if view.plan is not None else {}
+        origins = origins_of(self.pages.engine, view, shown)
         rows = []
         for step in shown:
             item = resources.get(step.ref)
@@ -100,10 +103,14 @@ class PlanPage:
                 StepRow(
                     step,
                     tuple(need for need in needs.get(step.ref, ()) if need.ref != step.follows),
-                    [field_row(found, live=step.live, objects=len(shown)) for found in fields[:FIELDS]],
+                    [
+                        field_row(found, origins.of(step.ref, found.path), step.live, objects=len(shown))
+                        for found in fields[:FIELDS]
+                    ],
                     max(len(fields) - FIELDS, 0),
                     content_of(step, len(shown)),
                     changed_in_cluster(view, item) if item is not None else None,
+                    next(iter(origins.of(step.ref)), None),
                     evaluation_of(step.live) if step.live is not None else None,
                 )
             )

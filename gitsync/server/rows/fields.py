@@ -9,6 +9,7 @@ from typing import Any
 from gitsync.objects.application import GitSource
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference, FieldOwner
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit
 from gitsync.plan.display.value_diff import NestedChange, changes_in, inner_changes
 from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from gitsync.server.formatting import value, visible
@@ -25,11 +26,16 @@ FIELDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step that set a field: its name, ``file:line``, and the page of that file at its host, if there is one."""
+    """
+    A step that set a field: its name, ``file:line``, and the page of that file at its host, if there is one.
+
+    ``author`` is the commit that wrote the line, where it is known.
+    """
 
     step: str
     where: str
     url: str
+    author: Commit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +114,16 @@ def recorded_field(difference: Mapping[str, Any], objects: int = 1) -> FieldRow:
     )
 
 
-def places(steps: Iterable[FieldSetter], source: GitSource, commit: str) -> tuple[Place, ...]:
+def places(
+    steps: Iterable[FieldSetter], source: GitSource, commit: str, authors: Mapping[str, Commit]
+) -> tuple[Place, ...]:
     """Return the steps that set a field as they are shown; what the build does by itself has no place."""
     return tuple(
         Place(step.step, "", "")
         if step.where == BUILD_STEP
-        else Place(step.step, visible(step.where), file_url(source.repo_url, commit, step.where))
+        else Place(
+            step.step, visible(step.where), file_url(source.repo_url, commit, step.where), authors.get(step.where)
+        )
         for step in steps
     )
 
