@@ -36,6 +36,9 @@ _WORKLOADS: list[tuple[str, list[str]]] = [
     ("policy", ["poddisruptionbudgets"]),
     ("coordination.k8s.io", ["leases"]),
 ]
+_ADDRESS = "10.0.0.1"
+"""What the API server advertises as its own: Endpoints may not be loopback addresses."""
+_PORT = {"name": "https", "port": 6443, "protocol": "TCP"}
 
 
 def fill(cluster: Cluster) -> None:
@@ -64,6 +67,28 @@ def _manifests() -> list[Manifest]:
                 "clusterIP": "10.96.0.1",
                 "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
             },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Endpoints",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+            },
+            "subsets": [{"addresses": [{"ip": _ADDRESS}], "ports": [_PORT]}],
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [_ADDRESS], "conditions": {"ready": True}}],
+            "ports": [_PORT],
         },
     ]
 

@@ -41,6 +41,7 @@ from gitsync.sandbox.http.transport.protocol import Connection, serve_on
 from gitsync.sandbox.http.transport.tls import Certificate, make_certificate
 from gitsync.sandbox.printers import columns_of
 from gitsync.sandbox.printers.table import Printer
+from gitsync.sandbox.processes.api_access import ApiAccess, TokenAsked
 from gitsync.sandbox.processes.images import Images
 from gitsync.sandbox.processes.proxy import ServiceProxy
 from gitsync.sandbox.processes.runtime import Processes
@@ -49,7 +50,7 @@ from gitsync.sandbox.registry.definitions import Definitions
 from gitsync.sandbox.registry.resources import Resource
 from gitsync.sandbox.storage.sqlite import SqliteJournal
 from gitsync.sandbox.storage.store import Store
-from gitsync.sandbox.users import Tokens
+from gitsync.sandbox.users import AUDIENCE, ServiceAccount, Tokens
 
 T = TypeVar("T")
 
@@ -227,7 +228,8 @@ class Sandbox:
         self.cluster.scale_paths = self.definitions.scale_paths
         bootstrap.fill(self.cluster)
         self.definitions.start()
-        runtime = self._run_pods(closing) if self._images else None
+        tokens = Tokens(token)
+        runtime = self._run_pods(closing, tokens) if self._images else None
         self.controllers: Controllers | None = None
         if self._run_controllers:
             self.controllers = Controllers(self.cluster, clock, workloads=self._workloads, runtime=runtime)
@@ -237,14 +239,13 @@ class Sandbox:
         def printer(resource: Resource) -> Printer:
             return Printer(self.definitions.columns_of(resource) or columns_of(resource), clock.now())
 
-        tokens = Tokens(token)
         endpoints = Endpoints(self.cluster, tokens, printer, self.definitions.selectable, runtime)
         documents = Documents(self.cluster.registry, OpenApi(self.cluster.registry, self.definitions.schema_of))
         self._documents = documents
         self._admin = Admin(clock, endpoints, self.controllers, self.definitions)
         return Application(self.cluster, tokens, documents, endpoints, self._admin)
 
-    def _run_pods(self, closing: AsyncExitStack) -> Processes:
+    def _run_pods(self, closing: AsyncExitStack, tokens: Tokens) -> Processes:
         """Return what runs Pods as processes, beside the proxy to their Services."""
         proxy = ServiceProxy(self.cluster.list)
         closing.push_async_callback(proxy.close)
@@ -252,7 +253,17 @@ class Sandbox:
         self.proxy_url = f"http://{proxy.address}"
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="gitsync-pods-")))
         folders = Folders(folder, (self._data or folder) / "claims")
-        runtime = Processes(self._images, folders, proxy.address, self.cluster.get)
+
+        def issue(namespace: str, name: str, asked: TokenAsked) -> str:
+            account = self.cluster.get("", "ServiceAccount", namespace, name)
+            if account is None:
+                return ""
+            now = int(self.cluster.clock.now())
+            of = ServiceAccount(namespace, name, account["metadata"]["uid"])
+            return tokens.issue(of, [asked.audience or AUDIENCE], now + asked.seconds, now)
+
+        api = ApiAccess(lambda: self.tls_url, issue, self.cluster.clock.call_later)
+        runtime = Processes(self._images, folders, proxy.address, self.cluster.get, api)
         closing.callback(runtime.close)
         return runtime
 

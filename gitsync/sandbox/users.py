@@ -16,6 +16,8 @@ from gitsync.sandbox.errors import unauthorized
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+AUDIENCE = "https://kubernetes.default.svc"
+"""Whom a token is for that names no audience: the API server, which also issues it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Tokens:
             "aud": audiences,
             "exp": expires,
             "iat": now,
-            "iss": "https://kubernetes.default.svc",
+            "iss": AUDIENCE,
             "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
             "namespace": account.namespace,
             "name": account.name,

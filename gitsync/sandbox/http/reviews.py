@@ -10,7 +10,7 @@ from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.rbac import Attributes
 from gitsync.sandbox.registry.metadata import object_member, wrong_type
 from gitsync.sandbox.registry.status import ApiError
-from gitsync.sandbox.users import Tokens, User
+from gitsync.sandbox.users import AUDIENCE, Tokens, User
 
 Review = Callable[[Manifest, User, str], dict[str, Any]]
 """From the review sent, who asks, and the namespace of the URL, to its status."""
@@ -91,4 +91,4 @@ class Reviews:
             return {"user": {}, "error": "[invalid bearer token, the token is not known]"}
         if not token:
             return {"user": {}}
-        return {"authenticated": True, "user": found.to_dict(), "audiences": ["https://kubernetes.default.svc"]}
+        return {"authenticated": True, "user": found.to_dict(), "audiences": [AUDIENCE]}

@@ -23,10 +23,9 @@ from gitsync.sandbox.registry.request_context import Context
 from gitsync.sandbox.registry.resources import Address, Resource
 from gitsync.sandbox.registry.scale import ScalePaths, scale_of, with_replicas
 from gitsync.sandbox.registry.status import ApiError, Cause
-from gitsync.sandbox.users import ServiceAccount, Tokens
+from gitsync.sandbox.users import AUDIENCE, ServiceAccount, Tokens
 
 _JSON_TYPES: Final = {str: "string", bool: "bool", dict: "object", list: "array"}
-_AUDIENCE = "https://kubernetes.default.svc"
 
 
 class Subresources:
@@ -145,7 +144,7 @@ class Subresources:
         """Return a TokenRequest with a signed token of the service account."""
         account = self._live(resource, route)
         spec = object_member(body, "spec")
-        seconds, audiences = spec.get("expirationSeconds") or 3600, spec.get("audiences") or [_AUDIENCE]
+        seconds, audiences = spec.get("expirationSeconds") or 3600, spec.get("audiences") or [AUDIENCE]
         if not isinstance(seconds, int):
             raise wrong_type(seconds, "TokenRequestSpec.spec.expirationSeconds", "int64")
         if not isinstance(audiences, list):

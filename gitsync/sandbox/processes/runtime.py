@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gitsync.kube.quantity import parse
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.sandbox.controllers.nodes.runtime import LOST, Notify, ProcessState
 from gitsync.sandbox.processes.addresses import LoopbackAddresses, has_loopback_network
+from gitsync.sandbox.processes.api_access import ApiAccess, refresh_after, write_kubeconfig
 from gitsync.sandbox.processes.container import Plan, RunningContainer
 from gitsync.sandbox.processes.environment import command_of, environment_of, proxy_variables
 from gitsync.sandbox.processes.images import Image, Images, find_image
 from gitsync.sandbox.processes.probes import Target
 from gitsync.sandbox.processes.process import Launch
-from gitsync.sandbox.processes.volumes import Folders, Get, Mount, mounts_of, refers_to, translate, write_volumes
+from gitsync.sandbox.processes.volumes import (
+    Folders,
+    Get,
+    Mount,
+    folder_of,
+    mounts_of,
+    refers_to,
+    translate,
+    write_volumes,
+)
 
 
 class Processes:
     """
     Run the containers whose image is in the table, until the sandbox ends, however it ends.
 
-    ``folders`` hold the logs and volumes; ``proxy`` is the address of the HTTP proxy to Services. On a system without
+    ``folders`` hold the logs and volumes; ``proxy`` is the address of the HTTP proxy to Services, and ``api`` the way
+    to the API server. On a system without
     addresses of 127.0.0.0/8 every container is simulated.
     """
 
-    def __init__(self, images: Images, folders: Folders, proxy: str, get: Get) -> None:
+    def __init__(self, images: Images, folders: Folders, proxy: str, get: Get, api: ApiAccess) -> None:
         self._images = images if has_loopback_network() else {}
         self._folders = folders
         self._proxy = proxy
         self._get = get
+        self._api = api
         self._loop = asyncio.get_running_loop()
         self._addresses = LoopbackAddresses()
         self._pods: dict[str, Manifest] = {}
         self._containers: dict[str, dict[str, RunningContainer]] = {}
         self._stopping: dict[str, asyncio.Task[None]] = {}
+        self._refreshes: dict[str, Callable[[], None]] = {}
         self._notify: Notify = _ignore
 
     def runs(self, image: str) -> bool:
@@ -53,7 +68,7 @@ class Processes:
             return
         uid, name = uid_of(pod), str(container["name"])
         self._pods[uid] = pod
-        write_volumes(pod, self._folders, self._get)
+        self._refresh_tokens(pod)
         running = self._containers.setdefault(uid, {})
         if name in running:
             running[name].close()
@@ -83,6 +98,7 @@ class Processes:
         task = self._stopping.pop(uid, None)
         if task is not None:
             task.cancel()
+        self._refreshes.pop(uid, _nothing)()
         if self._pods.pop(uid, None) is not None:
             shutil.rmtree(self._folders.pods / uid, ignore_errors=True)
         self._addresses.release(uid)
@@ -102,11 +118,22 @@ class Processes:
         """Write the files of a changed ConfigMap or Secret into the volumes that have them."""
         for pod in self._pods.values():
             if pod["metadata"]["namespace"] == namespace and refers_to(pod, kind, name):
-                write_volumes(pod, self._folders, self._get)
+                self._write_volumes(pod)
 
     def notify(self, action: Notify) -> None:
         """Call an action when a container of a Pod ends, or its probes change it."""
         self._notify = action
+
+    def _refresh_tokens(self, pod: Manifest) -> None:
+        """Write the volumes of a Pod now, and again before its tokens expire: clients read them again."""
+        uid, delay = uid_of(pod), refresh_after(pod)
+        self._refreshes.pop(uid, _nothing)()
+        self._write_volumes(pod)
+        if delay is not None:
+            self._refreshes[uid] = self._api.call_later(delay, partial(self._refresh_tokens, pod))
+
+    def _write_volumes(self, pod: Manifest) -> None:
+        write_volumes(pod, self._folders, self._get, self._api)
 
     async def _stop(self, pod: Manifest, running: dict[str, RunningContainer], grace: float) -> None:
         sidecars = {each["name"] for each in pod["spec"].get("initContainers") or ()}
@@ -120,7 +147,7 @@ class Processes:
         message.unlink(missing_ok=True)
         path = container.get("terminationMessagePath") or "/dev/termination-log"
         mounts = [*mounts_of(pod, container, self._folders), Mount(path, message)]
-        defaults = {**proxy_variables(pod["metadata"]["namespace"], self._proxy), **image.env}
+        defaults = {**self._variables(pod), **image.env}
         env = environment_of(pod, container, defaults, mounts, self._get)
         home = self._folders.pods / uid / name
         home.mkdir(parents=True, exist_ok=True)
@@ -138,8 +165,19 @@ class Processes:
         grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
         return Plan(container, launch, target, grace, message)
 
+    def _variables(self, pod: Manifest) -> dict[str, str]:
+        """Return the variables of the sandbox: the way to Services, and with a token that to the API server."""
+        found = proxy_variables(pod["metadata"]["namespace"], self._proxy)
+        place = partial(folder_of, pod, folders=self._folders)
+        config = write_kubeconfig(pod, self._folders.pods / uid_of(pod), place, self._api.url())
+        return found if config is None else {**found, "KUBECONFIG": str(config)}
+
     def _log(self, uid: str, container: str, run: int) -> Path:
         return self._folders.pods / uid / f"{container}-{run}.log"
+
+
+def _nothing() -> None:
+    """Cancel nothing."""
 
 
 def _ignore(namespace: str, name: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitsync.objects.manifest import Manifest, annotations_of, at, labels_of, uid_of
+from gitsync.sandbox.processes.api_access import ApiAccess, token_of
 
 Get = Callable[[str, str, str, str], Manifest | None]
 """Reads an object: group, kind, namespace, name."""
@@ -29,20 +30,20 @@ class Mount:
     place: Path
 
 
-def write_volumes(pod: Manifest, folders: Folders, get: Get) -> None:
-    """Make the folders of a Pod's volumes, and write the files of ConfigMaps, Secrets and the Pod's own fields."""
+def write_volumes(pod: Manifest, folders: Folders, get: Get, api: ApiAccess) -> None:
+    """Make the folders of a Pod's volumes, and write the files of ConfigMaps, Secrets, tokens and the Pod's fields."""
     for volume in pod["spec"].get("volumes") or ():
-        folder = _folder(pod, volume, folders)
+        folder = folder_of(pod, volume, folders)
         folder.mkdir(parents=True, exist_ok=True)
         if _is_projected(volume):
-            _write(folder, dict(_files(pod, volume, get)))
+            _write(folder, dict(_files(pod, volume, get, api)))
 
 
 def mounts_of(pod: Manifest, container: Manifest, folders: Folders) -> list[Mount]:
     """Return the mounts of a container, the longest path first."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     found = [
-        Mount(each["mountPath"].rstrip("/"), _folder(pod, volumes[each["name"]], folders) / each.get("subPath", ""))
+        Mount(each["mountPath"].rstrip("/"), folder_of(pod, volumes[each["name"]], folders) / each.get("subPath", ""))
         for each in container.get("volumeMounts") or ()
     ]
     return sorted(found, key=lambda mount: -len(mount.path))
@@ -66,7 +67,8 @@ def refers_to(pod: Manifest, kind: str, name: str) -> bool:
     return False
 
 
-def _folder(pod: Manifest, volume: Manifest, folders: Folders) -> Path:
+def folder_of(pod: Manifest, volume: Manifest, folders: Folders) -> Path:
+    """Return the folder that has the files of a volume."""
     claim = at(volume, "persistentVolumeClaim", "claimName")
     if claim:
         return folders.claims / f"{pod['metadata']['namespace']}_{claim}"
@@ -77,12 +79,14 @@ def _is_projected(volume: Manifest) -> bool:
     return any(member in volume for member in ("configMap", "secret", "projected", "downwardAPI"))
 
 
-def _files(pod: Manifest, volume: Manifest, get: Get) -> Iterator[tuple[str, bytes]]:
+def _files(pod: Manifest, volume: Manifest, get: Get, api: ApiAccess) -> Iterator[tuple[str, bytes]]:
     for source in (volume, *(at(volume, "projected", "sources") or ())):
         for member, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
             if given := source.get(member):
                 found = get("", kind, pod["metadata"]["namespace"], given.get("secretName") or given.get("name") or "")
                 yield from _selected(_contents(found), given.get("items"))
+        if asked := token_of(source):
+            yield asked.path, api.token(pod, asked).encode()
         for item in at(source, "downwardAPI", "items") or ():
             yield item["path"], _own_field(pod, at(item, "fieldRef", "fieldPath", default="")).encode()
 

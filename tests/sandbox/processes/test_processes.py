@@ -12,12 +12,14 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import kubernetes.client
+import kubernetes.config
 import pytest
 
 from gitsync.sandbox.processes.addresses import has_loopback_network
@@ -265,3 +267,32 @@ def test_processes_end_when_the_sandbox_is_killed() -> None:
             return False
 
         until(is_gone, 10)
+
+
+def test_a_client_signs_in_as_the_pod_and_its_token_is_replaced_before_it_expires(api: Client) -> None:
+    spec = {"serviceAccountName": "default"}
+    address = run(api, pod("caller", spec=spec, readinessProbe=TCP))
+    config = ask(address)["env"]["KUBECONFIG"]
+
+    def who() -> str:
+        with kubernetes.config.new_client_from_config(config) as client:
+            review = kubernetes.client.AuthenticationV1Api(client).create_self_subject_review({})
+        return str(review.status.user_info.username)
+
+    assert who() == "system:serviceaccount:default:default"
+    assert Path(config).stat().st_mode & 0o077 == 0
+    for _ in range(3):
+        api.ask("POST", "/sandbox/clock", {"advance": 3000})
+        assert until(lambda: _answer(who), 10) == "system:serviceaccount:default:default"
+
+
+def test_a_pod_without_a_token_has_no_way_in(api: Client) -> None:
+    spec = {"automountServiceAccountToken": False}
+    address = run(api, pod("silent", spec=spec, readinessProbe=TCP))
+    assert "KUBECONFIG" not in ask(address)["env"]
+
+
+def _answer(ask: Callable[[], str]) -> str:
+    with suppress(kubernetes.client.ApiException):
+        return ask()
+    return ""
