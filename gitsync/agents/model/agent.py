@@ -23,7 +23,9 @@ from gitsync.objects.ref import ObjectRef, ref_of
 
 _VOLUMES = "has(self.state) && has(self.state.volumes)"
 _PER_REPLICA = f"{_VOLUMES} && self.state.volumes.exists(volume, volume.scope == 'PerReplica')"
-_ROUTED = "has(self.update.canary) && self.update.canary.traffic == 'GatewayAPI'"
+# The API server fills in defaults only inside sections that are there.
+_UPDATE = "(has(self.update) ? self.update.type : 'RollingUpdate')"
+_ROUTED = "has(self.update) && has(self.update.canary) && self.update.canary.traffic == 'GatewayAPI'"
 _DISK = "volume.scope == 'Shared' && volume.accessModes.all(mode, mode.startsWith('ReadWriteOnce'))"
 
 
@@ -33,7 +35,7 @@ class AgentSpec(Ruled):
     RULES = (
         Rule("!has(self.replicas) || !has(self.autoscaling)", "set either replicas or autoscaling"),
         Rule(
-            f"!({_PER_REPLICA}) || self.update.type != 'BlueGreen'",
+            f"!({_PER_REPLICA}) || {_UPDATE} != 'BlueGreen'",
             "BlueGreen is not possible with a volume per replica; use RollingUpdate or Canary",
             "update",
         ),
@@ -45,8 +47,9 @@ class AgentSpec(Ruled):
         Rule(
             f"!({_VOLUMES} && self.state.volumes.exists(volume, {_DISK}))"
             " || (!has(self.autoscaling) && (!has(self.replicas) || self.replicas <= 1)"
-            " && (self.update.type == 'Recreate' || (self.update.type == 'RollingUpdate'"
-            " && has(self.update.rollingUpdate) && string(self.update.rollingUpdate.maxSurge) == '0')))",
+            f" && ({_UPDATE} == 'Recreate' || ({_UPDATE} == 'RollingUpdate'"
+            " && has(self.update) && has(self.update.rollingUpdate)"
+            " && string(self.update.rollingUpdate.maxSurge) == '0')))",
             "a Shared volume that one node mounts at a time needs one replica and update.type Recreate"
             " (or RollingUpdate with maxSurge 0); a new Pod would wait for the disk of the old one",
             "state",

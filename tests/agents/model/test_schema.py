@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.server import Sandbox
 from tests.agents.factories import agent, changed, example, member, system
+from tests.operator.mutations import mutations
 from tests.waiting import until
 
 
@@ -53,6 +56,36 @@ def _missing(wanted: Any, found: Any, path: str) -> list[str]:
         pairs = zip(wanted, found, strict=True)
         return [line for index, pair in enumerate(pairs) for line in _missing(*pair, f"{path}[{index}]")]
     return [] if wanted == found else [path]
+
+
+def _spec_pairs() -> Iterator[Manifest]:
+    """Yield small Agents with two sections of the example each: defaults of the others are not written out."""
+    sections = {name: value for name, value in example()["spec"].items() if name not in ("model", "runtime")}
+    for first, second in combinations(sections, 2):
+        yield agent(**{first: sections[first], second: sections[second]})
+
+
+def _mutated() -> Iterator[Manifest]:
+    for base in (example(), agent(replicas=2, update={"type": "BlueGreen", "blueGreen": {}})):
+        for mutation in mutations(base["spec"]):
+            yield {**base, "spec": mutation.of(base["spec"])}
+
+
+@pytest.mark.parametrize("generate", [_spec_pairs, _mutated])
+def test_both_decide_alike(cluster: KubernetesCluster, generate: Callable[[], Iterator[Manifest]]) -> None:
+    differing = []
+    for manifest in generate():
+        answers = []
+        for check in (check_object, partial(cluster.apply, manager="test", dry_run=True)):
+            try:
+                check(manifest)
+            except (InvalidInput, Rejected) as error:
+                answers.append(str(error))
+            else:
+                answers.append("")
+        if bool(answers[0]) != bool(answers[1]):
+            differing.append((sorted(manifest["spec"]), answers))
+    assert differing == []
 
 
 FULL = example()
