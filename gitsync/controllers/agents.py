@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gitsync.agents.keys import AGENT_LABEL, BACKUP_LABEL
 from gitsync.agents.references import named_objects
+from gitsync.controllers.leases import is_renewal
 from gitsync.errors import ClusterUnavailable
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
@@ -93,6 +94,8 @@ class AgentController:
         ref = ref_of(manifest)
         if ref.of in _KINDS:
             self._on_own_change(ref, before, after)
+            return
+        if is_renewal(before, after):
             return
         for owner in self._live.owners(manifest):
             if ref_of(owner).of in _KINDS:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from gitsync.controllers.changed_objects import ChangedObjects
+from gitsync.controllers.leases import is_renewal
 from gitsync.errors import ClusterUnavailable
 from gitsync.kube.crd import defined_kind
 from gitsync.kube.kinds import CRD
@@ -166,7 +167,8 @@ class ApplicationController:
             self._cluster.definitions_changed()
             if after is None:
                 self._live.forget(defined_kind(manifest))
-        for owner in self._live.owners(manifest):
+        owners = self._live.owners(manifest)
+        for owner in owners[:1] if is_renewal(before, after) else owners:
             for key in self._state.applications_for(ref_of(owner)):
                 self._changed.add(key, ref_of(owner))
                 self._queue.add_part_after(key, _DEBOUNCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,8 +21,9 @@ from gitsync.objects.keys import AGENTS_MANAGER
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.options import Options, Reconcile
 from gitsync.objects.record import Commit, Outcome, SyncRecord
-from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.kinds import AGENT, SYSTEM, child_resources
+from gitsync.plan.parts import part_of
 from gitsync.plan.tracking import controller_of
 from gitsync.ports import Ports
 from gitsync.sync.cache import PlanCache
@@ -34,6 +35,15 @@ from gitsync.sync.planner import Planned, Planner
 _FIRST_LIST = 5.0
 _REPLACEABLE = "Job"
 """The kind whose objects are recreated where a field cannot be changed: checks run again."""
+
+_GIVEN = frozenset(
+    {
+        GroupKind("coordination.k8s.io", "Lease"),
+        GroupKind("rbac.authorization.k8s.io", "Role"),
+        GroupKind("rbac.authorization.k8s.io", "RoleBinding"),
+    }
+)
+"""Children whose content is ours: a Lease, and the right to this Lease only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +222,10 @@ class ChildrenReconciler:
         input = ReconcileInput(app, now, SyncState())
         planned = self._planner.plan(input, Target(commit, objects, desired.options), observation, cache.plans)
         self._resolve(cache, app, planned, now)
-        verdict = self._verdict(planned, given)
+        judged = _judged(planned)
+        verdict = self._verdict(judged, given)
         may_run = bool(planned.plan.writes) and not conflicts and verdict.decision is Decision.ALLOWED
-        is_guarded = may_run and given.is_new and not given.is_safe and planned.plan.risk is Risk.DANGEROUS
+        is_guarded = may_run and given.is_new and not given.is_safe and judged.plan.risk is Risk.DANGEROUS
         if may_run and not is_guarded:
             results += self._apply(planned, cache, verdict)
         if results:
@@ -294,6 +305,15 @@ class ChildrenReconciler:
             in_flight = self._applier.in_flight(app.key)
             resolve_open_writes(self._records, planned.plan, planned.observation.live, now, in_flight)
             cache.has_unresolved_writes = False
+
+
+def _judged(planned: Planned) -> Planned:
+    """Return the steps that the spec of the owner decides on, under the digest of all: the gate judges these."""
+    plan = planned.plan
+    if not any(step.ref.of in _GIVEN for step in plan.writes):
+        return planned
+    steps = [step.ref.path for step in plan.writes if step.ref.of not in _GIVEN]
+    return replace(planned, plan=part_of(plan, steps, planned.app.risk.max_deletes))
 
 
 def _conflicts(

@@ -12,7 +12,7 @@ from gitsync.agents.model.system import System, parse_system
 from gitsync.agents.references import Reference, references
 from gitsync.agents.topology import agent_name
 from gitsync.errors import InvalidInput
-from gitsync.objects.manifest import Manifest, at, content_hash, metadata_of, resource_version_of, uid_of
+from gitsync.objects.manifest import Manifest, at, content_hash, labels_of, metadata_of, resource_version_of, uid_of
 from gitsync.operator.kinds import AGENT, SYSTEM, own_resource, served_options
 from gitsync.ports import Cluster, LiveCache, Resource
 
@@ -51,7 +51,8 @@ class FactsReader:
             topology=_topology(agent, systems),
             restarted_at=agent.annotations.get(RESTARTED_AT, ""),
         )
-        facts = replace(facts, services=self._services(agent, facts))
+        servers = self._api_servers() if agent.spec.leader_election is not None else ()
+        facts = replace(facts, services=self._services(agent, facts), api_servers=servers)
         missing = tuple(_missing(reference, manifest) for reference, manifest in found.items())
         return Gathered(facts, tuple(filter(None, missing)), len(named))
 
@@ -81,6 +82,24 @@ class FactsReader:
         self._live.follow([(resource, namespace) for namespace, _ in names], _FIRST_LIST)
         found = {f"{space}/{name}": self._live.get(resource, space, name) for space, name in names}
         return {key: manifest for key, manifest in found.items() if manifest is not None}
+
+    def _api_servers(self) -> tuple[tuple[str, int], ...]:
+        """Return addresses and ports of the API servers, as the EndpointSlices of their Service have them."""
+        resource = self._cluster.resource("discovery.k8s.io", "v1", "EndpointSlice")
+        if resource is None:
+            return ()
+        self._live.follow([(resource, "default")], _FIRST_LIST)
+        found = {
+            (address, int(port["port"]))
+            for manifest in self._live.all(resource)
+            if metadata_of(manifest).get("namespace") == "default"
+            and labels_of(manifest).get("kubernetes.io/service-name") == "kubernetes"
+            for endpoint in manifest.get("endpoints") or ()
+            for address in endpoint.get("addresses") or ()
+            for port in manifest.get("ports") or ()
+            if port.get("port")
+        }
+        return tuple(sorted(found))
 
     def _systems(self, agent: Agent) -> list[System]:
         """Return the valid systems of the namespace that the Agent is a member of."""

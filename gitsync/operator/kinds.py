@@ -21,8 +21,11 @@ _CHILDREN: Final = (
     ("apps", "v1", "StatefulSet"),
     ("autoscaling", "v2", "HorizontalPodAutoscaler"),
     ("batch", "v1", "Job"),
+    ("coordination.k8s.io", "v1", "Lease"),
     ("networking.k8s.io", "v1", "NetworkPolicy"),
     ("policy", "v1", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io", "v1", "Role"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
 )
 _OPTIONAL: Final = (
     ("gateway.networking.k8s.io", "v1", "HTTPRoute"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,44 @@ def test_an_agent_is_updated_and_deleted_with_its_children(stage: Stage) -> None
     apis = {one["kind"]: one["apiVersion"] for one in status(stage, "helper")["children"]}
     stage.delete("Agent", "helper", api=API)
     eventually(stage, lambda: all(stage.get(kind, name, api=apis[kind]) is None for kind, name in names))
+
+
+def test_a_replica_may_hold_its_lease_and_nothing_else(stage: Stage) -> None:
+    stage.start()
+    stage.apply(agent(namespace=stage.namespace, leaderElection={}))
+    observed(stage, "helper", 1)
+    lease = partial(stage.live, "Lease", "helper-leader", api="coordination.k8s.io/v1")
+    eventually(stage, lambda: {"Lease", "Role", "RoleBinding"} <= _kinds(stage, "helper"))
+    replica = f"system:serviceaccount:{stage.namespace}:helper"
+    client = stage.client
+
+    def hold(holder: str) -> None:
+        times = {"acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z"}
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, **times}
+        path = stage.path("Lease", "helper-leader", api="coordination.k8s.io/v1")
+        client.send("PUT", path, {**lease(), "spec": spec}, user=replica)
+
+    eventually(stage, lambda: _done(partial(hold, "helper-1")))  # an authorizer sees a new Role a moment later
+    eventually(stage, lambda: status(stage, "helper").get("leader") == "helper-1")
+    hold("helper-2")
+    eventually(stage, lambda: status(stage, "helper").get("leader") == "helper-2")
+    with pytest.raises(Rejected):
+        client.send("DELETE", stage.path("Lease", "helper-leader", api="coordination.k8s.io/v1"), {}, user=replica)
+    stage.apply(changed(agent(namespace=stage.namespace), "spec.owner", "another team"))
+    eventually(stage, lambda: stage.get("Lease", "helper-leader", api="coordination.k8s.io/v1") is None)
+    eventually(stage, lambda: not {"Lease", "Role", "RoleBinding"} & _kinds(stage, "helper"))
+
+
+def _kinds(stage: Stage, name: str) -> set[str]:
+    return {key.partition("/")[0] for key in children(stage, name)}
+
+
+def _done(action: Callable[[], None]) -> bool:
+    try:
+        action()
+    except Rejected:
+        return False
+    return True
 
 
 def test_an_invalid_agent_is_refused_with_its_field(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from gitsync.agents.expansion.access import (
 )
 from gitsync.agents.expansion.checks import validation_job
 from gitsync.agents.expansion.config import card, config_map
+from gitsync.agents.expansion.election import leader_election
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.network import network_policy
 from gitsync.agents.expansion.revisions import Revision, controller_revision
@@ -54,6 +55,7 @@ def expand(agent: Agent, facts: Facts, layout: Layout, revisions: Mapping[str, R
     configs = {str(sorted(revision.config.items())): config_map(agent, revision.config) for revision in kept}
     return (
         *service_account(agent),
+        *leader_election(agent),
         *([card(agent)] if agent.spec.expose.protocol == "A2A" else []),
         *configs.values(),
         *claims(agent),

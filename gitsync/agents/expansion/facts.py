@@ -38,7 +38,8 @@ class Facts:
     ``prompt`` is the text that ``prompt.configMapKeyRef`` names, ``references`` the hash of the Secrets and ConfigMaps
     that the spec names, ``served`` the optional kinds that the cluster serves, ``ports`` the ports of other Agents,
     ``services`` the Services by ``namespace/name``, ``callers`` the Agents that have this one as a tool, and
-    ``topology`` the ConfigMap of the MultiAgentSystem.
+    ``topology`` the ConfigMap of the MultiAgentSystem, and ``api_servers`` the addresses and ports of the API servers,
+    which are read only where the Agent talks to them.
     """
 
     prompt: str = ""
@@ -50,5 +51,6 @@ class Facts:
     callers: tuple[str, ...] = ()
     channels: tuple[Channel, ...] = ()
     topology: str = ""
+    api_servers: tuple[tuple[str, int], ...] = ()
     restarted_at: str = ""
     images: Images = field(default_factory=Images)

@@ -29,6 +29,8 @@ _DNS = {
     "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
 }
 
+API_SERVER = "kubernetes.default.svc"
+"""The Service of the API server, which has no Pods that a NetworkPolicy could select."""
 Rule = dict[str, Any]
 
 
@@ -48,6 +50,8 @@ def network_policy(agent: Agent, facts: Facts) -> list[Manifest]:
 def unnamed_hosts(agent: Agent, facts: Facts) -> tuple[str, ...]:
     """Return the hosts outside the cluster that the Agent uses: a NetworkPolicy cannot name them."""
     hosts = {host for host, _ in _targets(agent, facts) if host and not _peer(host, 0, agent, facts)}
+    if agent.spec.leader_election is not None and not facts.api_servers:
+        hosts.add(API_SERVER)
     return tuple(sorted(hosts))
 
 
@@ -70,6 +74,8 @@ def _ingress(agent: Agent, facts: Facts) -> Iterator[Rule]:
 
 
 def _egress(agent: Agent, facts: Facts) -> Iterator[Rule]:
+    if agent.spec.leader_election is not None:
+        yield from (_peer(address, port, agent, facts) for address, port in facts.api_servers)
     for host, port in _targets(agent, facts):
         rule = _peer(host, port, agent, facts)
         if rule:

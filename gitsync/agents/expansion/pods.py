@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.agents.expansion.containers import agent_container, first_containers, sidecars
+from gitsync.agents.expansion.election import mounts_token, service_account_name
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.expansion.metadata import compact, labels_for
 from gitsync.agents.expansion.volumes import pod_volumes
@@ -24,12 +25,6 @@ def pod_template(agent: Agent, facts: Facts, config: str) -> Manifest:
         "metadata": compact({"labels": labels_for(agent), "annotations": compact(marks)}),
         "spec": _spec(agent, facts, config),
     }
-
-
-def service_account_name(agent: Agent) -> str:
-    """Return the ServiceAccount of the Pods."""
-    account = agent.spec.runtime.service_account
-    return agent.name if account.create else account.name or "default"
 
 
 def _spec(agent: Agent, facts: Facts, config: str) -> dict[str, Any]:
@@ -54,7 +49,7 @@ def _spec(agent: Agent, facts: Facts, config: str) -> dict[str, Any]:
                 "volumes": pod_volumes(agent, facts, config),
             }
         ),
-        "automountServiceAccountToken": runtime.service_account.automount_token,
+        "automountServiceAccountToken": mounts_token(agent),
     }
 
 

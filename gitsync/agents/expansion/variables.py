@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.agents.expansion.election import lease_variables
 from gitsync.agents.expansion.facts import Channel, Facts
 from gitsync.agents.expansion.metadata import compact
 from gitsync.agents.keys import CARD_PATH, CONFIG_PATH, DATABASES_PATH, TOPOLOGY_PATH
@@ -37,6 +38,7 @@ def variables(agent: Agent, facts: Facts) -> Variables:
         ],
         *[variable for database in databases(agent) for variable in _database(database)],
         *[variable for channel in facts.channels for variable in _channel(channel)],
+        *lease_variables(agent),
         *_telemetry(agent),
     ]
     own = {variable.name for variable in agent.spec.runtime.env}

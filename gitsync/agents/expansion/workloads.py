@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gitsync.agents.expansion.election import without_election
 from gitsync.agents.expansion.metadata import child, compact
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.volumes import claim_templates, is_stateful, volumes_of, without_claims
@@ -37,7 +38,7 @@ def _deployment(agent: Agent, placement: Placement, revision: Revision) -> Manif
             "progressDeadlineSeconds": agent.spec.update.progress_deadline_seconds,
             "selector": {"matchLabels": track_selector(agent, placement.track)},
             "strategy": _strategy(agent, placement.track),
-            "template": _template(placement, revision),
+            "template": _template(agent, placement, revision),
         }
     )
     return child(agent, "apps/v1", "Deployment", placement.track.workload(agent.name), spec=_sized(spec, placement))
@@ -54,7 +55,7 @@ def _stateful_set(agent: Agent, placement: Placement, revision: Revision) -> Man
             "whenDeleted": "Retain" if keeps else "Delete",
             "whenScaled": "Retain",
         },
-        "template": _template(placement, revision),
+        "template": _template(agent, placement, revision),
         "volumeClaimTemplates": claim_templates(agent),
     }
     return child(agent, "apps/v1", "StatefulSet", agent.name, spec=_sized(spec, placement))
@@ -65,8 +66,11 @@ def _sized(spec: dict[str, Any], placement: Placement) -> dict[str, Any]:
     return spec if placement.replicas is None else {"replicas": placement.replicas, **spec}
 
 
-def _template(placement: Placement, revision: Revision) -> Manifest:
-    template = revision.template if placement.track is not Track.PREVIEW else without_claims(revision.template)
+def _template(agent: Agent, placement: Placement, revision: Revision) -> Manifest:
+    template = revision.template
+    if placement.track is Track.PREVIEW:
+        template = without_claims(template)
+        template = without_election(template) if agent.spec.leader_election else template
     metadata = template["metadata"]
     labels = {
         **metadata["labels"],

@@ -14,7 +14,7 @@ from gitsync.agents.model.lifecycle import Lifecycle
 from gitsync.agents.model.llm import Model, Prompt
 from gitsync.agents.model.network import Expose, Network, Observability
 from gitsync.agents.model.runtime import Runtime
-from gitsync.agents.model.scaling import Autoscaling, Availability, Update
+from gitsync.agents.model.scaling import Autoscaling, Availability, LeaderElection, Update
 from gitsync.agents.model.state import State
 from gitsync.agents.model.tools import AgentMemory, Tool
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
@@ -53,6 +53,18 @@ class AgentSpec(Ruled):
             "a Shared volume that one node mounts at a time needs one replica and update.type Recreate"
             " (or RollingUpdate with maxSurge 0); a new Pod would wait for the disk of the old one",
             "state",
+        ),
+        Rule(
+            f"!has(self.leaderElection) || {_UPDATE} != 'BlueGreen'",
+            "BlueGreen is not possible with leaderElection: Pods that wait for their promotion would take part;"
+            " use RollingUpdate or Canary",
+            "update",
+        ),
+        Rule(
+            "!has(self.leaderElection) || !has(self.runtime.serviceAccount) || self.runtime.serviceAccount.create"
+            " || has(self.runtime.serviceAccount.name)",
+            "leaderElection needs a ServiceAccount that other Pods do not use: set create, or name one",
+            "runtime.serviceAccount",
         ),
         Rule(
             "!has(self.model.cache) || (has(self.state) && has(self.state.volumes)"
@@ -95,6 +107,9 @@ class AgentSpec(Ruled):
     )
     autoscaling: Autoscaling | None = Field(None, description="Replicas that follow the load.")
     availability: Availability | None = Field(None, description="What voluntary disruptions leave running.")
+    leader_election: LeaderElection | None = Field(
+        None, description="A Lease by which one of the replicas leads; absent: all replicas are equal."
+    )
     update: Update = Field(default_factory=Update, description="How a new revision replaces the old one.")
     expose: Expose = Field(default_factory=Expose, description="How the agent is reached.")
     network: Network = Field(default_factory=Network, description="What the agent may reach.")

@@ -40,6 +40,37 @@ class Availability(Section):
     )
 
 
+class LeaderElection(Ruled):
+    """
+    One replica at a time does what must not be done twice: the holder of a Lease.
+
+    The defaults and rules are those of Kubernetes' own controllers (client-go, tools/leaderelection).
+    """
+
+    RULES = (
+        Rule(
+            "self.leaseDurationSeconds > self.renewDeadlineSeconds",
+            "must be more than renewDeadlineSeconds, or two replicas could lead",
+            "leaseDurationSeconds",
+        ),
+        Rule(
+            "self.renewDeadlineSeconds * 5 > self.retryPeriodSeconds * 6",
+            "must be more than 1.2 times retryPeriodSeconds",
+            "renewDeadlineSeconds",
+        ),
+    )
+
+    lease_duration_seconds: Annotated[int, Field(ge=2, le=3600)] = Field(
+        15, description="How long the others wait for a leader that does not renew the Lease."
+    )
+    renew_deadline_seconds: Annotated[int, Field(ge=2, le=3600)] = Field(
+        10, description="How long the leader tries to renew the Lease before it stops leading."
+    )
+    retry_period_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
+        2, description="How long a replica waits between attempts to get or renew the Lease."
+    )
+
+
 class RollingUpdate(Section):
     """How a rolling update replaces Pods."""
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.agents.expansion.config import tool_url, url_of
+from gitsync.agents.expansion.election import lease_name
 from gitsync.agents.expansion.facts import Facts
 from gitsync.agents.keys import AGENT_LABEL
+from gitsync.agents.model.agent import Agent
 from gitsync.agents.rollout.observed import CheckResult
 from gitsync.agents.status.conditions import (
     ACCEPTED,
@@ -21,7 +23,7 @@ from gitsync.agents.status.conditions import (
 )
 from gitsync.objects.conditions import Condition, set_conditions
 from gitsync.objects.health import Health
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef
 
 
@@ -44,6 +46,7 @@ def agent_status(
         "selector": f"{AGENT_LABEL}={agent.name}",
         "updateRevision": seen.target,
         **state.to_status(len(canary.steps) if canary else 0, given.rollout.weight),
+        "leader": _leader(agent, children),
         "url": url_of(agent) if agent.spec.expose.protocol != "None" else "",
         "referencesHash": facts.references,
         "validation": _validation(given, before, now),
@@ -119,6 +122,14 @@ def waiting_status(generation: int, missing: Sequence[str], before: Mapping[str,
 def held_message(plan: Mapping[str, Any]) -> str:
     """Return why a plan waits, and how to continue it."""
     return f"plan {plan['id']} waits for gitsync agent approve: {'; '.join(plan['reasons'])}"
+
+
+def _leader(agent: Agent, children: Mapping[ObjectRef, Manifest]) -> str:
+    """Return the replica that holds the Lease, empty where none does."""
+    if agent.spec.leader_election is None:
+        return ""
+    lease = children.get(ObjectRef("coordination.k8s.io", "Lease", agent.namespace, lease_name(agent)))
+    return str(at(lease, "spec", "holderIdentity", default="") or "")
 
 
 def _validation(given: Situation, before: Mapping[str, Any], now: str) -> dict[str, Any]:

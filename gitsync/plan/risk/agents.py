@@ -55,10 +55,14 @@ def security_loosened(change: Change) -> str | None:
         old, new = at(before, *profile, default="Restricted"), at(after, *profile, default="Restricted")
         if old == "Restricted" and new != "Restricted":
             return f"{name}{old} to {new}"
-        token = ("runtime", "serviceAccount", "automountToken")
-        if at(after, *token) is True and at(before, *token) is not True:
+        if _mounts_token(after) and not _mounts_token(before):
             return f"{name}service account token"
     return None
+
+
+def _mounts_token(spec: Any) -> bool:
+    is_wanted = at(spec, "runtime", "serviceAccount", "automountToken") is True
+    return is_wanted or at(spec, "leaderElection") is not None
 
 
 def credentials_moved(change: Change) -> str | None:

@@ -74,6 +74,8 @@ class AgentRow:
     agent: str
     """The name without that of the environment; with ``family`` it is the same agent in all environments."""
     family: str
+    leader: str
+    """The replica that holds the Lease of its leader election, empty where there is none."""
     added: str
     """Who added Dangerous settings that Git does not declare, such as a model; for a member those of its system."""
 
@@ -172,6 +174,7 @@ def agent_row(found: FoundAgent) -> AgentRow:
         prompt=found.settings.prompt,
         agent=visible(found.place.name),
         family=found.place.family,
+        leader=visible(str(status.get("leader", ""))),
         added=visible(found.added),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,13 @@ def children(
     return {f"{one['kind']}/{one['metadata']['name']}": one for one in made}
 
 
-@pytest.mark.parametrize(("name", "manifest"), [("full", example()), ("minimal", agent())])
+LEADER = agent(replicas=2, leaderElection={"retryPeriodSeconds": 3})
+
+
+@pytest.mark.parametrize(("name", "manifest"), [("full", example()), ("minimal", agent()), ("leader", LEADER)])
 def test_the_children_equal_the_manifests(name: str, manifest: Manifest) -> None:
     expected = read_all((CASES / f"{name}.yaml").read_text(encoding="utf-8"), name)
-    found = children(manifest)
+    found = children(manifest, replace(FACTS, api_servers=(("10.0.0.1", 6443),)))
     assert found == {f"{one['kind']}/{one['metadata']['name']}": one for one in expected}
 
 
@@ -243,3 +247,24 @@ def test_a_route_divides_the_requests_of_a_gateway_or_of_a_mesh() -> None:
     parent = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "edge"}
     assert spec["parentRefs"] == [{**parent, "namespace": "ingress", "sectionName": "https"}]
     assert spec["hostnames"] == ["a.example.com"]
+
+
+def test_a_preview_takes_no_part_in_an_election() -> None:
+    user = {"name": "AGENT_LEASE_NOTE", "value": "mine"}
+    given = changed(changed(agent(), "spec.leaderElection", {}), "spec.runtime.env", [user])
+    assert {name for name in env(children(given)) if name.startswith("AGENT_LEASE")} == {
+        "AGENT_LEASE",
+        "AGENT_LEASE_DURATION_SECONDS",
+        "AGENT_LEASE_RENEW_DEADLINE_SECONDS",
+        "AGENT_LEASE_RETRY_PERIOD_SECONDS",
+        "AGENT_LEASE_NOTE",
+    }
+    assert [name for name in env(children(given, track=Track.PREVIEW)) if name.startswith("AGENT_LEASE")] == [
+        "AGENT_LEASE_NOTE"
+    ]
+
+
+def test_an_api_server_of_unknown_address_is_a_host_to_allow() -> None:
+    elected = changed(changed(agent(), "spec.leaderElection", {}), "spec.model.endpoint", "http://llm.shop.svc/v1")
+    assert unnamed_hosts(parse_agent(elected), Facts()) == ("kubernetes.default.svc",)
+    assert unnamed_hosts(parse_agent(elected), Facts(api_servers=(("10.0.0.1", 6443),))) == ()

@@ -61,6 +61,7 @@ def _missing(wanted: Any, found: Any, path: str) -> list[str]:
 def _spec_pairs() -> Iterator[Manifest]:
     """Yield small Agents with two sections of the example each: defaults of the others are not written out."""
     sections = {name: value for name, value in example()["spec"].items() if name not in ("model", "runtime")}
+    sections["leaderElection"] = {}
     for first, second in combinations(sections, 2):
         yield agent(**{first: sections[first], second: sections[second]})
 

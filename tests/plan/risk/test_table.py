@@ -207,6 +207,7 @@ CASES = [
     ("agent-network-open", update(AGENT, with_(AGENT, "spec.network.egressTo", [{"cidr": "0.0.0.0/0"}]))),
     ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.securityContext.profile", "Privileged"))),
     ("agent-security", update(AGENT, with_(AGENT, "spec.runtime.serviceAccount", {"automountToken": True}))),
+    ("agent-security", update(AGENT, with_(AGENT, "spec.leaderElection", {}))),
     ("agent-credentials", update(AGENT, with_(AGENT, "spec.model.credentials.secretKeyRef.name", "s2"))),
     ("agent-credentials", update(AGENT, with_(AGENT, "spec.extra", {"secretName": "s2"}))),
     ("agent-volumes-deleted", update(AGENT, with_(AGENT, "spec.state.volumes.0.onDelete", "Delete"))),

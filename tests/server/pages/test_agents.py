@@ -96,6 +96,14 @@ def test_the_list_shows_state_model_tools_rollout_and_evaluation(site: Open) -> 
     assert "triage" in opened.get("/agents?q=phase:Updating+model:qwen*").text
 
 
+def test_the_leader_of_an_agent_is_shown(site: Open) -> None:
+    manifest = live("Agent", "triage", status={"phase": "Running", "leader": "triage-<1>"})
+    page = site([application("shop", [held(manifest)])])
+    assert "<code>triage-&lt;1&gt;</code> leads" in page.get("/agents/shop/triage").text
+    (row,) = listed(site, manifest)
+    assert row["leader"] == "triage-<1>"
+
+
 def test_a_plan_shows_the_newest_evaluation_of_the_agents_that_it_changes(site: Open) -> None:
     view = resource("triage", sync="OutOfSync", differences=(changed(),))
     view = replace(view, ref=ref_of(TRIAGE), change=replace(view.change, ref=ref_of(TRIAGE), live=TRIAGE))

@@ -1,0 +1,54 @@
+"""The operator with the rights of its installation alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.testing import CliRunner
+
+from gitsync.cli.main import app
+from gitsync.objects.manifest import Manifest
+from gitsync.render.yaml.reader import read_all
+from tests.agents.factories import agent, changed, example
+from tests.flow.environment import World
+from tests.operator.agent_world import config_map, running, status_of
+from tests.waiting import until
+
+RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+def act_as_installed(world: World) -> None:
+    """Create the rights of an installation with the operator, and let controllers of this world sign in with them."""
+    printed = CliRunner().invoke(app, ["install", "--component", "agents"]).stdout
+    manifests: list[Manifest] = read_all(printed, "install.yaml")
+    account: dict[str, Any] = {}
+    for manifest in manifests:
+        if manifest["kind"] in RIGHTS:
+            made = world.apply(manifest)
+            account = made if made["kind"] == "ServiceAccount" else account
+    path = f"/api/v1/namespaces/{account['metadata']['namespace']}/serviceaccounts/{account['metadata']['name']}/token"
+    token = world.client.send("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    world.kubeconfig.write_text(world.kubeconfig.read_text().replace(world.sandbox.token, token))
+
+
+def test_the_installed_rights_are_enough_for_every_child(world: World) -> None:
+    act_as_installed(world)
+    world.start()
+    world.apply(agent("leader", leaderElection={}))
+    running(world, "leader")
+    world.apply(config_map("triage-prompt", **{"system.md": "Sort tickets."}))
+    full = changed(changed(example(), "metadata.namespace", "shop"), "spec.lifecycle.validate", None)
+    world.apply(changed(full, "spec.update", {"type": "RollingUpdate"}))
+    until(lambda: status_of(world, "triage").get("children"), 20, lambda: status_of(world, "triage"))
+    found = {child["kind"] for name in ("leader", "triage") for child in status_of(world, name)["children"]}
+    assert found >= {"Lease", "Role", "RoleBinding", "Deployment", "StatefulSet", "NetworkPolicy"}
+    stalled = [
+        one
+        for name in ("leader", "triage")
+        for one in status_of(world, name)["conditions"]
+        if (one["type"], one["status"]) == ("Stalled", "True")
+    ]
+    assert stalled == []
+    world.apply(agent("leader"))
+    until(lambda: world.get("Lease", "leader-leader", api="coordination.k8s.io/v1") is None)
+    until(lambda: world.get("Role", "leader-leader", api="rbac.authorization.k8s.io/v1") is None)
