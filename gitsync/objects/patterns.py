@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from fnmatch import translate
+from functools import lru_cache
 
 
 def matches(text: str, pattern: str) -> bool:
     """Return whether a pattern matches a whole text, case-sensitively, in time that is linear in its length."""
-    return fnmatchcase(text, _with_closed_brackets(pattern))
+    return _compiled(pattern).match(text) is not None
+
+
+@lru_cache(maxsize=256)  # fnmatch keeps 32,768, and authors write patterns
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(_with_closed_brackets(pattern)))
 
 
 def _with_closed_brackets(pattern: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fnmatch import fnmatchcase
 
 import pytest
@@ -24,3 +25,17 @@ def test_a_pattern_matches_what_fnmatch_matches(pattern: str, text: str) -> None
 def test_a_long_pattern_takes_less_than_a_second(part: str) -> None:
     pattern = (part * 20_000)[:20_000]
     check(lambda data: matches(data.decode(), pattern), b"a" * 1000)
+
+
+def test_patterns_that_are_used_once_do_not_pile_up() -> None:
+    def held_after(numbers: range) -> int:
+        for number in numbers:
+            assert not matches("shop", f"team-{number}-*-[a-z]?")
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        first = held_after(range(700))
+        assert held_after(range(700, 2800)) < 1.5 * first
+    finally:
+        tracemalloc.stop()
