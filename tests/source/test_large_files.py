@@ -225,7 +225,7 @@ def test_git_that_could_fetch_by_itself_without_end_leaves_out_nothing(
     class Git:
         version_info = version
 
-    monkeypatch.setattr(git_runner, "Git", Git)
+    monkeypatch.setattr("git.Git", Git)
     git_runner.can_leave_out_files.cache_clear()
     assert git_runner.can_leave_out_files() is can
     git_runner.can_leave_out_files.cache_clear()

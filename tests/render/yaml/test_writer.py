@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitsync.render.yaml.reader import read_all
@@ -169,7 +169,8 @@ def test_what_is_written_is_read_again(value: Any) -> None:
     assert read_all("---\n" + write({"root": [value]})) == [{"root": [value]}]
 
 
-@given(PRINTABLE.filter(lambda text: text != "="))  # that reader has a type for it, but no value
+@example("< <")
+@given(PRINTABLE.filter(lambda text: text not in ("=", "<<")))  # that reader has types for them, but no values
 def test_another_reader_sees_the_same_text(text: str) -> None:
     assert yaml.load(write({"a": text}), yaml.CSafeLoader) == {"a": text}
 
