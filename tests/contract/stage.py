@@ -290,6 +290,15 @@ def eventually(stage: Stage, condition: Callable[[], Any], timeout: float = TIME
     return until(condition, timeout, lambda: json.dumps(stage.status(), indent=1))
 
 
+def is_refused(request: Callable[[], Any]) -> bool:
+    """Whether the API server refuses a request now; admission and rights are in effect a moment after their objects."""
+    try:
+        request()
+    except GitsyncError:
+        return True
+    return False
+
+
 def _text(content: str | Manifest | Iterable[Manifest]) -> str:
     if isinstance(content, str):
         return content

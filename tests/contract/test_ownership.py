@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from gitsync.errors import GitsyncError
 from gitsync.objects.manifest import Manifest
 from tests.contract.manifests import config_map, deployment, manifest
-from tests.contract.stage import Stage, eventually
+from tests.contract.stage import Stage, eventually, is_refused
 
 REPLICAS = [{"group": "apps", "kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]
 
@@ -206,7 +204,7 @@ def test_an_unreachable_webhook_fails_its_objects_only(stage: Stage) -> None:
     stage.apply(manifest(api, "ValidatingWebhookConfiguration", name, webhooks=[hook]))
     if stage.is_real:
         guarded = {"data": {"a": "probe"}}
-        eventually(stage, lambda: is_rejected(lambda: stage.patch("ConfigMap", "guarded", guarded)))
+        eventually(stage, lambda: is_refused(lambda: stage.patch("ConfigMap", "guarded", guarded)))
     stage.commit({"objects.yaml": [config_map("free", a="2"), config_map("guarded", a="2")]})
     eventually(stage, lambda: stage.live("ConfigMap", "free")["data"]["a"] == "2")
     eventually(stage, lambda: "check.example.com" in json.dumps(stage.status().get("problems", "")))
@@ -217,11 +215,3 @@ def test_an_unreachable_webhook_fails_its_objects_only(stage: Stage) -> None:
 
     stage.delete("ValidatingWebhookConfiguration", name, namespace="", api=api)
     eventually(stage, lambda: stage.live("ConfigMap", "guarded")["data"]["a"] == "2")
-
-
-def is_rejected(request: Callable[[], Any]) -> bool:
-    try:
-        request()
-    except GitsyncError:
-        return True
-    return False

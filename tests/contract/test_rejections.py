@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from gitsync.errors import GitsyncError
 from gitsync.objects.manifest import Manifest
 from tests.contract.manifests import config_map, definition, deployment, job, manifest
-from tests.contract.stage import Stage, eventually
+from tests.contract.stage import Stage, eventually, is_refused
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 
@@ -53,14 +51,6 @@ def policy(stage: Stage, expression: str, message: str) -> str:
         stage.apply(manifest(ADMISSION, kind, name, spec=members))
         stage.remember(kind, name, ADMISSION)
     return name
-
-
-def is_refused(request: Callable[[], Any]) -> bool:
-    try:
-        request()
-    except GitsyncError:
-        return True
-    return False
 
 
 def test_a_quota_is_named(stage: Stage) -> None:

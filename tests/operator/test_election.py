@@ -145,7 +145,9 @@ def running_world(tmp_path: Path) -> Iterator[World]:
         made.close()
 
 
-@pytest.mark.skipif(not has_loopback_network(), reason="the system has no addresses of 127.0.0.0/8")
+@pytest.mark.skipif(
+    not has_loopback_network(), reason="processes of Pods need addresses of 127.0.0.0/8, which macOS lacks"
+)
 def test_another_replica_leads_after_the_leader_is_gone(running_world: World) -> None:
     world = running_world
     world.start()
