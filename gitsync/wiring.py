@@ -65,6 +65,7 @@ from gitsync.services.policies import PolicyReloader, read_policies
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.token_usage import TokenUsage
 from gitsync.settings import Settings
 from gitsync.source.mirror_cleanup import MirrorCleanup
 from gitsync.source.repositories import Repositories
@@ -109,6 +110,7 @@ class Engine:
     preview: RevertPreview
     details: ApiObjectDetails
     policies: Policies
+    usage: TokenUsage
     clock: SystemClock
 
     def start(self) -> None:
@@ -214,6 +216,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         preview=RevertPreview(source, bases, read_credentials),
         details=details,
         policies=policies,
+        usage=TokenUsage(metrics),
         clock=clock,
     )
 

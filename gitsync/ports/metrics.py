@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number, never NaN, and the labels of its series as text; empty where it has none."""
+    """One number, never NaN, and the labels of its series, also as text; empty where it has none."""
 
     value: float
     labels: str = ""
+    series: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class MetricsProvider(Protocol):
     """
     Query a monitoring system. Never raises: a failure is a MetricResult that reports it.
 
-    Called by the post-sync analysis at each pass while a newly applied commit is judged.
+    Called by the post-sync analysis at each pass while a newly applied commit is judged, by canaries of Agents, and for
+    the tokens that the dashboard shows.
     """
 
     def read(self, query: str, max_age: float) -> MetricResult | None:

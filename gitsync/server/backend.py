@@ -8,6 +8,7 @@ from gitsync.ports import Clock, ObjectDetails, Records, StateReader, SyncReques
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.token_usage import TokenUsage
 from gitsync.sync.policies import Policies
 
 
@@ -52,6 +53,11 @@ class Backend(Protocol):
     @property
     def policies(self) -> Policies:
         """The operator's policies."""
+        ...
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The tokens that agents used."""
         ...
 
     @property

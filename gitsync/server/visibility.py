@@ -20,6 +20,7 @@ from gitsync.server.backend import Backend
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
 from gitsync.services.revert_preview import RevertPreview
+from gitsync.services.token_usage import TokenUsage
 from gitsync.sync.policies import Policies
 
 _Record = TypeVar("_Record", AuditRecord, SyncRecord)
@@ -42,6 +43,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.preview,
         engine.details,
         engine.policies,
+        engine.usage,
         engine.clock,
     )
 
@@ -58,6 +60,7 @@ class VisibleBackend:
     preview: RevertPreview
     details: ObjectDetails
     policies: Policies
+    usage: TokenUsage
     clock: Clock
 
 

@@ -176,6 +176,16 @@ class StillPolicies:
 
 
 @dataclass(slots=True)
+class StillUsage:
+    """Tokens by namespace and Service."""
+
+    known: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def by_service(self) -> dict[tuple[str, str], int]:
+        return self.known
+
+
+@dataclass(slots=True)
 class StillEngine:
     view: StillView
     requests: RecordedRequests
@@ -186,6 +196,7 @@ class StillEngine:
     details: KeptDetails
     policies: Any
     clock: StoppedClock
+    usage: StillUsage = field(default_factory=lambda: StillUsage())
 
 
 def engine(folder: Path, views: Iterable[ApplicationView]) -> StillEngine:

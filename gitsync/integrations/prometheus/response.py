@@ -39,7 +39,7 @@ def read_answer(status: int, body: bytes) -> MetricResult:
 def _readings(series: list[tuple[Any, Any]]) -> MetricResult:
     if len(series) > _MOST_SERIES:
         return MetricResult(problem=f"the query gives {len(series)} series, more than {_MOST_SERIES}; aggregate them")
-    samples = [Sample(_number(value), _labels(metric)) for metric, value in series]
+    samples = [Sample(_number(value), _labels(metric), _series(metric)) for metric, value in series]
     numbers = tuple(sample for sample in samples if not math.isnan(sample.value))
     if not numbers:
         return MetricResult(problem="the query gives NaN" if samples else "the query gives no data")
@@ -52,6 +52,10 @@ def _number(value: Any) -> float:
         return float(value[1])
     except (TypeError, ValueError, IndexError, KeyError):
         return math.nan
+
+
+def _series(metric: Any) -> dict[str, str]:
+    return {str(name): str(value) for name, value in metric.items()} if isinstance(metric, dict) else {}
 
 
 def _labels(metric: Any) -> str:

@@ -99,6 +99,7 @@ class AgentModel(Model):
     environment: str
     endpoint: str = Field(description="The address of the model service.")
     prompt: str = Field(description="A digest of the texts of the prompts, equal for equal texts.")
+    tokens: int | None = Field(description="The tokens of the last day, where the operator's Prometheus has them.")
     leader: str = Field(description="The replica that leads, where the agent has a leader election.")
     added: str = Field(description="Who added settings that Git does not declare, such as a model.")
 

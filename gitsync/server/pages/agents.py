@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi import Query as QueryParameter
 from fastapi.responses import HTMLResponse
 
 from gitsync.errors import GitsyncError
-from gitsync.objects.manifest import at
+from gitsync.objects.manifest import at, group_of
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import KubernetesEvent
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.server.pages.dependencies import BackendOf, PagesOf, SearchText, Start
+from gitsync.server.pages.object import LOGGED
 from gitsync.server.pages.paging import list_url, page_of
 from gitsync.server.rows.agent_changes import AgentChange, agent_changes
 from gitsync.server.rows.agents import (
@@ -48,8 +50,9 @@ _CELLS, _COLUMNS = 80, 8
 
 def agents_of(backend: BackendOf) -> list[FoundAgent]:
     """Return the agents of all applications."""
-    view = backend.view
-    return find_agents(view.applications(), view.live, view.owned_by)
+    view, tokens = backend.view, backend.usage.by_service()
+    found = find_agents(view.applications(), view.live, view.owned_by)
+    return [replace(one, tokens=tokens.get((one.ref.namespace, one.ref.name))) for one in found] if tokens else found
 
 
 @router.get("/environments", response_class=HTMLResponse)
@@ -93,6 +96,7 @@ def agents(request: Request, pages: PagesOf, q: SearchText = "", start: Start = 
         request,
         "agents.html",
         rows=shown,
+        has_tokens=any(row.tokens is not None for row in found),
         matched=len(found),
         total=len(known),
         query=query,
@@ -177,13 +181,24 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLRe
         owner=visible(str(at(found.live, "spec", "owner", default=""))),
         address=visible(str(at(found.live, "status", "url", default=""))),
         conditions=[one for one in at(found.live, "status", "conditions") or () if isinstance(one, dict)],
-        children=[one for one in at(found.live, "status", "children") or () if isinstance(one, dict)],
+        children=_children(found),
         evaluation=evaluation_of(found.live),
         prompts=prompt_history(found, backend.view.owned_by, syncs),
         changes=agent_changes(syncs, [found])[:_CHANGES],
         events=events,
         problem=problem,
     )
+
+
+def _children(found: FoundAgent) -> list[dict[str, Any]]:
+    """Return the children that the status of an agent lists, with the paths of their pages."""
+    listed = (one for one in at(found.live, "status", "children") or () if isinstance(one, dict))
+    children = []
+    for one in listed:
+        kind, group = str(one.get("kind", "")), group_of(str(one.get("apiVersion", "")))
+        ref = ObjectRef(group, kind, found.ref.namespace, str(one.get("name", "")))
+        children.append({**one, "path": ref.path, "has_logs": kind in LOGGED})
+    return children
 
 
 def versions_of(backend: BackendOf, namespace: str, name: str) -> list[PromptVersion]:

@@ -23,6 +23,8 @@ from gitsync.server.rows.relations.references import references, selected_by, us
 
 router = APIRouter(prefix="/apps/{namespace}/{name}/object")
 
+LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
+"""Kinds with Pods, of which there are logs."""
 _PARTS, _LINES, _MOST_LINES, _DEPTH = 100, 200, 2000, 3
 
 
@@ -168,8 +170,7 @@ def _containers(pod: Manifest) -> list[str]:
 
 
 def _frame(found: FoundObject, shown: str) -> dict[str, Any]:
-    has_logs = found.ref.kind in ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
-    return {"ref": found.ref, "shown": shown, "has_logs": has_logs and found.live is not None}
+    return {"ref": found.ref, "shown": shown, "has_logs": found.ref.kind in LOGGED and found.live is not None}
 
 
 def _live_text(live: Manifest) -> str:

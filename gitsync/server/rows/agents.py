@@ -35,13 +35,18 @@ Owned = Callable[[str], Iterable[Manifest]]
 
 @dataclass(frozen=True, slots=True)
 class FoundAgent:
-    """An agent: the application that holds it, its live object, its environment, its settings and who added some."""
+    """
+    An agent: the application that holds it, its live object, its environment, its settings and who added some.
+
+    ``tokens`` are those of the last day, where a metric has them.
+    """
 
     application: str
     live: Manifest
     place: Placement = field(default_factory=Placement)
     settings: AgentSettings = field(default_factory=AgentSettings)
     added: str = ""
+    tokens: int | None = None
 
     @property
     def ref(self) -> ObjectRef:
@@ -74,6 +79,8 @@ class AgentRow:
     agent: str
     """The name without that of the environment; with ``family`` it is the same agent in all environments."""
     family: str
+    tokens: int | None
+    """The tokens of the last day, None where no metric has them."""
     leader: str
     """The replica that holds the Lease of its leader election, empty where there is none."""
     added: str
@@ -174,6 +181,7 @@ def agent_row(found: FoundAgent) -> AgentRow:
         prompt=found.settings.prompt,
         agent=visible(found.place.name),
         family=found.place.family,
+        tokens=found.tokens,
         leader=visible(str(status.get("leader", ""))),
         added=visible(found.added),
     )

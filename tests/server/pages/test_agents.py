@@ -104,6 +104,32 @@ def test_the_leader_of_an_agent_is_shown(site: Open) -> None:
     assert row["leader"] == "triage-<1>"
 
 
+def test_tokens_are_shown_where_a_metric_has_them(site: Open) -> None:
+    page = site([application("shop", [held(live("Agent", "triage")), held(live("Agent", "billing"))])])
+    assert "Tokens" not in page.get("/agents").text
+    page.engine.usage.known = {("shop", "triage"): 1234567, ("shop", "other"): 5}
+    text = page.get("/agents").text
+    assert re.findall(r'<td class="num">(.*?)</td>', text) == ["", "1,234,567"]
+    assert "1,234,567 tokens in the last day" in page.get("/agents/shop/triage").text
+    tokens = {row["name"]: row["tokens"] for row in json.loads(page.get("/api/v1/agents").text)["items"]}
+    assert tokens == {"billing": None, "triage": 1234567}
+
+
+def test_children_lead_to_their_pages_and_logs(site: Open) -> None:
+    children = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "triage", "ready": True},
+        {"apiVersion": "v1", "kind": "Service", "name": "triage", "ready": True},
+    ]
+    page = site([application("shop", [held(live("Agent", "triage", status={"children": children}))])])
+    text = page.get("/agents/shop/triage").text
+    object_page = "/apps/gitsync/shop/object"
+    assert re.findall(rf'href="{object_page}(\S*)"', text) == [
+        "?ref=apps/Deployment/shop/triage",
+        "/logs?ref=apps/Deployment/shop/triage",
+        "?ref=/Service/shop/triage",
+    ]
+
+
 def test_a_plan_shows_the_newest_evaluation_of_the_agents_that_it_changes(site: Open) -> None:
     view = resource("triage", sync="OutOfSync", differences=(changed(),))
     view = replace(view, ref=ref_of(TRIAGE), change=replace(view.change, ref=ref_of(TRIAGE), live=TRIAGE))
