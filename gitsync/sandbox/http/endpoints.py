@@ -271,6 +271,8 @@ class Endpoints:
                     return self._patch(request, route, resource, user, "status")
         if route.subresource == "log":
             return self.subresources.log(request, resource, route)
+        if route.subresource == "portforward":
+            return self.subresources.port_forward(request, resource, route)
         if route.subresource == "scale":
             return self._scale(request, route, resource, user)
         ctx = write_context(request, user, "CreateOptions")

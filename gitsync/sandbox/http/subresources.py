@@ -12,9 +12,10 @@ from gitsync.sandbox import errors
 from gitsync.sandbox.cluster import Cluster
 from gitsync.sandbox.controllers.nodes.logs import waiting_reason
 from gitsync.sandbox.controllers.nodes.runtime import ContainerRuntime
-from gitsync.sandbox.http.container_logs import follow, log_file, log_response, log_text
+from gitsync.sandbox.http.containers.logs import follow, log_file, log_response, log_text
+from gitsync.sandbox.http.containers.port_forward import port_forward
 from gitsync.sandbox.http.route import Route
-from gitsync.sandbox.http.transport.messages import Reply, Request
+from gitsync.sandbox.http.transport.messages import Reply, Request, Response, Upgrade
 from gitsync.sandbox.registry.delete import read_options
 from gitsync.sandbox.registry.managed_fields import scale_part
 from gitsync.sandbox.registry.metadata import object_member, wrong_type
@@ -100,6 +101,12 @@ class Subresources:
         if pod is None or self._runtime is None or log_file(self._runtime, pod, container, previous=False) != path:
             return False
         return self._runtime.state(uid_of(pod), container).exit_code is None
+
+    def port_forward(self, request: Request, resource: Resource, route: Route) -> Upgrade | Response:
+        """Return the way to the ports of a pod, which has some where it runs as processes."""
+        pod, runtime = self._live(resource, route), self._runtime
+        is_running = runtime is not None and any(runtime.runs(each["image"]) for each in pod["spec"]["containers"])
+        return port_forward(request.headers, str(at(pod, "status", "podIP", default="")) if is_running else "")
 
     def evict(self, body: Manifest, resource: Resource, route: Route, ctx: Context) -> Manifest:
         """Delete a pod unless a disruption budget forbids it."""

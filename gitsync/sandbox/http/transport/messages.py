@@ -1,4 +1,4 @@
-"""Requests and the three kinds of reply: immediate, delayed, or a stream."""
+"""Requests and the kinds of reply: immediate, delayed, a stream, or another protocol."""
 
 from __future__ import annotations
 
@@ -78,11 +78,56 @@ class Stream:
     """The writer of the chunks, for fault injection."""
 
 
+class Wire(Protocol):
+    """A connection that speaks another protocol than HTTP."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; nothing once the client is gone."""
+        ...
+
+    def unsent(self) -> int:
+        """Return the bytes that the client has not taken yet."""
+        ...
+
+    def pause(self) -> None:
+        """Read nothing until ``resume``."""
+        ...
+
+    def resume(self) -> None:
+        """Read again."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        ...
+
+
+class Receiver(Protocol):
+    """What takes the bytes of a connection that speaks another protocol."""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes."""
+        ...
+
+    def close(self) -> None:
+        """End: the client is gone."""
+        ...
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """The answer that HTTP ends here (101): ``open`` returns what speaks the other protocol on the connection."""
+
+    protocol: str
+    headers: dict[str, str]
+    open: Callable[[Wire], Receiver]
+
+
 class Hangup:
     """The answer that never comes: the connection is cut."""
 
 
-Answer: TypeAlias = "Response | Stream | Hangup"
+Answer: TypeAlias = "Response | Stream | Upgrade | Hangup"
 Reply: TypeAlias = "Answer | Awaitable[Answer]"
 
 

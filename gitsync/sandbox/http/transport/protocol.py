@@ -13,10 +13,12 @@ import httptools
 from gitsync.sandbox.http.transport.messages import (
     Answer,
     Hangup,
+    Receiver,
     Reply,
     Request,
     Response,
     Stream,
+    Upgrade,
 )
 
 MAX_BODY = 3 * 1024 * 1024
@@ -45,6 +47,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
         self._stop: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._receiver: Receiver | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -68,13 +71,25 @@ class Connection(asyncio.Protocol):
             self._stop = None
         if self._task is not None:
             self._task.cancel()
+        if self._receiver is not None:
+            self._receiver.close()
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes; answer 400 to malformed HTTP and close the connection."""
+        if self._receiver is not None:
+            self._receiver.receive(data)
+            return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+        except httptools.HttpParserUpgrade as upgrade:  # raised once the request is answered
+            self._receive_rest(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
             self._write(Response(400, b"400 Bad Request", "text/plain; charset=utf-8"), keep_alive=False)
+
+    def _receive_rest(self, data: bytes) -> None:
+        """Take what a client sent behind the request for another protocol."""
+        if self._receiver is not None and data:
+            self._receiver.receive(data)
 
     def abort(self) -> None:
         """Cut the connection at once."""
@@ -112,7 +127,7 @@ class Connection(asyncio.Protocol):
         """Answer the request, or let it wait for its turn."""
         method = self._parser.get_method().decode("latin-1")
         target = self._target.decode("utf-8", "replace")
-        keep_alive = bool(self._parser.should_keep_alive())
+        keep_alive = bool(self._parser.should_keep_alive()) and not self._parser.should_upgrade()
         oversized = self._size > MAX_BODY
         body = b"" if oversized else b"".join(self._body)
         request = Request.of(method, target, self._headers, body, oversized)
@@ -149,8 +164,37 @@ class Connection(asyncio.Protocol):
             self._write(answer, keep_alive=keep_alive, head=request.method == "HEAD")
         elif isinstance(answer, Stream):
             self._open(answer)
+        elif isinstance(answer, Upgrade):
+            self._upgrade(answer)
         elif isinstance(answer, Hangup):
             self.abort()
+
+    def _upgrade(self, upgrade: Upgrade) -> None:
+        if self._transport is None:
+            return
+        lines = [f"{name}: {value}\r\n" for name, value in upgrade.headers.items()]
+        head = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {upgrade.protocol}\r\n"
+        self._transport.write(f"{head}{''.join(lines)}\r\n".encode())
+        self._receiver = upgrade.open(self)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of another protocol."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def unsent(self) -> int:
+        """Return the bytes that the client has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def pause(self) -> None:
+        """Read nothing until ``resume``."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def _write(self, response: Response, *, keep_alive: bool, head: bool = False) -> None:
         if self._transport is None:

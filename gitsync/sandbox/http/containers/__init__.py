@@ -1,0 +1,1 @@
+"""What is read from and sent to containers: their logs and their ports."""
