@@ -10,7 +10,7 @@ from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.immutable import immutable_fields
 from gitsync.merge.schema import Schema
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action, Change, Plan
+from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
@@ -144,6 +144,15 @@ def step_alone(given: PlanInput, ref: ObjectRef) -> Change | None:
 def with_steps(plan: Plan, steps: Mapping[ObjectRef, Change]) -> Plan:
     """Return a plan with other steps for some objects, which do nothing as the steps before did."""
     return replace(plan, changes=tuple(steps.get(change.ref, change) for change in plan.changes))
+
+
+def completed(plan: Plan, steps: Mapping[ObjectRef, Change]) -> Plan:
+    """Return a plan whose only steps were done, with what they are now; ``steps`` do nothing."""
+    after = with_steps(plan, steps)
+    revision = f"{plan.revision} replaces {plan.replaces}" if plan.replaces else plan.revision
+    return replace(
+        after, digest=digest(plan.application, revision, ()), risk=Risk.SAFE, explanation=explain(after.changes)
+    )
 
 
 def _in_previous_order(

@@ -18,6 +18,7 @@ from gitsync.sync.cache import ExecutionCache, ReconcileCache, RetryState
 from gitsync.sync.decision import DELETE, SyncDecision, SyncGate
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.incremental.observed_objects import health_by_ref, updated_inventory
+from gitsync.sync.incremental.written import after_updates
 from gitsync.sync.input import Target
 from gitsync.sync.observe import Observation, confirm_missing, created_namespace, observe
 from gitsync.sync.operation import operation_to_status
@@ -62,7 +63,7 @@ class Reconciler:
         message = decision.message
         if decision.trigger:
             message = self._execute(report, cache, planned, decision)
-            planned = self._plan(report, cache, replace(target, locate=None))
+            planned = self._plan_again(report, cache, planned, replace(target, locate=None))
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
         self._conclude(report, cache, planned, message)
@@ -127,6 +128,18 @@ class Reconciler:
         report.stage, report.observation = FailureReason.PLAN, observation
         report.planned = planned = self._planner.plan(report.given, target, observation, cache.plans)
         return planned
+
+    def _plan_again(self, report: Report, cache: ReconcileCache, before: Planned, target: Target) -> Planned:
+        """Plan after an operation; only what it updated where it has ended."""
+        after = None
+        if cache.execution.operation is None:
+            report.stage = FailureReason.OBSERVE
+            after = after_updates(before, report.given, self._planner, self._cluster, self._live)
+        if after is None:
+            return self._plan(report, cache, target)
+        report.stage, report.observation, report.planned = FailureReason.PLAN, after.observation, after
+        cache.plans.plan = after.plan
+        return after
 
     def _observe(self, report: Report, cache: ReconcileCache, target: Target) -> Observation:
         """Observe the objects of the target and of the inventory, which is updated to what exists."""

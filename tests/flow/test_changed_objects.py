@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from gitsync.objects.change import Risk
 from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, uid_of
 from gitsync.objects.ref import ObjectRef
+from gitsync.sync.executor import Applied, SyncExecutor
+from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.reconciler import Reconciler
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
@@ -113,3 +116,52 @@ def edited(name: str, annotation: str = "", value: str = "") -> Manifest:
         "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": "shop", "annotations": annotations},
     }
+
+
+def test_a_corrected_edit_is_planned_again_alone(world: World, settled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[int] = []
+    plan = Planner.plan
+
+    def count(self: Planner, given: Any, target: Any, observation: Any, cache: Any) -> Planned:
+        planned.append(len(observation.live))
+        return plan(self, given, target, observation, cache)
+
+    monkeypatch.setattr(Planner, "plan", count)
+    for name in NAMES[:3]:
+        planned.clear()
+        metadata = {"name": name, "namespace": "shop"}
+        world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "2"}})
+        until(lambda name=name: (world.get("ConfigMap", name) or {})["data"] == {"x": "1"}, 10)
+        until(lambda: world.status()["phase"] == "Synced", 10, world.status)
+        assert planned == [len(NAMES) + 1]
+    view = world.view()
+    assert view.plan is not None
+    assert (view.plan.writes, view.plan.risk) == ((), Risk.SAFE)
+    assert view.plan.explanation.startswith("Nothing to do: all 31 objects")
+    before = view.plan.digest
+    world.controller.requests.poll_now([view.key])
+    until(lambda: len(planned) == 2, 10, lambda: planned)
+    assert (world.view().plan or view.plan).digest == before, "a plan of all objects is the same"
+
+
+def test_an_edit_during_the_correction_of_another_is_corrected_too(
+    world: World, settled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SyncExecutor.run
+
+    def slow(self: SyncExecutor, *given: Any) -> Applied:
+        done = run(self, *given)
+        if edits:
+            edit(edits.pop())
+        return done
+
+    def edit(name: str) -> None:
+        metadata = {"name": name, "namespace": "shop"}
+        world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "2"}})
+
+    edits = ["o07"]
+    monkeypatch.setattr(SyncExecutor, "run", slow)
+    edit("o05")
+    for name in ("o05", "o07"):
+        until(lambda name=name: not edits and (world.get("ConfigMap", name) or {})["data"] == {"x": "1"}, 10)
+    until(lambda: world.status()["phase"] == "Synced", 10, world.status)
