@@ -27,6 +27,7 @@ _KEEP_NAME: Final = (
 )
 _NAMESPACE: Final = FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
 _TAG: Final = r"(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?"
+_COLLECTIONS: Final = (dict, list)
 _PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
 """Names that are matched in linear time by any engine, though each dot in them matches any character."""
 
@@ -282,7 +283,7 @@ def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
                     if key in ("containers", "initContainers"):
                         yield from (item for item in value if isinstance(item, dict) and "image" in item)
         else:
-            waiting += [item for item in node if isinstance(item, dict | list)]
+            waiting += [item for item in node if isinstance(item, _COLLECTIONS)]
 
 
 def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> Callable[[Any, Any], None]:

@@ -14,6 +14,7 @@ NOT_NAMESPACED: Final = "_non_namespaceable_"
 DEFAULT_NAMESPACE: Final = "default"
 _LARGEST_COPY: Final = 1 << 17
 _TEXT_UNIT: Final = 64
+_COLLECTIONS: Final = (dict, list)
 
 
 class Gvk(NamedTuple):
@@ -82,9 +83,13 @@ def _gvk(api_version: str, kind: str) -> Gvk:
 def copy_value(value: Any) -> Any:
     """Return a copy that shares no collection with the value."""
     if isinstance(value, dict):
-        return {key: copy_value(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+        members = dict(value)
+        for key, item in value.items():
+            if isinstance(item, _COLLECTIONS):
+                members[key] = copy_value(item)
+        return members
     if isinstance(value, list):
-        return [copy_value(item) if isinstance(item, dict | list) else item for item in value]
+        return [copy_value(item) if isinstance(item, _COLLECTIONS) else item for item in value]
     return value
 
 
