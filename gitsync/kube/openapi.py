@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import gzip
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources as package_files
 from typing import Any, Final
 
 import orjson
 
-_DATA: Final = "kubernetes-1.36.json.gz"
+_DATA: Final = "data/kubernetes-1.36.json.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class ResourceType:
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    raw = package_files.files(__package__).joinpath("data", _DATA).read_bytes()
+    raw = pkgutil.get_data(__package__, _DATA)
+    if raw is None:
+        raise FileNotFoundError(f"{__package__} was installed without {_DATA}: install gitsync again")
     data: Mapping[str, Any] = orjson.loads(gzip.decompress(raw))
     return data
 
