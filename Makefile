@@ -19,6 +19,7 @@ FUZZ ?= 600
 .PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
+# --no-deps: a requirements file lists all packages. With hashes, older pips refuse a package with extras once a newer version of it is published.
 # setuptools: the venv of Python 3.11 brings these 10 MB; nothing here uses them.
 $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gitsync needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -26,23 +27,23 @@ $(RUNTIME): requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip uninstall --quiet --quiet --yes setuptools
 	@echo "Installing the requirements into $(VENV): the first time this downloads about 100 MB and takes a minute or two"
-	@$(PIP) --no-compile --require-hashes -r requirements.txt -r requirements-build.txt
+	@$(PIP) --no-compile --no-deps --require-hashes -r requirements.txt -r requirements-build.txt
 	@$(PIP) --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(LINT): requirements-lint.txt $(RUNTIME)
 	@echo "Installing what the checks need"
-	@$(PIP) --require-hashes -r requirements-lint.txt
+	@$(PIP) --no-deps --require-hashes -r requirements-lint.txt
 	@touch $@
 
 $(TEST): requirements-test.txt $(AGENTS)
 	@echo "Installing what the tests need"
-	@$(PIP) --require-hashes -r requirements-test.txt
+	@$(PIP) --no-deps --require-hashes -r requirements-test.txt
 	@touch $@
 
 $(AGENTS): requirements-agents.txt $(RUNTIME)
 	@echo "Installing what the agents of the demo need"
-	@$(PIP) --no-compile --require-hashes -r requirements-agents.txt
+	@$(PIP) --no-compile --no-deps --require-hashes -r requirements-agents.txt
 	@touch $@
 
 run: $(if $(APP),$(RUNTIME),$(AGENTS)) ## the sandbox, a demo repository, the controller and the dashboard; APP=file.yaml with KUBECONFIG: a real cluster
