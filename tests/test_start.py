@@ -71,3 +71,5 @@ def test_it_loads_nothing_that_takes_long(app: Path) -> None:
     assert "gitsync.render.build" in loaded
     assert not loaded & {"typer", "pydantic", "git", "rich", "yaml", "orjson"}
     assert not loaded & {"dataclasses", "pathlib", "hashlib", "json", "decimal", "difflib"}
+    late = ("provenance.recorder", "plain", "ignore_file", "kustomize.variables", "kustomize.crds")
+    assert not loaded & {"gitsync.objects.remote", *(f"gitsync.render.{name}" for name in late)}

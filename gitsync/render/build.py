@@ -7,7 +7,7 @@ Pure: the same tree and options give the same result, byte for byte; ``files_rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -24,12 +24,13 @@ from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.order import in_order
 from gitsync.render.kustomize.references import fix_references
 from gitsync.render.kustomize.stages import METADATA_LABELS
-from gitsync.render.kustomize.variables import resolve_variables
-from gitsync.render.plain import plain_resources
-from gitsync.render.provenance.recorder import BUILD_STEP, History, Recorder, SourceFile, StepSource
+from gitsync.render.provenance.step_source import BUILD_STEP, SourceFile, StepSource
 from gitsync.render.resources.internal_annotations import INTERNAL
 from gitsync.render.resources.resource import Id, Origin, Resource
 from gitsync.render.yaml.scalar_types import is_plain, plain
+
+if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the time of a small one
+    from gitsync.render.provenance.recorder import History, Recorder
 
 RENDERERS: Final = ("Auto", "Kustomize", "Plain")
 _LOCAL_CONFIG: Final = "config.kubernetes.io/local-config"
@@ -74,7 +75,7 @@ def build(
     object.
     """
     files = Files(tree, cache)
-    recorder = Recorder() if provenance else None
+    recorder = _recorder() if provenance else None
     folder, entry = files.resolve("", path)
     if entry is not Entry.FOLDER:
         kind, what = (EmptyRender, "does not exist") if entry is None else (InvalidInput, "is not a folder")
@@ -91,12 +92,20 @@ def build(
         raise InvalidInput(
             f"the folder has none of {', '.join(FILE_NAMES)}", location=path or ".", hint="add a kustomization.yaml"
         )
+    from gitsync.render.plain import plain_resources  # late: most folders have a kustomization
+
     resources = plain_resources(files, loader, folder, errors)
     if recorder:
         for resource in resources:
             file, document = resource.origin
             recorder.start(resource, "manifest", SourceFile(file, files.read(file), document))
     return _result(_Run(files, steps, recorder), resources)
+
+
+def _recorder() -> Recorder:
+    from gitsync.render.provenance.recorder import Recorder
+
+    return Recorder()
 
 
 def _build_kustomization(loader: Loader, kustomization: Kustomization, context: BuildContext) -> Build:
@@ -115,8 +124,11 @@ def _build_kustomization(loader: Loader, kustomization: Kustomization, context: 
     finish("name hash", lambda: transformers.add_hashes(resources, context.scopes, steps))
     finish("name reference", lambda: fix_references(resources, made.config.name_reference, context.scopes, steps))
     unused: list[str] = []
-    specs = made.config.var_reference
-    finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, specs, steps)))
+    if made.variables:
+        from gitsync.render.kustomize.variables import resolve_variables  # late: few kustomizations have vars
+
+        specs = made.config.var_reference
+        finish("var", lambda: unused.extend(resolve_variables(resources, made.variables, specs, steps)))
     ids = context.scopes.ids_of(resources)
     _refuse_nameless(ids, resources)
     _refuse_duplicates(ids, resources)

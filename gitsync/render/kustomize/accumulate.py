@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
@@ -18,18 +18,19 @@ from gitsync.render.kustomize.build_context import BuildContext
 from gitsync.render.kustomize.build_metadata import join as join_origin
 from gitsync.render.kustomize.config import EMPTY, TransformerConfig, config_from
 from gitsync.render.kustomize.config_defaults import DEFAULTS
-from gitsync.render.kustomize.crds import config_from_crds
 from gitsync.render.kustomize.kustomization import CONFIGURATION, Kustomization
 from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.stages import Stage, Stages
-from gitsync.render.kustomize.variables import Variable, add_variables, join_variables, variable_from
 from gitsync.render.patch.merge_keys import BUILT_IN
 from gitsync.render.patch.struct_schema import Mismatch, Shape, conform
-from gitsync.render.provenance.recorder import SourceFile, StepSource
+from gitsync.render.provenance.step_source import SourceFile, StepSource
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Origin, Resource, Step, copy_value
 from gitsync.render.yaml.places import place
 from gitsync.render.yaml.yaml11 import read_yaml11
+
+if TYPE_CHECKING:  # few kustomizations have vars
+    from gitsync.render.kustomize.variables import Variable
 
 
 class Accumulator:
@@ -76,7 +77,10 @@ class _Target:
         into.config = (
             configuration if into.config is EMPTY and configuration is DEFAULTS else into.config.merge(configuration)
         )
-        into.config = into.config.merge(config_from_crds(self._loader, file))
+        if file.get("crds"):
+            from gitsync.render.kustomize.crds import config_from_crds  # late: few kustomizations list definitions
+
+            into.config = into.config.merge(config_from_crds(self._loader, file))
         self._generate()
         for index, path in file.rows("components"):
             with self._errors:
@@ -87,9 +91,19 @@ class _Target:
                 self._run(together)
         with self._errors:
             self._validate()
-        for index, item in file.rows("vars"):
+        if file.get("vars"):
+            self._add_variables()
+
+    def _add_variables(self) -> None:
+        from gitsync.render.kustomize.variables import (
+            add_variables,
+            variable_from,
+        )  # late: few kustomizations have vars
+
+        into = self._into
+        for index, item in self._file.rows("vars"):
             with self._errors:
-                variable = variable_from(item, file.where("vars", index))
+                variable = variable_from(item, self._file.where("vars", index))
                 add_variables(into.variables, (variable,), into.resources, self._scopes)
 
     # resources
@@ -105,7 +119,10 @@ class _Target:
                     base = self._enter(path, where, is_component=False)
                     self._append(into, base.resources, index, where)
                     into.config = into.config.merge(base.config)
-                    join_variables(into.variables, base.variables.values())
+                    if base.variables:
+                        from gitsync.render.kustomize.variables import join_variables
+
+                        join_variables(into.variables, base.variables.values())
                 else:
                     file = self._loader.own(real, entry, path, where)
                     self._append(into, self._read(file, path), index, where)

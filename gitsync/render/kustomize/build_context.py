@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.render.build_cache import CachedSteps
@@ -10,9 +10,11 @@ from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.kustomization import Kustomization
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.merge_keys import BUILT_IN, OpenApiSchema, Schema
-from gitsync.render.provenance.recorder import Recorder
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.reader import read_all
+
+if TYPE_CHECKING:  # few builds record provenance
+    from gitsync.render.provenance.recorder import Recorder
 
 FOLDERS: Final = 10_000
 """How many folders one build may enter; a few that name each other twice make many."""

@@ -7,7 +7,6 @@ from typing import Final
 
 from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.remote import parse_remote_file
 from gitsync.objects.tree import Entry
 from gitsync.render.kustomize.files import Files, is_below, join
 from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization, read_kustomization
@@ -77,7 +76,7 @@ class Loader:
         if remote is None and ":" in path and re.match(_REMOTE, path):
             raise _remote(path, location)
         start, inside = (self.folder, path) if remote is None else (remote, "")
-        if remote is not None and parse_remote_file(path):
+        if remote is not None and _is_remote_file(path):
             start, _, inside = remote.rpartition("/")
         real, entry = self.files.resolve(start, inside, location)
         if entry is None and remote is None and re.match(_MAYBE_REMOTE, path):
@@ -100,7 +99,7 @@ class Loader:
         """Return a real path; reject a path that does not name a file, or one this kustomization may not read."""
         if entry is not Entry.FILE:
             raise InvalidInput(f"{path} is a folder, but a file is needed", location=location, hint="name a file in it")
-        if self._is_restricted and not is_below(real, self.folder) and not parse_remote_file(path):
+        if self._is_restricted and not is_below(real, self.folder) and not _is_remote_file(path):
             raise InvalidInput(
                 f"{path}: the file {real} is not in or below the folder {self.folder or '.'}",
                 location=location,
@@ -168,3 +167,9 @@ def _remote(path: str, location: str) -> InvalidInput:
     )
     error.reference = path
     return error
+
+
+def _is_remote_file(path: str) -> bool:
+    from gitsync.objects.remote import parse_remote_file  # late: few builds name other repositories
+
+    return parse_remote_file(path) is not None

@@ -15,7 +15,7 @@ from gitsync.render.kustomize.files import join
 from gitsync.render.kustomize.kustomization import Kustomization
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.patch.patches import Patch, Patcher, read_patch
-from gitsync.render.provenance.recorder import StepSource
+from gitsync.render.provenance.step_source import StepSource
 from gitsync.render.resources.field_spec import FieldSpec, merge_specs
 from gitsync.render.resources.name_index import NameIndex
 from gitsync.render.resources.resource import Gvk, Resource

@@ -28,7 +28,7 @@ _KEEP_NAME: Final = (
 _NAMESPACE: Final = FieldSpec(Gvk("", "", ""), "metadata/namespace", create=True)
 _TAG: Final = r"(:[a-zA-Z0-9_.{}-]*)?(@sha256:[a-zA-Z0-9_.{}-]*)?"
 _COLLECTIONS: Final = (dict, list)
-_PLAIN_IMAGE: Final = re.compile(r"[A-Za-z0-9_/:.-]*")
+_PLAIN_IMAGE: Final = r"[A-Za-z0-9_/:.-]*"
 """Names that are matched in linear time by any engine, though each dot in them matches any character."""
 
 
@@ -305,7 +305,7 @@ def _image_setter(image: Mapping[str, str], matches: Callable[[str], bool]) -> C
 
 def _image_matcher(name: str) -> Callable[[str], bool]:
     """Return whether an image has a name, which may be a regular expression, and any tag or digest."""
-    if _PLAIN_IMAGE.fullmatch(name):
+    if re.fullmatch(_PLAIN_IMAGE, name):
         plain = re.compile(name + _TAG)
         return lambda value: plain.fullmatch(value) is not None
     expression = compile_pattern(f"^{name}{_TAG}$")

@@ -97,8 +97,6 @@ def resolve_variables(
 
     A memo has what this makes of a resource for these values, and which of them it uses.
     """
-    if not variables:
-        return ()
     values = {name: _value(variable, resources) for name, variable in variables.items()}
     last, now = steps.tables(("vars", hashable(values), tuple(specs)))
     used: set[str] = set()

@@ -11,7 +11,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import json_patch, strategic_merge
 from gitsync.render.patch.merge_keys import Schema
-from gitsync.render.provenance.recorder import SourceFile, StepSource
+from gitsync.render.provenance.step_source import SourceFile, StepSource
 from gitsync.render.resources.internal_annotations import may_change_kind, may_rename
 from gitsync.render.resources.objects import objects_in
 from gitsync.render.resources.resource import Id, Resource, gvk_of

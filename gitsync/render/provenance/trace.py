@@ -9,7 +9,8 @@ from typing import Final, Protocol, TypeAlias
 from gitsync.kube.field_path import follow
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter, History
+from gitsync.render.provenance.recorder import FieldSetter, History
+from gitsync.render.provenance.step_source import BUILD_STEP
 
 FieldSelection: TypeAlias = Mapping[ObjectRef, Iterable[str]]
 Traces: TypeAlias = dict[ObjectRef, dict[str, tuple[FieldSetter, ...]]]

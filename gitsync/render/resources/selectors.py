@@ -13,7 +13,7 @@ from gitsync.render.resources.scopes import Scopes
 
 Match: TypeAlias = Callable[[str], bool]
 
-_LITERAL: Final = re.compile(r"[A-Za-z0-9_/-]*")
+_LITERAL: Final = r"[A-Za-z0-9_/-]*"
 _REQUIREMENT: Final = (
     r"\s*(?:(?P<absent>!)\s*(?P<not_key>[^\s,!=<>()]+)"
     r"|(?P<key>[^\s,!=<>()]+)\s*(?:(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s,!=<>()]*)"
@@ -36,7 +36,7 @@ def pattern(text: str) -> Match:
 
 def is_literal(text: str) -> bool:
     """Return whether a regular expression matches its own text and nothing else."""
-    return _LITERAL.fullmatch(text) is not None
+    return re.fullmatch(_LITERAL, text) is not None
 
 
 def compile_pattern(text: str) -> Any:

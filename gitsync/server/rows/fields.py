@@ -11,7 +11,8 @@ from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference, F
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.plan.display.value_diff import NestedChange, changes_in, inner_changes
-from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.step_source import BUILD_STEP
 from gitsync.server.formatting import value, visible
 from gitsync.server.git_links import file_url
 from gitsync.server.rows.text_diff import MOST_ROWS, TextRow, text_diff

@@ -8,7 +8,8 @@ from dataclasses import replace
 from gitsync.objects.change import ABSENT
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
-from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
+from gitsync.render.provenance.recorder import FieldSetter
+from gitsync.render.provenance.step_source import BUILD_STEP
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, changed, resource
 
