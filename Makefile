@@ -16,6 +16,9 @@ PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-ann
 
 FUZZ ?= 600
 
+# Most of a short command is the compilation of what it imports, where the environment keeps Python from storing that.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test check fmt bench conformance faults adversary soak fuzz sbom image image-content requirements clean
 
 # --no-compile: Python compiles the modules that it imports; of most of the kubernetes package it imports none.
