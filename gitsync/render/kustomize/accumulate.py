@@ -95,10 +95,7 @@ class _Target:
             self._add_variables()
 
     def _add_variables(self) -> None:
-        from gitsync.render.kustomize.variables import (
-            add_variables,
-            variable_from,
-        )  # late: few kustomizations have vars
+        from gitsync.render.kustomize.variables import add_variables, variable_from
 
         into = self._into
         for index, item in self._file.rows("vars"):
