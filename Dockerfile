@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 FROM python:3.12-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE requirements.txt requirements-build.txt ./
+COPY pyproject.toml README.md LICENSE requirements-image.txt requirements-build.txt ./
 COPY gitsync ./gitsync
 COPY web ./web
 COPY manifests ./manifests

@@ -70,9 +70,9 @@ check: $(LINT) ## format, lint, types, import contracts, declared dependencies, 
 	$(BIN)/deptry .
 	$(BIN)/python -m tools.audit_dependencies
 
-sbom: $(LINT) ## the software bill of materials of the installation (CycloneDX): dist/sbom.json
+sbom: $(LINT) ## the software bill of materials of the container image (CycloneDX): dist/sbom.json
 	@mkdir -p dist
-	$(BIN)/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/sbom.json
+	$(BIN)/cyclonedx-py requirements requirements-image.txt --pyproject pyproject.toml --output-reproducible --of JSON -o dist/sbom.json
 
 fmt: $(LINT)
 	$(BIN)/ruff format .
@@ -105,11 +105,12 @@ image-content: $(TEST) ## what the image contains, without a container engine: b
 	GITSYNC_TEST_IMAGE=dist/image $(BIN)/python -m pytest tests/image
 
 requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
-	uv pip compile pyproject.toml --extra postgresql $(PINS) -o requirements.txt
+	uv pip compile pyproject.toml $(PINS) -o requirements.txt
+	uv pip compile pyproject.toml --extra postgresql -c requirements.txt $(PINS) -o requirements-image.txt
 	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
 	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt
 	uv pip compile pyproject.toml --extra agents -c requirements.txt $(PINS) -o requirements-agents.txt
-	uv pip compile --group test --group browser --group notify --group clients --group fuzz --group signin -c requirements.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
+	uv pip compile --group test --group browser --group notify --group clients --group fuzz --group postgresql --group signin -c requirements.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
 
 clean:
 	rm -rf $(VENV) .gitsync .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

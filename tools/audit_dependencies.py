@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_FILE = "requirements.txt"
+_FILE = "requirements-image.txt"
 _AUDIT = (
     "-r",
     _FILE,

@@ -8,7 +8,7 @@ trap 'rm -rf "$build"' EXIT
 flags="--quiet --disable-pip-version-check"
 
 python3 -m venv "$root"
-"$root/bin/python" -m pip install $flags --no-deps --require-hashes -r requirements.txt
+"$root/bin/python" -m pip install $flags --no-deps --require-hashes -r requirements-image.txt
 python3 -m venv "$build/venv"
 "$build/venv/bin/python" -m pip install $flags --no-deps --require-hashes -r requirements-build.txt
 "$build/venv/bin/python" -m hatchling build -t wheel -d "$build/wheel"

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from gitsync.errors import RecordUnavailable
+from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.record.serialization import GENESIS
 from gitsync.record.tables import CHAIN, METADATA
 
@@ -41,11 +41,19 @@ class Database:
 
     def _engine(self, begin: str, **options: Any) -> Engine:
         if not self._is_sqlite:
-            return create_engine(self.url, pool_pre_ping=True, **options)
+            return self._postgresql_engine(**options)
         engine = create_engine(self.url, connect_args={"check_same_thread": False, "timeout": 30}, **options)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
+
+    def _postgresql_engine(self, **options: Any) -> Engine:
+        try:
+            return create_engine(self.url, pool_pre_ping=True, **options)
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"a PostgreSQL database needs the package {error.name}", hint="pip install 'gitsync[postgresql]'"
+            ) from error
 
     def _create(self) -> None:
         with self._writer.begin() as connection:
