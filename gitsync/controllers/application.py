@@ -130,30 +130,32 @@ class ApplicationController:
 
     def _sync(self, key: str, manifest: Manifest, changed: frozenset[ObjectRef] | None) -> float | None:
         """Sync the changed objects of an Application, or all of it where they are None."""
-        before, pipeline = self._state.application(key), self._pipeline
+        before, pipeline = self._outcome(key), self._pipeline
         try:
             result = pipeline.sync(manifest) if changed is None else pipeline.sync_changed(manifest, changed)
         finally:
-            self._log_transition(key, before.sequence if before is not None else 0)
+            self._log_transition(key, before)
         if result is None:
             return None
         self.repository_changed(result.peers)
         return result.requeue_after
 
-    def _log_transition(self, key: str, before: int) -> None:
-        """Log phase, sync and health of an Application when its view has changed."""
+    def _outcome(self, key: str) -> dict[str, str]:
+        """Return the fields of an Application's status that are logged when one of them changes."""
         view = self._state.application(key)
-        if view is None or view.sequence == before:
-            return
-        status, revision = view.status, view.status.get("revision") or {}
-        level = logging.WARNING if Phase.of(status) is Phase.FAILED else logging.INFO
-        _log.log(
-            level,
-            "%s, %s, %s: %s",
-            *(status.get(name, "Unknown") for name in ("phase", "sync", "health")),
-            find_condition(status, READY).get("message", ""),
-            extra={"application": key, "revision": revision.get("fetched", "")},
-        )
+        if view is None:
+            return {}
+        status = view.status
+        fields = {name: status.get(name, "Unknown") for name in ("phase", "sync", "health")}
+        reason = find_condition(status, READY).get("message", "")
+        return {**fields, "revision": (status.get("revision") or {}).get("fetched", ""), "reason": reason}
+
+    def _log_transition(self, key: str, before: dict[str, str]) -> None:
+        """Log phase, sync, health and reason of an Application when one of them has changed."""
+        outcome = self._outcome(key)
+        if outcome and outcome != before:
+            level = logging.WARNING if outcome["phase"] == Phase.FAILED else logging.INFO
+            _log.log(level, "status changed", extra={"application": key, **outcome})
 
     def on_object_change(self, before: Manifest | None, after: Manifest | None) -> None:
         """Enqueue the Applications of a changed object."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import re
 import time
 from typing import Any
@@ -170,3 +172,20 @@ def test_an_application_that_prunes_itself_goes_with_its_objects(world: World) -
     world.controller.requests.poll_now([f"{NAMESPACE}/shop"])
     until(lambda: world.get("Application", "shop", NAMESPACE, "gitsync.dev/v1alpha1") is None, 15, world.status)
     assert world.get("ConfigMap", "a") is None
+
+
+def test_a_status_is_logged_once_with_its_fields(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    commit = world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")})
+    with caplog.at_level(logging.INFO, "gitsync.controllers.application"):
+        world.application(sync={"interval": "1h"})
+        world.start()
+        world.synced(commit)
+        until(lambda: [record for record in caplog.records if vars(record).get("health") == "Healthy"])
+        world.controller.requests.request_sync(f"{NAMESPACE}/shop", "ada")
+        until(lambda: quiet(world))
+
+    logged = [record for record in caplog.records if record.getMessage() == "status changed"]
+    names = ("application", "phase", "sync", "health", "revision", "reason")
+    lines = [tuple(vars(record)[name] for name in names) for record in logged]
+    assert lines[-1][:5] == (f"{NAMESPACE}/shop", "Synced", "Synced", "Healthy", commit)
+    assert all(line != following for line, following in itertools.pairwise(lines))
