@@ -9,7 +9,8 @@ from playwright.sync_api import Page
 # Radio buttons of a group are one stop: arrow keys move within it. A pointer that becomes a hand promises an action.
 _START = """() => {
   const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
-  const isVisible = (item) => item.checkVisibility() && !item.matches(":disabled, :is(main, div)[tabindex='-1']");
+  const passive = ":disabled, :is(main, div, aside)[tabindex='-1']";
+  const isVisible = (item) => item.checkVisibility() && !item.matches(passive);
   const name = (item) => `${item.nodeName} ${(item.name || item.textContent || "").trim().slice(0, 40)}`;
   const first = (radio) => document.querySelector(`[type=radio][name="${radio.name}"]`);
   const stop = (item) => (item.type === "radio" ? first(item) : item);

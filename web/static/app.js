@@ -100,14 +100,36 @@
     rows.forEach((row) => row.classList.add("changed"));
   };
 
-  const take = (fresh) => {
-    const parts = document.querySelectorAll("[data-live]");
-    const others = fresh.querySelectorAll("[data-live]");
-    if (parts.length !== others.length) {
-      if (![...parts].some((part) => inUse(part) || isSelected(part))) location.reload();
-      return;
-    }
-    parts.forEach((part, index) => replace(part, others[index]));
+  // The side panel: an object of a list opens beside it where there is room. Its address is in the URL, its content is the part of
+  // the object's page marked data-detail.
+  const panel = document.getElementById("panel");
+  const detail = panel.querySelector("div");
+  const hasRoom = matchMedia("(min-width: 64rem)");
+  const OBJECT = /^\/apps\/[^/]+\/[^/]+\/object(\/events|\/logs)?\?/;
+  let opened = "";
+
+  const wantedPath = () => {
+    const path = new URLSearchParams(location.search).get("panel") || "";
+    return OBJECT.test(path) ? path : "";
+  };
+
+  const partsOf = (place) => [...place.querySelectorAll("[data-live]")].filter((part) => place === panel || !panel.contains(part));
+
+  // Takes over the live parts of a page; where their number changed, all is made again unless it is in use.
+  const take = (place, fresh, remake) => {
+    const parts = partsOf(place);
+    const others = partsOf(fresh);
+    if (parts.length === others.length) parts.forEach((part, index) => replace(part, others[index]));
+    else if (!parts.some((part) => inUse(part) || isSelected(part))) remake();
+  };
+
+  const refreshPanel = async () => {
+    const path = panel.dataset.path;
+    const page = path && await fetchPage(path).catch((error) => { if (error.status !== 404) throw error; });
+    if (!path || path !== panel.dataset.path) return;
+    const part = page && page.querySelector("[data-detail]");
+    if (part) take(panel, part, () => detail.replaceChildren(document.importNode(part, true)));
+    else detail.textContent = "This object is neither in the cluster nor in Git any more.";
   };
 
   const refresh = async () => {
@@ -115,7 +137,8 @@
     if (pending) { queued = true; return; }
     pending = true;
     try {
-      take(await fetchPage(location.href));
+      take(document, await fetchPage(location.href), () => location.reload());
+      await refreshPanel();
       if (!lost) say("");
     } catch (error) {
       if (error && error.status === 401) { over = true; stop(); say("Signed out. Load the page again to sign in."); }
@@ -213,19 +236,79 @@
     status.replaceChildren(...status.querySelectorAll("input"), note);
   });
 
+  const ROWS = "main :is(tbody tr, details.object, article, .tree li)";
+  const rowsOf = () => [...document.querySelectorAll(ROWS)].filter((row) => row.offsetParent);
+  const mark = (row) => rowsOf().forEach((other) => other.classList.toggle("at", other === row));
+  const openedLink = () => [...document.querySelectorAll("main a")].find((link) => link.getAttribute("href") === opened);
+
+  const hidePanel = () => {
+    if (panel.hidden) return;
+    panel.hidden = true;
+    delete panel.dataset.path;
+    detail.replaceChildren();
+    document.body.classList.remove("has-panel");
+    const link = openedLink();
+    if (link) link.focus();
+  };
+
+  // Shows what the URL names. Where that cannot be shown, or not beside the list, the object has its own page.
+  const showPanel = async () => {
+    const path = wantedPath();
+    if (path === (panel.dataset.path || "")) return;
+    if (!path) { hidePanel(); return; }
+    const page = hasRoom.matches ? await fetchPage(path).catch(() => null) : null;
+    if (path !== wantedPath()) return;
+    const part = page && page.querySelector("[data-detail]");
+    if (!part) { location.replace(path); return; }
+    detail.replaceChildren(document.importNode(part, true));
+    panel.dataset.path = panel.querySelector("a").href = path;
+    panel.hidden = false;
+    document.body.classList.add("has-panel");
+    panel.scrollTop = 0;
+    panel.focus();
+  };
+
+  const go = (path) => {
+    const url = new URL(location.href);
+    if (path) url.searchParams.set("panel", path);
+    else url.searchParams.delete("panel");
+    history.pushState(null, "", url);
+    showPanel();
+  };
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest && event.target.closest("main a, #panel div a");
+    const path = link && link.getAttribute("href");
+    if (!link || !OBJECT.test(path) || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (!hasRoom.matches || document.querySelector("main [data-detail]")) return;
+    event.preventDefault();
+    if (!panel.contains(link)) { opened = path; mark(link.closest(ROWS)); }
+    go(path);
+  });
+  panel.addEventListener("submit", (event) => {
+    const path = new URL(event.target.action).pathname + "?" + new URLSearchParams(new FormData(event.target));
+    if (event.target.method === "get" && OBJECT.test(path)) { event.preventDefault(); go(path); }
+  });
+  panel.querySelector("button").addEventListener("click", () => go(""));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !panel.hidden && !document.querySelector("dialog[open]")) go(""); });
+  window.addEventListener("popstate", showPanel);
+  opened = wantedPath();
+  if (openedLink()) mark(openedLink().closest(ROWS));
+  showPanel();
+
   // Keys
   const move = (step) => {
-    const all = [...document.querySelectorAll("tbody tr, details.object, article, .tree li")].filter((row) => row.offsetParent);
+    const all = rowsOf();
     if (!all.length) return;
     const at = all.findIndex((row) => row.classList.contains("at"));
     const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
-    all.forEach((row) => row.classList.toggle("at", row === next));
+    mark(next);
     next.scrollIntoView({ block: "nearest" });
     const link = next.querySelector("a, summary");
     if (link) link.focus();
   };
   const hunk = (step) => {
-    const all = [...document.querySelectorAll(".text-diff, .change, .hunk, .fields tbody tr")].filter((item) => item.offsetParent);
+    const all = [...(panel.hidden ? document : panel).querySelectorAll(".text-diff, .change, .hunk, .fields tbody tr")].filter((item) => item.offsetParent);
     const at = all.indexOf(document.querySelector(".hunk-at"));
     const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
     if (!next) return;
