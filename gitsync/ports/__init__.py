@@ -12,6 +12,7 @@ from gitsync.ports.renderer import Renderer, RenderStore
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
     Credentials,
+    FileVersion,
     RemoteBase,
     RevertResult,
     Revision,
@@ -31,6 +32,7 @@ __all__ = [
     "Cluster",
     "Credentials",
     "EventWriter",
+    "FileVersion",
     "KubernetesEvent",
     "LiveCache",
     "MetricResult",

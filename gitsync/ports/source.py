@@ -84,6 +84,14 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
+class FileVersion:
+    """A commit that changed a file, and the content of the file in it."""
+
+    commit: Commit
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RevertResult:
     """A revert that was pushed: the new commit, and the branch it went to."""
 
@@ -154,6 +162,16 @@ class Source(Protocol):
         Return the commits that wrote lines, by ``file:line`` as of a commit of the mirror; nothing is fetched.
 
         Lines that cannot be read within a second are left out.
+        """
+        ...
+
+    def file_versions(
+        self, source: GitSource, commit: str, files: Collection[str]
+    ) -> Mapping[str, tuple[FileVersion, ...]]:
+        """
+        Return the latest versions of files as of a commit of the mirror, newest first; nothing is fetched.
+
+        There are at most 20 of a file, of at most 64 KiB each; those that cannot be read within a second are left out.
         """
         ...
 

@@ -52,6 +52,12 @@ class GitFailed(Exception):
         self.printed = printed
 
 
+class GitTimedOut(SourceUnavailable):
+    """git was ended because it took too long; ``printed`` is its output until then."""
+
+    printed: bytes = b""
+
+
 def require_git() -> None:
     """Raise InvalidInput when the git executable is not found."""
     if shutil.which("git") is None:
@@ -106,7 +112,7 @@ def run(
     Run one git command in a bare repository and return its output.
 
     No argument may start with outside text: callers pass options, full ref names and object ids only. Raise
-    GitFailed with git's own words, SourceUnavailable when it is killed or takes longer than ``timeout`` seconds. A file
+    GitFailed with git's own words, GitTimedOut after ``timeout`` seconds, SourceUnavailable when it is killed. A file
     that git writes, such as a fetched pack, may be at most ``max_file_bytes`` (0: no limit). A guarded command has no
     input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an error.
     """
@@ -117,10 +123,12 @@ def run(
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
         try:
             out, err = process.communicate(None if is_guarded else stdin, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            raise SourceUnavailable(
+        except subprocess.TimeoutExpired as error:
+            late = GitTimedOut(
                 f"git {arguments[0]} took longer than {timeout:.0f} s", hint="is the Git server reachable?"
-            ) from None
+            )
+            late.printed = error.output or b""
+            raise late from None
     if process.returncode < 0:
         raise SourceUnavailable(
             f"git {arguments[0]} was ended by signal {-process.returncode}", hint="is the memory limit too low?"

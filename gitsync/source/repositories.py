@@ -15,9 +15,10 @@ from gitsync.errors import InvalidInput, Refused, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import repository_key
-from gitsync.ports import CREDENTIALS_SECRET, Credentials, RevertResult, Snapshot, Tag
-from gitsync.source.blame import blame
+from gitsync.ports import CREDENTIALS_SECRET, Credentials, FileVersion, RevertResult, Snapshot, Tag
 from gitsync.source.git import GitFailed, require_git
+from gitsync.source.history.blame import blame
+from gitsync.source.history.file_versions import file_versions
 from gitsync.source.large_files import fetch_changed, fetch_manifests
 from gitsync.source.mirror import Mirror, mirror_name
 from gitsync.source.objects.object_reader import ObjectReader
@@ -107,6 +108,12 @@ class Repositories:
         mirror = self._mirror(source)
         found = {place: mirror.objects.find_commit(id) for place, id in blame(mirror, commit, places).items()}
         return {place: parsed.commit for place, parsed in found.items() if parsed is not None}
+
+    def file_versions(
+        self, source: GitSource, commit: str, files: Collection[str]
+    ) -> Mapping[str, tuple[FileVersion, ...]]:
+        """Return the latest versions of files, from the mirror; see the port."""
+        return file_versions(self._mirror(source), commit, files)
 
     def commits(self, source: GitSource, commit: str, *, limit: int = 20) -> tuple[Commit, ...]:
         """Return the commit and its first parents, newest first."""

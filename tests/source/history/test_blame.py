@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source import blame
+from gitsync.source.history import blame
 from gitsync.source.repositories import Repositories
 from tests.git_repository import GitRepo
 
