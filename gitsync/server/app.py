@@ -23,7 +23,6 @@ from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
 from gitsync.server.formatting import visible
 from gitsync.server.pages import (
-    agents,
     application,
     applications,
     approvals,
@@ -40,6 +39,9 @@ from gitsync.server.pages import (
     search,
     wall,
 )
+from gitsync.server.pages.agents import agent as one_agent
+from gitsync.server.pages.agents import lists as agents
+from gitsync.server.pages.agents import prompts
 from gitsync.server.pages.templates import Pages
 from gitsync.server.reviews import ReviewHandler
 from gitsync.server.visibility import visible_to
@@ -66,7 +68,20 @@ def create_app(engine: Backend, access: Access | None = None, *, webhook_secret:
     app.include_router(probes.router(engine))
     app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
     app.include_router(webhooks.router(engine, webhook_secret))
-    for routes in (overview, applications, changes, drift, objects, agents, search, wall, approvals, audit):
+    for routes in (
+        overview,
+        applications,
+        changes,
+        drift,
+        objects,
+        agents,
+        one_agent,
+        prompts,
+        search,
+        wall,
+        approvals,
+        audit,
+    ):
         app.include_router(routes.router)
     for routes in (application, plan, policy, differences, object, history, actions, bulk, reverts):
         app.include_router(routes.router)

@@ -1,18 +1,18 @@
-"""The provenance of fields, and who wrote their lines: read on request and cached."""
+"""The provenance of fields, who wrote their lines, and the versions of their files: read on request and cached."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from gitsync.errors import GitsyncError
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Credentials, Source
+from gitsync.ports import Credentials, FileVersion, Source
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.sync.remotes.bases import RemoteBases
@@ -35,7 +35,8 @@ class FieldProvenance:
     """
     Trace fields by rendering the commit again, with provenance, in a separate process.
 
-    Syncs do not trace; traces are cached, and one commit is traced at a time. So are the authors of lines. Thread-safe.
+    Syncs do not trace; traces are cached, and one commit is traced at a time. So are the authors of lines and the
+    versions of files. Thread-safe.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class FieldProvenance:
         self._lock = threading.Lock()
         self._known: OrderedDict[_Revision, FieldTraces] = OrderedDict()
         self._authors: OrderedDict[_Revision, dict[str, Commit | None]] = OrderedDict()
+        self._versions: OrderedDict[_Revision, dict[str, tuple[FileVersion, ...]]] = OrderedDict()
 
     def trace(self, app: Application, commit: str, wanted: FieldSelection) -> Traces:
         """Return the steps that set these fields, as far as they are known in time: a request does not wait long."""
@@ -77,6 +79,22 @@ class FieldProvenance:
                 self._busy.release()
         authors = {place: known.get(place) for place in places}
         return {place: author for place, author in authors.items() if author is not None}
+
+    def file_versions(
+        self, app: Application, commit: str, files: Collection[str]
+    ) -> Mapping[str, Sequence[FileVersion]]:
+        """Return the latest versions of files as of a traced commit, newest first, as far as they are known in time."""
+        known = self._cached(self._versions, (app.source, commit))
+        if set(files) - known.keys() and self._busy.acquire(timeout=_WAIT):
+            try:
+                missing = set(files) - known.keys()
+                found = self._source.file_versions(app.source, commit, missing) if missing else {}
+                known |= {file: found.get(file, ()) for file in missing}
+            except GitsyncError as error:
+                _log.warning("files of %s at %s have no known versions: %s", app.key, commit[:12], error)
+            finally:
+                self._busy.release()
+        return {file: known.get(file, ()) for file in files}
 
     def _trace(self, app: Application, commit: str, missing: FieldSelection) -> FieldTraces:
         """Return a trace for each field, an empty one where there is none, so that it is not traced again."""

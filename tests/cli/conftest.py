@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 
 from gitsync.cli.main import app
 from gitsync.sandbox.server import Sandbox
+from gitsync.server.app import create_app
+from tests.asgi_server import serve
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
@@ -93,6 +95,23 @@ def shop(tmp_path: Path, gitsync: Gitsync) -> Iterator[Shop]:
         until(lambda: world.status()["health"] == "Healthy", 10, world.status)
         yield Shop(world, gitsync, first, second)
         world.close()
+
+
+class Commands:
+    """Commands that ask the dashboard of a shop."""
+
+    def __init__(self, shop: Shop, url: str) -> None:
+        self.shop = shop
+        self.url = url
+
+    def __call__(self, *arguments: object) -> Done:
+        return self.shop(*arguments, "--server", self.url)
+
+
+@pytest.fixture
+def asked(shop: Shop) -> Iterator[Commands]:
+    with serve(create_app(shop.world.controller)) as web:
+        yield Commands(shop, web.url)
 
 
 def as_account(world: World, name: str, file: Path) -> Path:

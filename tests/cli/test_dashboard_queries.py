@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -15,28 +14,9 @@ import pytest
 
 from gitsync.cli.output import Format, say, show
 from gitsync.cli.queries.logs import new_lines
-from gitsync.server.app import create_app
-from tests.asgi_server import serve
-from tests.cli.conftest import Done, Shop, process, running
+from tests.cli.conftest import Commands, Shop, process, running
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
-
-
-class Commands:
-    """Commands with the dashboard of a shop."""
-
-    def __init__(self, shop: Shop, url: str) -> None:
-        self.shop = shop
-        self.url = url
-
-    def __call__(self, *arguments: object) -> Done:
-        return self.shop(*arguments, "--server", self.url)
-
-
-@pytest.fixture
-def asked(shop: Shop) -> Iterator[Commands]:
-    with serve(create_app(shop.world.controller)) as web:
-        yield Commands(shop, web.url)
 
 
 def test_changes_are_filtered_as_on_the_page(asked: Commands) -> None:

@@ -33,7 +33,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
-from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView, StateEvent
+from gitsync.ports import ApplicationView, FileVersion, KubernetesEvent, ResourceView, StateEvent
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
@@ -114,6 +114,7 @@ class StillOrigins:
 
     known: Traces = field(default_factory=dict)
     written: dict[str, Commit] = field(default_factory=dict)
+    files: dict[str, tuple[FileVersion, ...]] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[ObjectRef, list[str]]]] = field(default_factory=list)
 
     def trace(self, app: Application, commit: str, wanted: dict[ObjectRef, list[str]]) -> Traces:
@@ -122,6 +123,11 @@ class StillOrigins:
 
     def authors(self, app: Application, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
         return {place: self.written[place] for place in places if place in self.written}
+
+    def file_versions(
+        self, app: Application, commit: str, files: Collection[str]
+    ) -> Mapping[str, tuple[FileVersion, ...]]:
+        return {file: self.files.get(file, ()) for file in files}
 
 
 @dataclass(slots=True)

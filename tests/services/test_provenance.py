@@ -103,3 +103,27 @@ def test_authors_that_cannot_be_read_are_left_out(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Repositories, "blame", failing)
     assert origins.authors(app, commit, ["shop/a.yaml:5"]) == {}
+
+
+def test_versions_of_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, origins, app, commit = world(tmp_path)
+    origins.trace(app, commit, {REF: [".data.key"]})
+    files = ["shop/a.yaml", "shop/gone.yaml"]
+
+    found = origins.file_versions(app, commit, files)
+    assert {file: [one.commit.id for one in versions] for file, versions in found.items()} == {
+        "shop/a.yaml": [commit],
+        "shop/gone.yaml": [],
+    }
+    monkeypatch.setattr(Repositories, "file_versions", lambda *_: pytest.fail("asked again"))
+    assert origins.file_versions(app, commit, files) == found
+
+
+def test_files_whose_versions_cannot_be_read_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, origins, app, commit = world(tmp_path)
+
+    def failing(*_: object) -> None:
+        raise SourceUnavailable("the mirror is gone")
+
+    monkeypatch.setattr(Repositories, "file_versions", failing)
+    assert origins.file_versions(app, commit, ["shop/a.yaml"]) == {"shop/a.yaml": ()}

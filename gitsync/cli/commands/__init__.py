@@ -35,7 +35,7 @@ SUMMARIES: Final = {
     "unpin": "Follow the revision again that was followed before the pin.",
     "suspend": "Stop syncing an Application; its objects stay.",
     "resume": "Resume syncing a suspended Application.",
-    "agent": "Promote, abort, restart or back up an Agent, approve its held plan, or list its revisions.",
+    "agent": "Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts.",
     "policy": "Explain the operator's policies.",
     "users": "Manage the users who may sign in to the dashboard.",
     "mcp": "Serve read-only tools to language models over standard input and output.",

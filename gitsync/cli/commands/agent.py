@@ -12,9 +12,11 @@ from gitsync.agents.keys import ABORT, APPROVE, BACKUP, PROMOTE, RESTARTED_AT
 from gitsync.cli.applications import connect
 from gitsync.cli.errors import exit_on_error
 from gitsync.cli.identity import audit_request, user_name
-from gitsync.cli.options import DATA, Data, Kubeconfig, Output, Reason, Requester, Target
+from gitsync.cli.options import DATA, Data, Kubeconfig, Output, Reason, Requester, ServerUrl, Target, TokenFile
 from gitsync.cli.output import Exit, Format, say
+from gitsync.cli.queries.agent_prompts import show_prompts
 from gitsync.cli.queries.agent_revisions import show_revisions
+from gitsync.cli.queries.connection import connect as dashboard
 from gitsync.cluster.client import Client, segment
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, VERSION
@@ -30,6 +32,7 @@ class AgentAction(StrEnum):
     APPROVE = "approve"
     BACKUP = "backup"
     HISTORY = "history"
+    PROMPTS = "prompts"
 
 
 _ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAction.APPROVE: APPROVE}
@@ -38,18 +41,26 @@ _ANNOTATIONS = {AgentAction.PROMOTE: PROMOTE, AgentAction.ABORT: ABORT, AgentAct
 @exit_on_error
 def agent(
     action: Annotated[
-        AgentAction, typer.Argument(metavar="ACTION", help="promote, abort, restart, approve, backup or history.")
+        AgentAction,
+        typer.Argument(metavar="ACTION", help="promote, abort, restart, approve, backup, history or prompts."),
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The Agent.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the Agent.")] = "default",
     system: Annotated[bool, typer.Option("--system", help="NAME is a MultiAgentSystem; only for approve.")] = False,
+    before: Annotated[str, typer.Option("--before", metavar="VERSION", help="Compare from this version.")] = "",
+    after: Annotated[str, typer.Option("--after", metavar="VERSION", help="Compare with this one; that of now.")] = "",
     reason: Reason = "",
     by: Requester = "",
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = "",
+    server: ServerUrl = "",
+    token_file: TokenFile = None,
     data: Data = DATA,
 ) -> Exit:
-    """Promote, abort, restart or back up an Agent, approve its held plan, or list its revisions."""
+    """Promote, abort, restart or back up an Agent, approve its plan, list revisions or compare prompts."""
+    if action is AgentAction.PROMPTS:
+        show_prompts(dashboard(server, token_file, data), f"{namespace}/{name}", (before, after), output)
+        return Exit.OK
     if system and action is not AgentAction.APPROVE:
         raise InvalidInput(f"a MultiAgentSystem has nothing to {action.value}", hint="name one of its Agents")
     kind = "MultiAgentSystem" if system else "Agent"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gitsync.agents.expansion.revisions import Revision, stored_revision
 from gitsync.agents.keys import AGENT_LABEL
@@ -24,7 +24,7 @@ _STATES = {
     "updateRevision": "new",
     "lastGoodRevision": "good",
 }
-_MARKS = {"-": "red", "+": "green"}
+MARKS: Final = {"-": "red", "+": "green"}
 
 
 def show_revisions(client: Client, agent: Manifest, output: Format) -> None:
@@ -35,7 +35,7 @@ def show_revisions(client: Client, agent: Manifest, output: Format) -> None:
         if row["promptLines"]:
             say(f"\nprompt of {row['revision']}:")
         for line in row["promptLines"]:
-            say(f"  {line['mark']} {line['text']}", _MARKS.get(line["mark"], ""))
+            say(f"  {line['mark']} {line['text']}", MARKS.get(line["mark"], ""))
 
 
 def revision_rows(
@@ -137,7 +137,12 @@ def _prompt(revision: Revision) -> str:
 
 def _lines(before: Revision | None, after: Revision) -> list[dict[str, str]]:
     """Return the lines of the prompt that differ from the revision before."""
-    if before is None or _prompt(before) == _prompt(after):
+    return prompt_lines(_prompt(before), _prompt(after)) if before is not None else []
+
+
+def prompt_lines(before: str, after: str) -> list[dict[str, str]]:
+    """Return the lines in which two prompts differ, with the equal ones around them."""
+    if before == after:
         return []
-    found = inner_lines(f"{_prompt(before)}\n ", f"{_prompt(after)}\n ")  # a text of one line has no rows
+    found = inner_lines(f"{before}\n ", f"{after}\n ")  # a text of one line has no rows
     return [{"mark": line.mark, "text": line.text} for line in found if line.text.strip()]

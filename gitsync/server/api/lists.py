@@ -8,13 +8,11 @@ from fastapi import APIRouter, HTTPException, Query
 
 from gitsync.server import changes as timeline
 from gitsync.server.api.models import (
-    AgentModel,
     ApplicationDetail,
     ApplicationModel,
     ChangeModel,
     DriftModel,
     DriftPage,
-    EnvironmentModel,
     FieldModel,
     Limit,
     ObjectModel,
@@ -24,16 +22,13 @@ from gitsync.server.api.models import (
 )
 from gitsync.server.changes import Position
 from gitsync.server.formatting import visible
-from gitsync.server.pages.agents import agents_of
 from gitsync.server.pages.dependencies import BackendOf, SearchText, ViewOf
 from gitsync.server.pages.differences import changed_in_cluster
 from gitsync.server.pages.drift import corrected
 from gitsync.server.pages.paging import list_url, page_of
-from gitsync.server.rows import agents as agent_rows
 from gitsync.server.rows import applications as app_rows
 from gitsync.server.rows import drift_list, object_list
 from gitsync.server.rows.applications import AppRow
-from gitsync.server.rows.environments.matrix import flat, matrix
 from gitsync.server.rows.fields import FieldRow
 from gitsync.server.rows.objects import ResourceRow, resource_row
 from gitsync.server.rows.query import Query as Filter
@@ -47,11 +42,11 @@ def applications(
     backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
 ) -> PageModel[ApplicationModel]:
     """Return the applications that match, those that need a person first."""
-    query = _parsed(backend, q, app_rows.NAMES)
+    query = parsed(backend, q, app_rows.NAMES)
     found = app_rows.matching(app_rows.app_rows(backend.view.applications()), query)
     shown, following = page_of(found, start, limit)
     items = [ApplicationModel(**_members(row)) for row in shown]
-    return PageModel(items=items, total=len(found), next=_next("applications", q, limit, following))
+    return PageModel(items=items, total=len(found), next=next_url("applications", q, limit, following))
 
 
 @router.get("/applications/{namespace}/{name}")
@@ -63,34 +58,11 @@ def application(backend: BackendOf, view: ViewOf) -> ApplicationDetail:
 @router.get("/objects")
 def objects(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[ObjectModel]:
     """Return the objects that match, those with problems first."""
-    query = _parsed(backend, q, object_list.NAMES)
+    query = parsed(backend, q, object_list.NAMES)
     found = object_list.matching(object_list.all_objects(backend.view.applications()), query)
     shown, following = page_of(found, start, limit)
     items = [object_model(item.application, resource_row(item.view)) for item in shown]
-    return PageModel(items=items, total=len(found), next=_next("objects", q, limit, following))
-
-
-@router.get("/agents")
-def agents(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> PageModel[AgentModel]:
-    """Return the agents that match, by namespace and name."""
-    query = _parsed(backend, q, agent_rows.NAMES)
-    found = agent_rows.matching(map(agent_rows.agent_row, agents_of(backend)), query)
-    shown, following = page_of(found, start, limit)
-    items = [AgentModel.model_validate(row) for row in shown]
-    return PageModel(items=items, total=len(found), next=_next("agents", q, limit, following))
-
-
-@router.get("/agents/environments")
-def agent_environments(
-    backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0
-) -> PageModel[EnvironmentModel]:
-    """Return the agents that match in each environment, by name and from dev to prod."""
-    query = _parsed(backend, q, agent_rows.NAMES)
-    rows = agent_rows.matching(map(agent_rows.agent_row, agents_of(backend)), query)
-    found = [cell for line in matrix(rows) for cell in line.cells]
-    shown, following = page_of(found, start, limit)
-    items = [EnvironmentModel(**flat(cell)) for cell in shown]
-    return PageModel(items=items, total=len(found), next=_next("agents/environments", q, limit, following))
+    return PageModel(items=items, total=len(found), next=next_url("objects", q, limit, following))
 
 
 @router.get("/changes")
@@ -101,7 +73,7 @@ def changes(
     before: Annotated[str, Query(max_length=80, description="Where the page begins; from ``next``.")] = "",
 ) -> PageModel[ChangeModel]:
     """Return commits with their syncs, drift, decisions and requests, newest first."""
-    query = _parsed(backend, q, timeline.NAMES)
+    query = parsed(backend, q, timeline.NAMES)
     found = timeline.changes(backend, query, Position.parse(before), limit)
     older = found.older
     following = list_url("/api/v1/changes", q, limit=str(limit), before=str(older)) if older is not None else ""
@@ -111,7 +83,7 @@ def changes(
 @router.get("/drift")
 def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Start = 0) -> DriftPage:
     """Return the objects that were changed in the cluster, the riskiest first, and the fields that were corrected."""
-    query = _parsed(backend, q, drift_list.NAMES)
+    query = parsed(backend, q, drift_list.NAMES)
     found = drift_list.drift_rows(backend.view.applications(), query, changed_in_cluster)
     shown, following = page_of(found, start, limit)
     items = [
@@ -140,7 +112,7 @@ def drift(backend: BackendOf, q: SearchText = "", limit: Limit = 100, start: Sta
         )
         for row in corrected(backend, query)[:limit]
     ]
-    return DriftPage(items=items, total=len(found), next=_next("drift", q, limit, following), corrected=past)
+    return DriftPage(items=items, total=len(found), next=next_url("drift", q, limit, following), corrected=past)
 
 
 def object_model(application: str, row: ResourceRow) -> ObjectModel:
@@ -174,12 +146,14 @@ def _members(row: AppRow) -> dict[str, str | bool]:
     return {**{name: getattr(row, name) for name in names}, **renamed}
 
 
-def _parsed(backend: BackendOf, q: str, names: tuple[str, ...]) -> Filter:
+def parsed(backend: BackendOf, q: str, names: tuple[str, ...]) -> Filter:
+    """Return a filter; answer 422 to one that is not valid."""
     query = parse_query(q, names, backend.clock.now())
     if query.problem:
         raise HTTPException(422, query.problem)
     return query
 
 
-def _next(path: str, q: str, limit: int, following: int) -> str:
+def next_url(path: str, q: str, limit: int, following: int) -> str:
+    """Return the URL of the following page of a list, empty at the end."""
     return list_url(f"/api/v1/{path}", q, limit=str(limit), start=str(following)) if following else ""

@@ -120,6 +120,14 @@ class EnvironmentModel(Model):
     differs: tuple[str, ...]
 
 
+class PromptModel(Model):
+    """A version of a prompt of an agent."""
+
+    key: str = Field(description="Names the version, also in the URL of the page that compares two.")
+    label: str = Field(description="The prompt and its place: an environment, a commit, a kept revision or a sync.")
+    text: str
+
+
 class FieldModel(Model):
     """A field that differs; an empty value is absent. Values of Secrets are masked."""
 

@@ -93,7 +93,7 @@ def _aspect(ref: ObjectRef, path: str) -> str:
 
 def _concerns(ref: ObjectRef, item: Mapping[str, Any], agent: FoundAgent, sources: frozenset[ObjectRef]) -> bool:
     """Return whether a changed object is the agent, a source of its settings, or its member of the agent's system."""
-    if ref == agent.ref or _stem(ref) in sources:
+    if ref == agent.ref or stem(ref) in sources:
         return True
     owners = metadata_of(agent.live).get("ownerReferences") or ()
     is_member = any(one.get("kind") == ref.kind == "MultiAgentSystem" and one.get("name") == ref.name for one in owners)
@@ -106,8 +106,9 @@ def _sources(agent: FoundAgent) -> frozenset[ObjectRef]:
     named = at(agent.live, "spec", "prompt", "configMapKeyRef", "name") if agent.ref.group == AGENTS_GROUP else ""
     prompt = [ObjectRef("", "ConfigMap", agent.ref.namespace, str(named))] if named else []
     found = (reference.ref for reference in references(agent.ref, agent.live))
-    return frozenset(map(_stem, [*prompt, *(ref for ref in found if ref.kind == "ConfigMap")]))
+    return frozenset(map(stem, [*prompt, *(ref for ref in found if ref.kind == "ConfigMap")]))
 
 
-def _stem(ref: ObjectRef) -> ObjectRef:
+def stem(ref: ObjectRef) -> ObjectRef:
+    """Return a reference by the name without the hash of a generator."""
     return ref._replace(name=_HASH.sub("", ref.name))

@@ -13,8 +13,9 @@ import pytest
 
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
-from gitsync.objects.ref import ref_of
-from gitsync.ports import ApplicationView, ResourceView
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.ports import ApplicationView, FileVersion, ResourceView
+from gitsync.render.provenance.recorder import BUILD_STEP, FieldSetter
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, resource
 
@@ -118,6 +119,63 @@ def test_prompts_are_compared_between_environments_and_syncs(site: Open) -> None
     assert "The texts are equal." in opened.get(f"{url}?before={prompts[0]}&after={prompts[2]}").text
     assert f'href="{url}"' in opened.get("/agents/desk/dev-triage").text
     assert opened.get("/agents/desk/other/prompts").status == 404
+
+
+def declared(view: ApplicationView) -> ApplicationView:
+    """Return the Application with objects that Git declares as they are, generated ones with another hash."""
+    renamed = {"dev-triage-prompt": "dev-triage-prompt-2222222222"}
+    resources = []
+    for item in view.resources:
+        ref = item.ref._replace(name=renamed.get(item.ref.name, item.ref.name))
+        resources.append(replace(item, ref=ref, change=replace(item.change, ref=ref, desired=item.change.live)))
+        if ref != item.ref:
+            resources.append(item)
+    return replace(view, resources=tuple(resources))
+
+
+def written(*texts: str) -> tuple[FileVersion, ...]:
+    """Return the versions of a file, newest first."""
+    numbered = zip(range(len(texts), 0, -1), texts, strict=True)
+    commits = ((Commit(str(n) * 40, f"Ada {n}", message=f"Change {n}", time=NOW), text) for n, text in numbered)
+    return tuple(FileVersion(commit, text.encode()) for commit, text in commits)
+
+
+def test_prompts_in_commits_that_were_never_synced_are_compared(site: Open) -> None:
+    opened = site([declared(DESK[1])])
+    prompt = ObjectRef("", "ConfigMap", "desk", "dev-triage-prompt-2222222222")
+    setters = (FieldSetter("configMapGenerator", "desk/prompt.md:1"), FieldSetter(BUILD_STEP, BUILD_STEP))
+    opened.engine.provenance.known = {prompt: {".data.prompt.md": setters}}
+    opened.engine.provenance.files = {"desk/prompt.md": written("Sort tickets.", "Sort mail.", "Sort mail.", "<b>")}
+    page = opened.get("/agents/desk/dev-triage/prompts").text
+    assert opened.engine.provenance.asked == [("gitsync/desk-dev", "c" * 40, {prompt: [".data.prompt.md"]})]
+    options = re.findall(r'<option value="(commit-[^"]*)"[^>]*>([^<]*)<', page.partition("<label>To")[0])
+    assert options == [
+        (f"commit-{n * 12}-prompt.md", f"prompt.md in commit {n * 12} of 2026-03-01 12:00:00 UTC, Ada {n}: Change {n}")
+        for n in ("4", "2", "1")
+    ]
+    other = opened.get(f"/agents/desk/dev-triage/prompts?before={options[1][0]}&after=desk/dev-triage/prompt.md").text
+    assert "<mark>mail</mark>" in other
+    assert "<mark>tickets</mark>" in other
+    assert "&lt;b&gt;" in opened.get(f"/agents/desk/dev-triage/prompts?after={options[2][0]}").text
+
+
+def test_the_prompt_of_a_member_is_declared_by_its_system(site: Open) -> None:
+    template = {"spec": {"prompt": {"text": "Greet."}}}
+    agents = [{"name": "other", "template": {"spec": {}}}, {"name": "greeter", "template": template}]
+    system = held(named("MultiAgentSystem", "agents.gitsync.dev/v1alpha1", "office", spec={"agents": agents}))
+    owner = {"kind": "MultiAgentSystem", "name": "office"}
+    member = named(
+        "Agent", "agents.gitsync.dev/v1alpha1", "office-greeter", metadata={"ownerReferences": [owner]}, **template
+    )
+    opened = site([declared(application(resources=[system]))])
+    opened.engine.view.children = {"uid-office": (member,)}
+    field = '.spec.agents[name="greeter"].template.spec.prompt.text'
+    opened.engine.provenance.known = {system.ref: {field: (FieldSetter("manifest", "office.yaml:9"),)}}
+    texts = (json.dumps({"kind": "MultiAgentSystem", "greeter": text}) for text in ("Greet.", "Wave."))
+    opened.engine.provenance.files = {"office.yaml": written(*texts)}
+    page = opened.get("/agents/desk/office-greeter/prompts").text
+    assert opened.engine.provenance.asked == [("gitsync/shop", "c" * 40, {system.ref: [field]})]
+    assert "prompt in commit 111111111111" in page
 
 
 def test_an_agent_without_prompts_says_so(site: Open) -> None:

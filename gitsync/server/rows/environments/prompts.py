@@ -1,15 +1,16 @@
-"""The versions of an agent's prompts: of now, of other environments, kept ones, and those of past syncs. Pure."""
+"""The versions of an agent's prompts: of now, of other environments, in Git, kept ones, and those of syncs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from gitsync.objects.record import SyncRecord
 from gitsync.server.formatting import utc, visible
 from gitsync.server.rows.agent_changes import prompt_changes
 from gitsync.server.rows.agents import FoundAgent, PromptRevision
+from gitsync.services.text_versions import TextVersion
 
 _MOST: Final = 60
 """Versions that can be selected."""
@@ -24,22 +25,40 @@ class PromptVersion:
     text: str
 
 
-def prompt_versions(
-    agent: FoundAgent, known: Iterable[FoundAgent], kept: Iterable[PromptRevision], records: Iterable[SyncRecord]
-) -> list[PromptVersion]:
-    """Return the versions, at most 60: now, in other environments, then the latest first."""
+@dataclass(frozen=True, slots=True)
+class PastPrompts:
+    """What is known of former prompts: those of kept revisions, the versions in Git by name, and the latest syncs."""
+
+    kept: Sequence[PromptRevision] = ()
+    in_git: Mapping[str, Sequence[TextVersion]] = field(default_factory=dict)
+    syncs: Sequence[SyncRecord] = ()
+
+
+def prompt_versions(agent: FoundAgent, known: Iterable[FoundAgent], past: PastPrompts) -> list[PromptVersion]:
+    """Return the versions, at most 60: now, in other environments, in Git, then the latest first."""
     place = agent.place
     same = [one for one in known if (one.place.family, one.place.name) == (place.family, place.name)]
     same.sort(key=lambda one: (one.ref != agent.ref, one.place.environment))
-    found = [*_now(same), *_kept(kept), *_synced(prompt_changes(records, agent))]
+    synced = prompt_changes(past.syncs, agent)
+    found = [*_now(same), *_in_git(past.in_git), *_kept(past.kept), *_synced(synced)]
     return list({one.key: one for one in reversed(found[:_MOST])}.values())[::-1]
 
 
 def _now(agents: Iterable[FoundAgent]) -> Iterator[PromptVersion]:
     for one in agents:
-        for name, text in one.settings.prompts:
-            key = f"{one.ref.namespace}/{one.ref.name}/{name}"
-            yield PromptVersion(visible(key), visible(f"{one.place.environment}: {name} of {one.ref.name}, now"), text)
+        for prompt in one.settings.prompts:
+            key = f"{one.ref.namespace}/{one.ref.name}/{prompt.name}"
+            label = f"{one.place.environment}: {prompt.name} of {one.ref.name}, now"
+            yield PromptVersion(visible(key), visible(label), prompt.text)
+
+
+def _in_git(versions: Mapping[str, Iterable[TextVersion]]) -> Iterator[PromptVersion]:
+    for name, texts in versions.items():
+        for one in texts:
+            commit, key = one.commit, f"commit-{one.commit.id[:12]}-{name}"
+            when = f" of {utc(commit.time)}" if commit.time is not None else ""
+            label = f"{name} in commit {commit.id[:12]}{when}, {commit.author}: {commit.subject}"
+            yield PromptVersion(visible(key), visible(label), one.text)
 
 
 def _kept(revisions: Iterable[PromptRevision]) -> Iterator[PromptVersion]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, at
@@ -32,19 +32,28 @@ _ASKS: Final = frozenset({*_MODEL, *_ENDPOINT, "MODEL_PROVIDER", "MODEL_API_KEY"
 Read = Callable[[ObjectRef], Manifest | None]
 
 
+class Prompt(NamedTuple):
+    """A prompt of an agent: its name and text, and the object and field that it was read from."""
+
+    name: str
+    text: str
+    ref: ObjectRef
+    field: str
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The settings of an agent, empty where they are not known; ``prompts`` are texts by name."""
+    """The settings of an agent, empty where they are not known."""
 
     model: str = ""
     endpoint: str = ""
-    prompts: tuple[tuple[str, str], ...] = ()
+    prompts: tuple[Prompt, ...] = ()
     tools: tuple[str, ...] = ()
 
     @property
     def prompt(self) -> str:
         """The revision of the prompts: a digest of their texts, equal for equal texts, empty without a prompt."""
-        texts = "\0".join(text for _, text in self.prompts)
+        texts = "\0".join(one.text for one in self.prompts)
         return hashlib.sha256(texts.encode()).hexdigest()[:8] if self.prompts else ""
 
 
@@ -123,18 +132,25 @@ def _content(manifest: Manifest, name: Any, read: Read) -> Mapping[str, Any]:
     return (config or {}).get("data") or {}
 
 
-def _prompts(manifest: Manifest, read: Read) -> Iterator[tuple[str, str]]:
-    ref, text = ref_of(manifest), _declared(manifest, _PROMPT_TEXTS)
-    if text:
-        yield "prompt", text
+def _prompts(manifest: Manifest, read: Read) -> Iterator[Prompt]:
+    ref = ref_of(manifest)
+    path = next((path for path in _PROMPT_TEXTS if _declared(manifest, (path,))), ())
+    if path:
+        yield Prompt("prompt", str(at(manifest, *path)), ref, "." + ".".join(path))
     key = at(manifest, "spec", "prompt", "configMapKeyRef") if ref.group == AGENTS_GROUP else None
     if key:
         member = str(key.get("key") or "prompt.md")
-        yield from ((name, text) for name, text in _data(manifest, key.get("name"), read).items() if name == member)
+        yield from (one for one in _texts(manifest, key.get("name"), read) if one.name == member)
     for other in references(ref, manifest):
-        for name, text in _data(manifest, other.ref.name, read).items() if other.ref.kind == "ConfigMap" else ():
-            if _is_prompt(other.ref.name, name):
-                yield name, text
+        for one in _texts(manifest, other.ref.name, read) if other.ref.kind == "ConfigMap" else ():
+            if _is_prompt(other.ref.name, one.name):
+                yield one
+
+
+def _texts(manifest: Manifest, name: Any, read: Read) -> Iterator[Prompt]:
+    ref = ObjectRef("", "ConfigMap", ref_of(manifest).namespace, str(name))
+    for key, text in _data(manifest, name, read).items():
+        yield Prompt(key, text, ref, f".data.{key}")
 
 
 def _is_prompt(config: str, key: str) -> bool:
