@@ -43,6 +43,7 @@ class Settings(BaseSettings):
         None, description="append-only file for the newest hash of the audit, on another disk than the database"
     )
     workers: int = Field(16, ge=1, le=64, description="Applications that are synced in parallel")
+    processes: int = Field(1, ge=1, le=16, description="processes on this machine that share the Applications")
     writes: int = Field(16, ge=1, le=64, description="parallel writes to the cluster")
     render_workers: int = Field(2, ge=1, le=32, description="isolated render processes")
     render_seconds: float = Field(60.0, gt=0, description="time limit of one render in seconds")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
@@ -55,6 +56,7 @@ from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.elastic_pool import ElasticPool
 from gitsync.runtime.exclusive import ExclusiveLease, identity_in
 from gitsync.runtime.manager import Manager, Runnable
+from gitsync.runtime.member_group import GroupLeases, holder_in
 from gitsync.runtime.membership import Membership
 from gitsync.runtime.shard import Shard, SingleReplica
 from gitsync.server.auth.user_audit import UserAudit
@@ -138,8 +140,26 @@ class Adapters:
     builds: RenderStore | None = None
 
 
-def build_controller(settings: Settings, policy: Policy | None = None) -> Engine:
-    """Return a controller for these settings, not started; raise a GitsyncError when it cannot be built."""
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """The group that a further controller process belongs to: its name, and the data folder of the first process."""
+
+    name: str
+    data: Path
+
+
+def group_name(settings: Settings) -> str:
+    """Return the name of the controller of a data folder, which all its processes share."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    return identity_in(settings.data, socket.gethostname())
+
+
+def build_controller(settings: Settings, policy: Policy | None = None, group: ProcessGroup | None = None) -> Engine:
+    """
+    Return a controller for these settings, not started; raise a GitsyncError when it cannot be built.
+
+    It is a further process of ``group`` where one is given, and otherwise the first process of its machine.
+    """
     _check_replicas(settings)
     settings.data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
@@ -147,16 +167,13 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     source = _mirrors(settings)
     renderer = RenderPool(settings.render_workers, settings.render_seconds, settings.render_memory, settings.file_mib)
     client = _client(settings)
-    leases = LeaseMemberStore(client, settings.namespace)
-    members = Membership(leases, _identity(), duration=settings.lease_seconds)
-    identity = identity_in(settings.data, socket.gethostname())
-    single = ExclusiveLease(leases, identity, duration=settings.lease_seconds)
-    share: Shard = members if settings.replicas else SingleReplica()
+    members, exclusive = _leases(settings, LeaseMemberStore(client, settings.namespace), group)
+    share: Shard = members or SingleReplica()
     cluster, live = FencedCluster(client, share), InformerCache(client, _listed(settings.namespaces))
     pool = ElasticPool(settings.writes, name="write")
     reasoner = Advisor(settings.reasoner_hosts.split(","), clock, records)
     metrics = _metrics(settings, clock)
-    builds = KeptBuilds(settings.data / "builds")
+    builds = KeptBuilds((group or settings).data / "builds")
     builds.clean()
     adapters = Adapters(cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds)
     given = PolicySet((policy,)) if policy else read_policies(settings.policies, settings.prometheus)
@@ -176,7 +193,8 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
     def enqueue_all() -> None:
         _each(one.enqueue_all for one in controllers)
 
-    members.on_change = enqueue_all
+    if members is not None:
+        members.on_change = enqueue_all
     live.subscribe(
         lambda before, after: _each(partial(one.on_object_change, before, after) for one in controllers), enqueue_all
     )
@@ -194,7 +212,7 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         _CloseOnStop(live.stop),
         # not fenced: a replica may install them before it has a Lease
         CrdInstaller(KubernetesCluster(client), install=settings.install_crds),
-        members if settings.replicas else single,
+        *(part for part in (exclusive, members) if part is not None),
         applications,
         agents,
         MirrorCleanup(source, lambda: applications.repositories() | bases.repositories),
@@ -219,6 +237,25 @@ def build_controller(settings: Settings, policy: Policy | None = None) -> Engine
         usage=TokenUsage(metrics),
         clock=clock,
     )
+
+
+def _leases(
+    settings: Settings, store: LeaseMemberStore, group: ProcessGroup | None
+) -> tuple[Membership | None, ExclusiveLease | None]:
+    """
+    Return what divides the Applications with other processes, and what keeps other controllers away.
+
+    Replicas, and their processes, are all members of one set. Otherwise the processes of one machine are members of
+    a set of their own, and the first of them keeps every other controller away.
+    """
+    if settings.replicas:
+        return Membership(store, _identity(), duration=settings.lease_seconds), None
+    name = group.name if group is not None else group_name(settings)
+    if group is None and settings.processes == 1:
+        return None, ExclusiveLease(store, name, duration=settings.lease_seconds)
+    inside, outside = (GroupLeases(store, name, is_inside=is_inside) for is_inside in (True, False))
+    members = Membership(inside, holder_in(name, uuid.uuid4().hex[:8]), duration=settings.lease_seconds)
+    return members, ExclusiveLease(outside, name, duration=settings.lease_seconds) if group is None else None
 
 
 def _remote_bases(adapters: Adapters, policies: Policies) -> RemoteBases:

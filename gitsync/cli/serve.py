@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from gitsync.cli.dashboard_client import address_file, local_token
 from gitsync.cli.data_lock import lock_data
 from gitsync.cli.output import say
+from gitsync.cli.processes.controller import further_processes
 from gitsync.errors import InvalidInput
 from gitsync.runtime.logs import configure
 from gitsync.server.app import create_app
@@ -66,7 +67,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
                 ws="none",
                 h11_max_incomplete_event_size=HEADER_BYTES,
             )
-            with _announced(settings, f"http://{host}:{port}") as url:
+            with further_processes(settings), _announced(settings, f"http://{host}:{port}") as url:
                 _Server(config, lambda: on_ready(f"{url}{access.link}")).run([listener])
         finally:
             say("stopping")

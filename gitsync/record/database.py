@@ -5,25 +5,30 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from gitsync.errors import InvalidInput, RecordUnavailable
+from gitsync.record.file_lock import held
 from gitsync.record.serialization import GENESIS
 from gitsync.record.tables import CHAIN, METADATA
 
 _CREATION_LOCK = 0x6769747379
 """The advisory lock of PostgreSQL that is held while tables are created."""
+_BUSY_SECONDS = 30
+"""Seconds that a write waits for another process."""
 
 
 class Database:
     """
     One database of records.
 
-    SQLite: write-ahead log with full synchronisation, and one connection that writes, since two at once can damage
-    the log of the SQLite of Debian 12 (fixed in 3.51.3). PostgreSQL: through psycopg, when the URL says so.
+    SQLite: write-ahead log with full synchronisation, and one connection of all processes that writes, since two at
+    once can damage the log of the SQLite of Debian 12 (fixed in 3.51.3). PostgreSQL: through psycopg, when the URL says
+    so.
     """
 
     def __init__(self, url: str) -> None:
@@ -32,6 +37,7 @@ class Database:
         if not self._is_sqlite:
             self.url = self.url.set(drivername="postgresql+psycopg")
         self._write_lock = threading.Lock()
+        self._lock_file = _lock_file(self.url.database) if self._is_sqlite else None
         self._readers = self._engine("BEGIN", pool_size=4)
         self._writer = (
             self._engine("BEGIN IMMEDIATE", pool_size=1, max_overflow=0) if self._is_sqlite else self._readers
@@ -42,7 +48,7 @@ class Database:
     def _engine(self, begin: str, **options: Any) -> Engine:
         if not self._is_sqlite:
             return self._postgresql_engine(**options)
-        engine = create_engine(self.url, connect_args={"check_same_thread": False, "timeout": 30}, **options)
+        engine = create_engine(self.url, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS}, **options)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
@@ -56,7 +62,7 @@ class Database:
             ) from error
 
     def _create(self) -> None:
-        with self._writer.begin() as connection:
+        with held(self._lock_file, _BUSY_SECONDS), self._writer.begin() as connection:
             if not self._is_sqlite:  # several controllers may start on an empty database at once
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
             METADATA.create_all(connection)
@@ -72,7 +78,8 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that is durable once the block ends; one writer at a time."""
-        with self._translated(), self._write_lock, self._writer.begin() as connection:
+        lock = held(self._lock_file, _BUSY_SECONDS)
+        with self._translated(), self._write_lock, lock, self._writer.begin() as connection:
             yield connection
 
     @contextlib.contextmanager
@@ -91,6 +98,11 @@ class Database:
         """Close all connections."""
         self._readers.dispose()
         self._writer.dispose()
+
+
+def _lock_file(database: str | None) -> Path | None:
+    """Return the file whose lock a writer of a SQLite file holds; a database in memory belongs to one process."""
+    return Path(f"{database}.lock") if database and database != ":memory:" else None
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -47,6 +47,12 @@ def run(
         str,
         typer.Option(envvar="GITSYNC_PROMETHEUS", help="The URL of the Prometheus server for analysis after a sync."),
     ] = "",
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1, max=16, envvar="GITSYNC_PROCESSES", help="Share the Applications between processes of this machine."
+        ),
+    ] = 1,
     policies: Policies = None,
     users: UsersFile = None,
 ) -> Exit:
@@ -59,6 +65,7 @@ def run(
         install_crds=install_crds,
         namespaces=namespaces,
         prometheus=prometheus,
+        processes=processes,
         policies=policies,
         users=users,
     )

@@ -1,0 +1,1 @@
+"""Several controller processes on one machine."""

@@ -1,0 +1,87 @@
+"""ChildProcess: a process that runs as long as this one, and is started again when it ends."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+_log = logging.getLogger(__name__)
+_RESTART_DELAY = 5.0
+"""Seconds between the end of a process and its next start."""
+_POLL = 0.2
+"""Seconds between two checks that a process runs."""
+_STOP_SECONDS = 60.0
+"""Seconds after which a process that does not stop is killed."""
+
+
+class ChildProcess:
+    """
+    Run a command that gets ``message`` as the first line of its standard input, and stops when that input ends.
+
+    The system ends the input however this process ends. The child has a session of its own, so that Ctrl-C in a
+    terminal reaches only this process, which then stops it in order.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], message: bytes, *, delay: float = _RESTART_DELAY) -> None:
+        self._name = name
+        self._command = tuple(command)
+        self._message = message
+        self._delay = delay
+        self._stopped = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+
+    @property
+    def id(self) -> int | None:
+        """The id of the process, None before its start."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Start the process, and the thread that keeps it."""
+        self._process = self._begin()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the input of the process, and return once it has ended."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended already
+            process.stdin.write(self._message + b"\n")
+            process.stdin.flush()
+        return process
+
+    def _keep(self) -> None:
+        while self._process is not None and self._has_failed(self._process):
+            _log.warning("%s ended with code %s and is started again", self._name, self._process.returncode)
+            _end(self._process)
+            if self._stopped.wait(self._delay):
+                return
+            self._process = self._begin()
+
+    def _has_failed(self, process: subprocess.Popen[bytes]) -> bool:
+        """Return True once the process has ended by itself, False once it was stopped."""
+        while not self._stopped.wait(_POLL):
+            if process.poll() is not None:
+                return True
+        _end(process)
+        return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the input of a process, and return once it has ended."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

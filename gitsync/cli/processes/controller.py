@@ -1,0 +1,75 @@
+"""
+Further controller processes of ``gitsync run --processes``, and the entry of one: ``python -m`` this module.
+
+Such a process has no dashboard. It reads its settings from the first line of its standard input, and stops when that
+ends: however the first process ends, no other one is left.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+from pydantic import SecretStr
+
+from gitsync.cli.data_lock import lock_data
+from gitsync.cli.errors import exit_on_error
+from gitsync.cli.output import Exit
+from gitsync.cli.processes.child_process import ChildProcess
+from gitsync.runtime.logs import configure
+from gitsync.runtime.manager import Manager
+from gitsync.settings import Settings
+from gitsync.wiring import ProcessGroup, build_controller, group_name
+
+_COMMAND = (sys.executable, "-P", "-m", "gitsync.cli.processes.controller")
+_OF_THE_FIRST = {"install_crds": False, "users": None, "audit_days": 0, "audit_records": 0}
+"""Settings without what only the first process does."""
+
+
+@contextmanager
+def further_processes(settings: Settings) -> Iterator[list[ChildProcess]]:
+    """Run the processes of the settings beside this one, which is one of them."""
+    group = group_name(settings) if settings.processes > 1 else ""
+    numbers = range(2, settings.processes + 1)
+    children = [ChildProcess(f"process-{number}", _COMMAND, message(settings, group, number)) for number in numbers]
+    manager = Manager([*children])
+    manager.start()
+    try:
+        yield children
+    finally:
+        manager.stop()
+
+
+def message(settings: Settings, group: str, number: int) -> bytes:
+    """Return the settings of a process, without the secrets that only the dashboard uses, and its group."""
+    secrets = {name for name in Settings.model_fields if isinstance(getattr(settings, name), SecretStr)}
+    own = {
+        "data": str(settings.data / "processes" / str(number)),
+        "database": settings.database_url,
+        "render_workers": max(settings.render_workers // settings.processes, 1),
+    }
+    kept = settings.model_dump(mode="json", exclude=secrets)
+    return orjson.dumps({"settings": kept | _OF_THE_FIRST | own, "group": group, "data": str(settings.data)})
+
+
+@exit_on_error
+def main() -> Exit:
+    """Run the controller that the first line describes until the input ends."""
+    configure(sys.stderr)
+    given = orjson.loads(sys.stdin.buffer.readline())
+    settings = Settings(**given["settings"])
+    with lock_data(settings.data):
+        controller = build_controller(settings, group=ProcessGroup(given["group"], Path(given["data"])))
+        try:
+            controller.start()
+            sys.stdin.buffer.read()
+        finally:
+            controller.stop()
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    main()
