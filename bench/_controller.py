@@ -1,7 +1,8 @@
 """
 Run a controller in a process of its own and answer questions about it: ``python -m bench._controller KUBECONFIG DATA``.
 
-Each line of standard input is a question in JSON, each line of standard output its answer.
+Each line of standard input is a question in JSON, each line of standard output its answer. With ``GITSYNC_PROCESSES``
+further processes share the work.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gitsync.cli.processes.controller import further_processes
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
 
@@ -39,10 +41,12 @@ def _is_synced(status: dict[str, Any], commit: str) -> bool:
 
 def main(kubeconfig: str, data: str) -> None:
     """Serve until the standard input ends."""
-    engine = build_controller(Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True))
+    settings = Settings(kubeconfig=kubeconfig, data=Path(data), allow_file_urls=True)
+    engine = build_controller(settings)
     engine.start()
-    for line in sys.stdin:
-        print(json.dumps(answer(engine, json.loads(line))), flush=True)
+    with further_processes(settings):
+        for line in sys.stdin:
+            print(json.dumps(answer(engine, json.loads(line))), flush=True)
     engine.stop()
 
 

@@ -49,13 +49,16 @@ class Cost:
     requests: Counter[str]
     processes: Counter[str]
     memory: int
+    """Bytes of resident memory of the controller and its processes."""
+    sandbox: float
+    """CPU seconds of the API server, which bounds what a controller can reach."""
 
     def __str__(self) -> str:
         verbs = " ".join(f"{verb} {count}" for verb, count in sorted(self.requests.items()))
         commands = " ".join(f"{name} {count}" for name, count in sorted(self.processes.items()))
         return (
             f"{self.seconds:.2f} s; CPU controller {self.controller:.2f} s, git {self.git:.2f} s, "
-            f"render processes {self.renders:.2f} s; requests: {verbs or 'none'}; "
+            f"render processes {self.renders:.2f} s, sandbox {self.sandbox:.2f} s; requests: {verbs or 'none'}; "
             f"git processes: {commands or 'none'}; memory {self.memory >> 20} MiB"
         )
 
@@ -91,8 +94,9 @@ class ControllerProcess:
 class Fleet:
     """Applications of one repository in a sandbox; ``client`` is another user of the cluster."""
 
-    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, sandbox: int) -> None:
         self.folder = folder
+        self._sandbox = sandbox
         self._kubeconfig = kubeconfig
         self.repo = Repository(folder / "git")
         self.client = Client(Connection(str(kubeconfig), pool=THREADS + 4))
@@ -123,6 +127,14 @@ class Fleet:
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda manifest: self.cluster.apply(manifest, manager="bench"), manifests))
 
+    def raw(self, manifests: Iterable[Manifest]) -> Raw:
+        """Apply objects in parallel, and return what that takes."""
+        objects = list(manifests)
+        client, sandbox, began = time.process_time(), _cpu_of(self._sandbox), time.perf_counter()
+        self.apply(objects)
+        took = time.perf_counter() - began
+        return Raw(took, time.process_time() - client, _cpu_of(self._sandbox) - sandbox)
+
     def applications(self, names: Iterable[str], interval: str = "1h") -> None:
         """Declare an Application for the folder of each name, in a namespace of its own."""
         names = list(names)
@@ -144,13 +156,14 @@ class Fleet:
 
     def quiet(self, timeout: float = 120.0) -> None:
         """Wait until the controller has used next to no CPU for a second."""
-        before = _cpu_of(self.controller.id)
+        pid = self.controller.id
+        before = _cpu_of(pid) + _further(pid)
 
         def is_quiet() -> bool:
             nonlocal before
             time.sleep(1.0)
-            last, before = before, _cpu_of(self.controller.id)
-            return before - last < 0.03
+            last, before = before, _cpu_of(pid) + _further(pid)
+            return before - last < 0.05
 
         until(is_quiet, timeout)
 
@@ -165,7 +178,7 @@ class Fleet:
         self.client.send("DELETE", "/sandbox/requests", {})
         pid, began = self.controller.id, time.perf_counter()
         cpu = self.controller.ask("cpu")
-        renders = _renders(pid)
+        further, renders, sandbox = _further(pid), _renders(pid), _cpu_of(self._sandbox)
         act()
         took = time.perf_counter() - began
         if settled:
@@ -173,12 +186,13 @@ class Fleet:
         after = self.controller.ask("cpu")
         return Cost(
             took,
-            after[0] - cpu[0],
+            after[0] - cpu[0] + _further(pid) - further,
             after[1] - cpu[1],
             _renders(pid) - renders,
             self._requests(),
             self._git.counts(),
             memory_of(pid),
+            _cpu_of(self._sandbox) - sandbox,
         )
 
     def _requests(self) -> Counter[str]:
@@ -201,7 +215,7 @@ def fleet(folder: Path) -> Iterator[Fleet]:
     )
     assert sandbox.stdin is not None and sandbox.stdout is not None
     sandbox.stdout.readline()
-    made = Fleet(folder, kubeconfig)
+    made = Fleet(folder, kubeconfig, sandbox.pid)
     try:
         yield made
     finally:
@@ -211,14 +225,23 @@ def fleet(folder: Path) -> Iterator[Fleet]:
         sandbox.wait(30)
 
 
-def raw_seconds(folder: Path, manifests: Iterable[Manifest], namespaces: Iterable[str]) -> float:
-    """Return the seconds that raw parallel applies of these objects take in a fresh sandbox."""
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What raw parallel requests took: seconds, and CPU seconds of the client and of the sandbox."""
+
+    seconds: float
+    client: float
+    sandbox: float
+
+    def __str__(self) -> str:
+        return f"raw {self.seconds:.2f} s; CPU client {self.client:.2f} s, sandbox {self.sandbox:.2f} s"
+
+
+def raw_cost(folder: Path, manifests: Iterable[Manifest], namespaces: Iterable[str]) -> Raw:
+    """Return what raw parallel applies of these objects take in a fresh sandbox."""
     with fleet(folder) as made:
         made.apply(_namespace(name) for name in namespaces)
-        objects = list(manifests)
-        began = time.perf_counter()
-        made.apply(objects)
-        return time.perf_counter() - began
+        return made.raw(manifests)
 
 
 def _application(name: str, url: str, interval: str) -> Manifest:
@@ -240,9 +263,10 @@ def _namespace(name: str) -> Manifest:
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError):  # a thread has just ended
-            found += map(int, (task / "children").read_text().split())
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # a thread has just ended
+                found += map(int, (task / "children").read_text().split())
     return found
 
 
@@ -255,16 +279,33 @@ def _cpu_of(pid: int) -> float:
 
 
 def _renders(pid: int) -> float:
-    return sum(map(_cpu_of, _children(pid)))
+    return sum(map(_cpu_of, _descendants(pid))) - _further(pid)
+
+
+def _further(pid: int) -> float:
+    """Return the CPU seconds of the further controller processes."""
+    return sum(_cpu_of(child) for child in _children(pid) if _is_controller(child))
+
+
+def _is_controller(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"gitsync.cli.processes" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _descendants(pid: int) -> list[int]:
+    children = _children(pid)
+    return [*children, *(each for child in children for each in _descendants(child))]
 
 
 def memory_of(pid: int) -> int:
-    """Return the bytes of resident memory of a process and its children."""
-    return sum(map(_memory, (pid, *_children(pid))))
+    """Return the bytes of resident memory of a process and its descendants."""
+    return sum(map(_memory, (pid, *_descendants(pid))))
 
 
 def _memory(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) << 10
+    with suppress(FileNotFoundError, ProcessLookupError):  # a child has just ended
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) << 10
     return 0

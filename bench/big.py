@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench._fleet import Fleet, fleet, raw_seconds
+from bench._fleet import Fleet, Raw, fleet, raw_cost
 from gitsync.objects.manifest import Manifest
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -29,19 +29,19 @@ _NAME = "big"
 def main(count: int = COUNT) -> None:
     """Print the figures of an Application with this many objects."""
     with tempfile.TemporaryDirectory() as folder:
-        raw = raw_seconds(Path(folder, "raw"), manifests(count), [_NAME])
+        raw = raw_cost(Path(folder, "raw"), manifests(count), [_NAME])
         with fleet(Path(folder, "fleet")) as made:
             measure(made, count, raw)
 
 
-def measure(made: Fleet, count: int, raw: float) -> None:
+def measure(made: Fleet, count: int, raw: Raw) -> None:
     """Print what an Application with many objects costs."""
     texts = [config_map(f"o{number}", value="x") for number in range(count)]
     commit = made.repo.commit("first", {f"{_NAME}/all.yaml": "---\n".join(texts)})
     made.applications([_NAME])
     made.start()
     cost = made.measured(partial(made.synced, 1, commit))
-    print(f"{count} objects, first sync: {cost.seconds / raw:.1f} x raw ({raw:.1f} s); {cost}", flush=True)
+    print(f"{count} objects, first sync: {cost.seconds / raw.seconds:.1f} x raw; {cost}; {raw}", flush=True)
     show(made, f"{count} objects, {_EDITS} edits corrected", partial(edits, made))
     show(made, f"{count} objects, a burst of {_BURST} edits corrected", partial(burst, made))
     show(made, f"{count} objects, an event that changes nothing declared", partial(annotate, made))

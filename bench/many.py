@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench._fleet import Fleet, fleet, raw_seconds
+from bench._fleet import Fleet, Raw, fleet, raw_cost
 from gitsync.objects.manifest import Manifest
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -27,18 +27,18 @@ def main(counts: tuple[int, ...] = COUNTS) -> None:
     """Print the figures of each number of Applications."""
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:
-            raw = raw_seconds(Path(folder, "raw"), manifests(count), names(count))
+            raw = raw_cost(Path(folder, "raw"), manifests(count), names(count))
             with fleet(Path(folder, "fleet")) as made:
                 measure(made, count, raw)
 
 
-def measure(made: Fleet, count: int, raw: float) -> None:
+def measure(made: Fleet, count: int, raw: Raw) -> None:
     """Print what a fleet costs."""
     commit = made.repo.commit("first", {path: text for name in names(count) for path, text in files(name)})
     made.applications(names(count))
     made.start()
     cost = made.measured(partial(made.synced, count, commit))
-    print(f"{count} Applications, first sync: {cost.seconds / raw:.1f} x raw; {cost}", flush=True)
+    print(f"{count} Applications, first sync: {cost.seconds / raw.seconds:.1f} x raw; {cost}; {raw}", flush=True)
     for run in range(_RUNS):
         cost = made.measured(partial(change, made, count // 2, str(run)))
         print(f"{count} Applications, one changed file: {cost}", flush=True)

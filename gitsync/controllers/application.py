@@ -8,6 +8,7 @@ from functools import partial
 
 from gitsync.controllers.changed_objects import ChangedObjects
 from gitsync.controllers.leases import is_renewal
+from gitsync.controllers.push_forwarding import one_of_each
 from gitsync.errors import ClusterUnavailable
 from gitsync.kube.crd import defined_kind
 from gitsync.kube.kinds import CRD
@@ -137,7 +138,7 @@ class ApplicationController:
             self._log_transition(key, before)
         if result is None:
             return None
-        self.repository_changed(result.peers)
+        self.poll_now(self._watcher.poll_now(result.peers))  # each of them has to report the commit
         return result.requeue_after
 
     def _outcome(self, key: str) -> dict[str, str]:
@@ -195,8 +196,15 @@ class ApplicationController:
         return True
 
     def repository_changed(self, keys: Iterable[str]) -> None:
-        """Poll the repositories of these Applications now; only those that a new commit affects are reconciled."""
-        self.poll_now(self._watcher.poll_now(keys))
+        """
+        Poll the repositories of these Applications now; only those that a new commit affects are reconciled.
+
+        Another replica is notified once for each branch, whatever the number of its Applications.
+        """
+        unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._get(key))]
+        ours = [key for key, _ in unwatched if self._share.owns(key)]
+        others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
+        self.poll_now((*ours, *one_of_each(others, self._share.owner_of, self._state.application)))
 
     def poll_now(self, keys: Iterable[str]) -> None:
         """Reconcile these Applications now and poll Git: a push was received."""

@@ -106,6 +106,11 @@ class Membership:
         with self._lock:
             return self._holds(key)
 
+    def owner_of(self, key: str) -> str:
+        """Return the member that a key belongs to by the set that we go by; it may have changed since."""
+        with self._lock:
+            return owner(self._views[-1], key)
+
     @contextmanager
     def claim(self, key: str) -> Iterator[bool]:
         """Hold a key while working on it; yields False if another replica owns it."""

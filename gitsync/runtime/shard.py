@@ -19,6 +19,10 @@ class Shard(Protocol):
         """Whether a key is ours now."""
         ...
 
+    def owner_of(self, key: str) -> str:
+        """Return the replica that a key belongs to by what is known here; it may have changed since."""
+        ...
+
     def claim(self, key: str) -> AbstractContextManager[bool]:
         """Hold a key while working on it; yields False if another replica owns it."""
         ...
@@ -35,6 +39,10 @@ class SingleReplica:
     def owns(self, key: str) -> bool:
         """Say yes."""
         return True
+
+    def owner_of(self, key: str) -> str:
+        """Return the same for every key."""
+        return ""
 
     @contextmanager
     def claim(self, key: str) -> Iterator[bool]:
