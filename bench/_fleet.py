@@ -64,15 +64,17 @@ class Cost:
 
 
 class ControllerProcess:
-    """A controller in a process of its own."""
+    """A controller in a process of its own; ``settings`` are more environment variables."""
 
     def __init__(self, kubeconfig: Path, data: Path, programs: Path, settings: dict[str, str]) -> None:
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **settings}
+        environment |= {"PYTHONPYCACHEPREFIX": str(data.parent / "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench._controller", str(kubeconfig), str(data)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **settings},
+            env=environment,  # modules are compiled once, as in an installation
             text=True,
         )
         self.id = self._process.pid

@@ -63,8 +63,8 @@ class WritesInFlight:
     ) -> list[StepResult]:
         """Run writes in parallel and return their results; of those that take longer, that they are not answered."""
         futures = [(change, self._pool.submit(write, change)) for change in changes]
-        wait((future for _, future in futures), self._patience)
-        late = {change.ref: (job, future) for change, future in futures if not future.done()}
+        unanswered = wait((future for _, future in futures), self._patience).not_done
+        late = {change.ref: (job, future) for change, future in futures if future in unanswered}
         self._keep(job.app.key, frozenset(change.ref for change in changes), late)
         return [not_answered(change) if change.ref in late else future.result() for change, future in futures]
 

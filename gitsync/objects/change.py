@@ -105,7 +105,8 @@ class Change:
     the risk rule that decided and ``reason`` says why in plain words. Steps run by ``stage``, then ``wave``.
     ``follows`` is the generated object (same name with another hash suffix) that a created one replaces; then
     ``differences`` are against that one. ``certain`` is False where only a dry-run apply can tell whether the step
-    changes anything; ``problem`` is why the API server would refuse it, and such a step must not be tried.
+    changes anything; ``inferred``: that it does is inferred from how the API server stored the value before.
+    ``problem`` is why the API server would refuse it, and such a step must not be tried.
     ``managed_fields`` are written before the apply, None where every field has its right owner. ``removed`` are the
     JSON Pointers of fields in ``live`` that others added and that are removed, which are among the differences, or of
     our marks where the object is released.
@@ -124,6 +125,7 @@ class Change:
     live: Manifest | None = None
     differences: tuple[FieldDifference, ...] = ()
     certain: bool = True
+    inferred: bool = False
     problem: str = ""
     follows: ObjectRef | None = None
     managed_fields: tuple[Mapping[str, Any], ...] | None = None

@@ -16,7 +16,7 @@ from gitsync.objects.keys import TRACKING_ID
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, resource_version_of, uid_of
 from gitsync.objects.options import Deletion, HookPhase, Options, Reconcile
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.plan.drift import Drift, compare_objects, find_drift
+from gitsync.plan.drift import Drift, compare_objects, find_drift, stores_as_declared
 from gitsync.plan.explain import explain, explain_atomic_lists
 from gitsync.plan.field_owners import owners_of
 from gitsync.plan.hook_needs import needs_first
@@ -102,7 +102,7 @@ def build_plan(given: PlanInput, revision: str, previous: Plan | None = None) ->
             or (dry_runs and ref in dry_runs)
             or not _is_unchanged(again, manifest, live_of(ref), options[ref])
         ):
-            fresh += _steps(given, ref)
+            fresh += _steps(given, ref, _last_declared(again, manifest))
         else:
             steps.append(again)
     fresh += prune_changes(app, desired, seen.live, given.inventory, seen.claims)
@@ -171,9 +171,13 @@ def _in_previous_order(
     return tuple({**known, **replaced}.values()) if len(known) == count else None
 
 
-def uncertain(plan: Plan) -> tuple[ObjectRef, ...]:
-    """Return the refs whose step a dry-run apply should confirm, because only the API server can be sure."""
-    return tuple(change.ref for change in plan.changes if not change.certain)
+def uncertain(plan: Plan, *, is_reviewed: bool = False) -> tuple[ObjectRef, ...]:
+    """
+    Return the refs whose step a dry-run apply should confirm, because only the API server can be sure.
+
+    A person who reviews a plan sees what the API server would answer to each update, also to one that is inferred.
+    """
+    return tuple(change.ref for change in plan.changes if not change.certain or (is_reviewed and change.inferred))
 
 
 def digest(application: str, revision: str, changes: Iterable[Change]) -> str:
@@ -267,8 +271,18 @@ def _skipped(step: Change) -> Change:
     return classify(replace(step, action=Action.NOTHING, reason="runs with the next sync"))
 
 
-def _steps(given: PlanInput, ref: ObjectRef) -> Iterable[Change]:
-    """Yield the steps for one declared object: one, or one for each phase of a hook."""
+def _last_declared(before: Change | None, manifest: Manifest) -> Manifest | None:
+    """Return what was declared of an object that was as declared, where Git declares something else now."""
+    is_known = before is not None and before.action is Action.NOTHING and before.desired is not manifest
+    return before.desired if before is not None and is_known else None
+
+
+def _steps(given: PlanInput, ref: ObjectRef, last: Manifest | None = None) -> Iterable[Change]:
+    """
+    Yield the steps for one declared object: one, or one for each phase of a hook.
+
+    ``last`` is what was declared before, while the object was as declared.
+    """
     seen, manifest = given.seen, given.desired[ref]
     options = given.options[ref]
     live = seen.live.get(ref)
@@ -306,7 +320,7 @@ def _steps(given: PlanInput, ref: ObjectRef) -> Iterable[Change]:
     elif metadata_of(live).get("deletionTimestamp"):
         yield replace(step, action=Action.CREATE, reason="recreated once the object that is being deleted is gone")
     else:
-        yield _update(given, step, manifest, live)
+        yield _update(given, step, live, last)
 
 
 def _skip_reason(app: Application, phase: HookPhase, ref: ObjectRef, desired: Mapping[ObjectRef, Manifest]) -> str:
@@ -330,8 +344,9 @@ def loses_namespace(app: Application, ref: ObjectRef, desired: Mapping[ObjectRef
     return Deletion.KEEP not in (options_of(namespace).delete, options_of(namespace).prune)
 
 
-def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -> Change:
+def _update(given: PlanInput, step: Change, live: Manifest, last: Manifest | None) -> Change:
     """Return the step for an object that exists."""
+    desired = given.desired[step.ref]
     app, seen, options, schema = given.app, given.seen, step.options, given.schema_of(desired)
     answer = seen.dry_runs.get(step.ref)
     if options.force and isinstance(answer, GitsyncError) and (fields := immutable_fields(answer)):
@@ -342,6 +357,9 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
     moved = transfer(live, str(desired.get("apiVersion")), schema, seen.appliers, left)
     if isinstance(answer, dict) and moved is None:
         drift = compare_objects(answer, live, schema, app.field_manager)
+    elif moved is None:
+        is_stored = last is not None and stores_as_declared(last, live, schema, app.field_manager)
+        drift = find_drift(sent, live, schema, app.field_manager, is_stored=is_stored)
     else:
         drift = _drift_after(moved, sent, live, schema, app.field_manager)
     ignored = without_ignored(exceptions, sent, live, schema, drift)
@@ -363,6 +381,7 @@ def _update(given: PlanInput, step: Change, desired: Manifest, live: Manifest) -
         action=Action.ADOPT if adopts else Action.UPDATE,
         reason="; ".join(filter(None, reasons)),
         certain=isinstance(answer, dict) or (not options.force and _is_certain(drift, adopts, moved, removed)),
+        inferred=drift.inferred,
         problem=str(answer) if isinstance(answer, TerminalError) else "",
         managed_fields=moved.managed_fields if moved else None,
     )
@@ -373,12 +392,8 @@ def _is_certain(drift: Drift, adopts: bool, moved: Transfer | None, removed: Col
     return adopts or moved is not None or bool(removed) or (drift.certain and not drift.in_sync)
 
 
-def _drift_after(
-    moved: Transfer | None, desired: Manifest, live: Manifest, schema: Schema | None, manager: str
-) -> Drift:
+def _drift_after(moved: Transfer, desired: Manifest, live: Manifest, schema: Schema | None, manager: str) -> Drift:
     """Return the drift once ownership is transferred, with the managers that own each field now."""
-    if moved is None:
-        return find_drift(desired, live, schema, manager)
     drift, owners = find_drift(desired, moved.of(live), schema, manager), owners_of(live, manager)
     differences = zip(drift.differences, drift.paths, strict=True)
     named = (replace(found, owners=owners.of(path) if found.owners else ()) for found, path in differences)

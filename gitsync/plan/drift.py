@@ -42,13 +42,14 @@ class Drift:
     What applying a desired object would change; ``paths`` are those of the differences, in elements.
 
     ``owned`` says whether we own exactly what we declare; ``certain`` is False where only a dry run can tell whether
-    the API server sees a difference too.
+    the API server sees a difference too. ``inferred``: that it does is inferred from the value that it stored before.
     """
 
     differences: tuple[FieldDifference, ...] = ()
     paths: tuple[Path, ...] = ()
     owned: bool = True
     certain: bool = True
+    inferred: bool = False
 
     @property
     def in_sync(self) -> bool:
@@ -66,12 +67,14 @@ def find_drift(
     manager: str = FIELD_MANAGER,
     *,
     three_way: bool = False,
+    is_stored: bool = False,
 ) -> Drift:
     """
     Return where a live object differs from the desired one, with the managers that own each differing field.
 
     ``desired`` is normalised. Without a schema, maps are compared member by member and lists as a whole. What we
     applied before is read from ``managedFields``; ``three_way``: from the annotation that ``kubectl apply`` leaves.
+    ``is_stored``: the API server stores what we apply to the object as it is, see ``stores_as_declared``.
     """
     known = schema or DEDUCED
     applied = last_applied_fields(live, known) if three_way else applied_fields(live, manager)
@@ -80,8 +83,20 @@ def find_drift(
     declared = declared_fields(desired, known)
     owners = owners_of(live, manager)
     walk = _Comparer(replace(owners, ours=applied or MEMBER, others=MEMBER) if three_way else owners)
+    walk.is_stored = is_stored
     walk.object(known, desired, live)
-    return Drift(tuple(walk.found), tuple(walk.paths), applied == declared, certain=schema is not None and walk.certain)
+    certain = schema is not None and walk.certain
+    return Drift(tuple(walk.found), tuple(walk.paths), applied == declared, certain, walk.inferred)
+
+
+def stores_as_declared(last: Manifest, live: Manifest, schema: Schema | None, manager: str = FIELD_MANAGER) -> bool:
+    """
+    Whether a live object is exactly what we declared and own, with the values of ``last``, which we applied.
+
+    Then another value of one of these fields is stored too: no dry run has to tell whether the API server keeps it.
+    """
+    applied = applied_fields(live, manager)
+    return schema is not None and applied is not None and matches_exactly(schema, last, live, applied)
 
 
 def compare_objects(
@@ -162,6 +177,8 @@ class _Comparer:
     def __init__(self, owners: Owners, *, whole: bool = False) -> None:
         self.owners = owners
         self.include_unowned = whole
+        self.is_stored = False
+        self.inferred = False
         self.found: list[FieldDifference] = []
         self.paths: list[Path] = []
         self.certain = True
@@ -256,10 +273,17 @@ class _Comparer:
         """
         return node_at(self.owners.others, path) is None or isinstance(desired, dict | list) or path[-1] in _SWITCHES
 
+    def is_kept(self, desired: Any, path: Path) -> bool:
+        """Whether the API server keeps a value, since it kept the one that we applied before."""
+        is_single = not isinstance(desired, dict | list) and path[-1] not in _SWITCHES
+        return self.is_stored and is_single and node_at(self.owners.ours, path) is not None
+
     def record(self, kind: Difference, path: Path, pointer: str, desired: Any, live: Any) -> None:
         """Record one difference with its owners."""
         owners = self.owners.of(path) if live is not ABSENT else ()
-        if (
+        if kind is Difference.CHANGED and self.may_be_rewritten(desired, path) and self.is_kept(desired, path):
+            self.inferred = True
+        elif (
             kind is Difference.EXTRA
             or (kind is Difference.CHANGED and self.may_be_rewritten(desired, path))
             or (kind is Difference.GONE and not desired)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from gitsync.apply.change import impersonated
 from gitsync.errors import ClusterUnavailable, GitsyncError, TerminalError
+from gitsync.gate.approvals import approval_messages
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application
 from gitsync.objects.change import Change, Plan
@@ -90,7 +91,8 @@ class Planner:
         if cache.undeclared != undeclared:
             cache.plan, cache.undeclared = None, undeclared
         plan = self._build(given, target, observation, cache)
-        unsure = set(uncertain(plan)) - cache.dry_runs.keys()
+        is_reviewed = bool(approval_messages(given.app, plan, self._policy_of(given.app)))
+        unsure = set(uncertain(plan, is_reviewed=is_reviewed)) - cache.dry_runs.keys()
         # a step's desired object has the live values that differ on purpose, which the dry run must not undo
         steps = {step.ref: step.desired for step in plan.changes if step.ref in unsure and step.ref in observation.live}
         if steps:

@@ -134,3 +134,15 @@ def test_git_servers_that_never_answer_delay_no_other_application(world: World) 
         until(lambda: world.controller.requests.queue_length() == 0, 20)
         world.application()
         world.synced(healthy, timeout=30)  # one after the other, their queries would take 200 s
+
+
+def test_a_changed_value_that_the_api_server_stores_as_it_is_costs_one_request(world: World, fleet: str) -> None:
+    """No dry run precedes the write: the value before shows how the API server stores it."""
+    settled(world)
+    before, written = world.sandbox.requests(resource="configmaps", agent="gitsync"), status_writes(world)
+    commit = world.repo.commit("all", {f"{name}/a.yaml": config_map("a", of="another") for name in APPS})
+    pushed(world)
+    all_synced(world, commit)
+    settled(world)
+    assert world.sandbox.requests(resource="configmaps", agent="gitsync") - before == len(APPS)
+    assert status_writes(world) - written == len(APPS)

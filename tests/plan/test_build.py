@@ -77,6 +77,35 @@ def test_a_change_of_git_is_confirmed_by_a_dry_run():
     assert uncertain(confirmed) == ()
 
 
+def test_a_change_of_git_needs_no_dry_run_where_the_value_before_was_stored_as_it_is():
+    live, before = live_of(APP, config(key="old")), plan_of(APP, [config(key="old")], live_of(APP, config(key="old")))
+    plan = plan_of(APP, [config(key="new")], live, previous=before)
+    (change,) = plan.writes
+    assert (change.action, change.certain, change.inferred) == (Action.UPDATE, True, True)
+    assert uncertain(plan) == ()
+    assert uncertain(plan, is_reviewed=True) == (change.ref,), "a person sees the answer of the API server"
+
+
+def test_a_value_that_the_api_server_stored_otherwise_leaves_the_next_change_to_a_dry_run():
+    """A webhook stores another value than the one that was applied; the last plan was settled by a dry run."""
+    live = live_of(APP, config(key="capped"))
+    answer = {ref(config()): live[ref(config())]}
+    before = plan_of(APP, [config(key="10")], live, dry_runs=answer)
+    assert not before.writes
+    plan = plan_of(APP, [config(key="20")], live, previous=before)
+    assert uncertain(plan) == (ref(config()),)
+
+
+def test_a_field_that_the_last_commit_did_not_declare_is_left_to_a_dry_run():
+    """Its live value is a default: how the API server stores a value of ours there is not known."""
+    without, declared = deployment(), deployment(minReadySeconds=5)
+    live = live_of(APP, without)
+    live[ref(without)]["spec"]["minReadySeconds"] = 1
+    before = plan_of(APP, [without], live)
+    assert not before.writes
+    assert uncertain(plan_of(APP, [declared], live, previous=before)) == (ref(without),)
+
+
 def test_a_dry_run_that_changes_nothing_settles_it():
     """The API server may store another spelling of what was applied; this does not count as drift."""
     live = live_of(APP, config(key="stored"))
