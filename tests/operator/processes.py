@@ -26,7 +26,11 @@ from tests.flow.environment import World
 from tests.operator.agent_world import annotate
 
 KINDS = ("Agent", "MultiAgentSystem")
-_PATIENCE = 10.0
+_PATIENCE = 3.0
+"""Seconds without a change of a status after which a deadline passes."""
+
+_GIVE_UP = 80.0
+
 _LONGEST_DEADLINE = 86401.0
 
 
@@ -118,22 +122,36 @@ def is_running(agent: Manifest) -> bool:
     return not is_waiting and conditions["Stalled"]["status"] == "False"
 
 
+class Stillness:
+    """How long a status has not changed."""
+
+    def __init__(self) -> None:
+        self._status: Any = None
+        self._since = time.monotonic()
+
+    def is_long(self, status: Any) -> bool:
+        """Whether this status was the same for some seconds, which then count from now on."""
+        now = time.monotonic()
+        is_over = status == self._status and now > self._since + _PATIENCE
+        if is_over or status != self._status:
+            self._status, self._since = status, now
+        return is_over
+
+
 def drive(world: World, process: Process, key: ObjectRef, clock: HeldClock) -> Manifest:
     """
     Reconcile an Agent, as a user who agrees to everything, until it settles; return it.
 
-    The deadlines of an Agent whose Pods cannot start pass after a few seconds.
+    The deadlines of an Agent whose Pods cannot start pass once its status has not changed for some seconds.
     """
-    late, give_up = time.monotonic() + _PATIENCE, time.monotonic() + 8 * _PATIENCE
+    give_up, stillness = time.monotonic() + _GIVE_UP, Stillness()
     while True:
         process.reconcile(key)
         live = world.get(key.kind, key.name, key.namespace, "agents.gitsync.dev/v1alpha1") or {}
         if is_settled(live):
             return live
-        if time.monotonic() > give_up:
-            raise AssertionError(f"did not settle: {live.get('status')}")
-        if time.monotonic() > late:
-            late += _PATIENCE
+        assert time.monotonic() < give_up, f"did not settle: {live.get('status')}"
+        if stillness.is_long(live.get("status")):
             clock.advance(_LONGEST_DEADLINE)
         act_as_user(world, live, clock)
         time.sleep(0.02)

@@ -33,7 +33,8 @@ from tests.waiting import until
 
 ANALYSIS = {"name": "errors", "prometheusQuery": "errors", "max": "0.05"}
 EVERY = 1 if os.environ.get("GITSYNC_FAULTS") == "all" else 30
-
+SPEED = 40.0
+"""How much faster than real the sandbox is: Pods that start one after the other are what a change waits for."""
 
 CHECKS = {"validate": [{"name": "answers", "http": {"path": "/selftest"}}], "drain": {"exec": {"command": ["x"]}}}
 CANARY = {"type": "Canary", "canary": {"steps": [{"weight": 50}], "analysis": [ANALYSIS]}}
@@ -161,6 +162,7 @@ def _is_about(field: str, mutation: Mutation) -> bool:
 @pytest.mark.parametrize("manifest", BASES.values(), ids=BASES.keys())
 def test_no_change_of_a_property_stops_the_operator(world: World, manifest: Manifest) -> None:
     surround(world)
+    world.sandbox.set_speed(SPEED)
     clock, wrong = HeldClock(), {}
     with Operators(world).process(clock=clock) as process:
         subject = Subject(world, process, clock, manifest)
