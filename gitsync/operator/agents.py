@@ -149,7 +149,7 @@ class AgentReconciler:
         delays = (
             rollout.requeue_after,
             _RETRY if done.failure else None,
-            self._analysis.period(run.agent, rollout),
+            self._analysis.period(run.agent, rollout.state, seen.analysis),
             backups.requeue_after,
         )
         return min((one for one in delays if one is not None), default=None)
@@ -178,7 +178,7 @@ class AgentReconciler:
             checks=checks,
             checks_message=str((verdict or {}).get("message") or message),
             evaluation=verdict or {},
-            analysis=before.analysis if before else self._analysis.problem(agent, state),
+            analysis=before.analysis if before else self._analysis.result(agent, state),
             promote=marks.get(PROMOTE, ""),
             abort=marks.get(ABORT, ""),
         )

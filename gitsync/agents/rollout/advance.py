@@ -180,8 +180,8 @@ def _update(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
 
 def _canary(spec: AgentSpec, canary: Canary, state: RolloutState, seen: Observed) -> Rollout:
     """Give the new revision the share of the step; after the last one it is the current revision."""
-    if seen.analysis:
-        return _fail(spec, state, seen, f"analysis: {seen.analysis}")
+    if seen.analysis.exceeded:
+        return _fail(spec, state, seen, f"analysis: {seen.analysis.exceeded}")
     if state.step >= len(canary.steps) or canary.steps[state.step].weight == 100 or seen.promote == state.goal:
         return _steady(spec, replace(state, current=state.goal, stage=Stage.PROMOTE, step_at=seen.now), seen)
     step = canary.steps[state.step]
@@ -195,9 +195,10 @@ def _canary(spec: AgentSpec, canary: Canary, state: RolloutState, seen: Observed
     layout = _canary_layout(spec, canary, state, seen, is_ready=is_ready)
     if state.ready_at is not None:
         left = step.pause_seconds - (seen.now - state.ready_at).total_seconds()
-        if left <= 0:
+        if left <= 0 and not seen.analysis.is_pending:
             return _canary(spec, canary, state.next_step(seen.now), seen)
-        return Rollout(state, layout, step.weight, waiting="a pause", requeue_after=left)
+        waiting = f"a pause; {seen.analysis.unmeasured}".removesuffix("; ") if left > 0 else "the analysis"
+        return Rollout(state, layout, step.weight, waiting=waiting, requeue_after=left if left > 0 else None)
     if late := _late(spec, state, seen):
         return _fail(spec, state, seen, f"{late}, waiting for {waiting}")
     return Rollout(state, layout, step.weight, waiting=waiting, requeue_after=_left(spec, state, seen))

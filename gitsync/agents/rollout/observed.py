@@ -49,11 +49,25 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysisResult:
+    """
+    What the queries of a canary report.
+
+    ``exceeded`` is the limit that stops it, ``unmeasured`` why queries cannot be evaluated. While one is pending, no
+    step ends.
+    """
+
+    exceeded: str = ""
+    unmeasured: str = ""
+    is_pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """
     What was observed: ``target`` is the revision of the spec, ``wanted`` the number of replicas that serve.
 
-    ``analysis`` is why a query stops the rollout, ``promote`` and ``abort`` are the revisions that a user named.
+    ``promote`` and ``abort`` are the revisions that a user named.
     """
 
     target: str
@@ -67,7 +81,7 @@ class Observed:
     checks_message: str = ""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     """The verdict on the revision of the spec, as the status says it; empty while there is none."""
-    analysis: str = ""
+    analysis: AnalysisResult = field(default_factory=AnalysisResult)
     promote: str = ""
     abort: str = ""
 

@@ -9,7 +9,7 @@ import pytest
 
 from gitsync.agents.model.agent import AgentSpec, parse_agent
 from gitsync.agents.rollout.advance import Rollout, advance
-from gitsync.agents.rollout.observed import CheckResult, Observed, Route, Workload
+from gitsync.agents.rollout.observed import AnalysisResult, CheckResult, Observed, Route, Workload
 from gitsync.agents.rollout.state import RolloutState, Stage
 from gitsync.agents.rollout.tracks import Track
 from tests.agents.factories import agent
@@ -55,10 +55,18 @@ def test_failed_checks_have_the_chosen_effect(policy: str, tracks_then: dict[str
 def test_an_exceeded_limit_returns_to_the_good_revision() -> None:
     begun = advance(spec(update=CANARY), GOOD, seen())
     assert tracks(begun) == {"stable": "a-1", "canary": "a-2"}
-    found = advance(spec(update=CANARY), begun.state, seen(analysis="errors is 0.2, over 0.05"))
+    found = advance(spec(update=CANARY), begun.state, seen(analysis=AnalysisResult("errors is 0.2, over 0.05")))
     assert tracks(found) == {"stable": "a-1"}
     assert (found.state.failed, found.state.current) == ("a-2", "a-1")
     assert "errors is 0.2" in found.stalled
+
+
+def test_a_step_does_not_end_before_its_analysis_is_known() -> None:
+    begun = advance(spec(update=CANARY), GOOD, seen())
+    pending = seen(workloads=BESIDE, analysis=AnalysisResult(is_pending=True))
+    waits = advance(spec(update=CANARY), begun.state, pending)
+    assert (tracks(waits), waits.waiting) == ({"stable": "a-1", "canary": "a-2"}, "the analysis")
+    assert tracks(advance(spec(update=CANARY), waits.state, seen(workloads=BESIDE)))["stable"] == "a-2"
 
 
 def test_a_failed_revision_is_held_without_automatic_rollback() -> None:
