@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gitsync.errors import ClusterUnavailable
 from gitsync.health.assess import assess
 from gitsync.health.expressions import assess_by
 from gitsync.kube.kinds import CRD
+from gitsync.kube.parts import PARTS, WORKLOADS, all_parts
 from gitsync.merge.schema import Schema, Schemas, kind_schema
 from gitsync.objects.application import Application, HealthCheck
 from gitsync.objects.health import Health, HealthStatus, worst
@@ -20,8 +23,6 @@ from gitsync.objects.ref import GroupKind, ObjectRef
 from gitsync.plan.normalize import PreparedObject, desired_objects
 from gitsync.ports import Cluster, LiveCache, Resource, Scope
 
-WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job")})
-_PARTS = (("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"))
 _CACHE_SYNC_TIMEOUT = 5.0
 """Seconds that a worker waits for the first list of a kind; later the list enqueues the Application."""
 
@@ -129,7 +130,11 @@ def observe(selection: Selection, cluster: Cluster, live: LiveCache) -> Observat
     by_kind = selection.by_kind
     served = {kind: resource for kind in by_kind if (resource := cluster.resource(*kind)) is not None}
     scopes = {(resource, space) for kind, resource in served.items() for space in selection.namespaces[kind]}
-    live.follow(scopes | _pod_scopes(selection.namespaces, cluster), _CACHE_SYNC_TIMEOUT)
+    live.follow(scopes | _part_scopes(selection.namespaces, WORKLOADS, cluster), _CACHE_SYNC_TIMEOUT)
+    with suppress(
+        ClusterUnavailable
+    ):  # parts of a platform are only shown: without the right to read them all else works
+        live.follow(_part_scopes(selection.namespaces, PARTS, cluster), 0)
     seen: dict[ObjectRef, Manifest] = {}
     for kind, resource in served.items():
         seen |= live.find(resource, by_kind[kind])
@@ -172,7 +177,7 @@ def health_of(
     check = next((check for check in checks if (check.group, check.kind) == (ref.group, ref.kind)), None)
     if check is not None:
         return assess_by(check, manifest)
-    if (ref.group, ref.kind) not in WORKLOADS:
+    if ref.of not in WORKLOADS:
         return assess(manifest)
     children = live.dependents(uid_of(manifest))
     grandchildren = [part for child in children for part in live.dependents(uid_of(child))]
@@ -201,12 +206,17 @@ def _scopes(manifests: Iterable[Manifest], resources: Iterable[Resource]) -> dic
     return scopes | {GroupKind(resource.group, resource.kind): resource.namespaced for resource in resources}
 
 
-def _pod_scopes(kinds: Mapping[tuple[str, str, str], frozenset[str]], cluster: Cluster) -> set[Scope]:
-    """Return the kinds that workloads create, in the namespaces of the workloads."""
-    of_workloads = (found for (group, _, kind), found in kinds.items() if (group, kind) in WORKLOADS)
-    namespaces = frozenset[str]().union(*of_workloads)
-    found = [cluster.resource(*kind) for kind in _PARTS] if namespaces else []
-    return {(resource, namespace) for resource in found if resource is not None for namespace in namespaces}
+def _part_scopes(
+    namespaces: Mapping[tuple[str, str, str], frozenset[str]], owners: Container[GroupKind], cluster: Cluster
+) -> set[Scope]:
+    """Return the kinds that controllers create for those of ``owners``, in the namespaces of these."""
+    found: set[Scope] = set()
+    for (group, _, kind), spaces in namespaces.items():
+        of = GroupKind(group, kind)
+        parts = all_parts([of]) if of in owners else ()
+        resources = (resource for part in parts if (resource := cluster.resource(*part)) is not None)
+        found |= {(resource, namespace) for resource in resources for namespace in spaces}
+    return found
 
 
 def _version(api_version: str) -> str:

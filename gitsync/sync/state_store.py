@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from gitsync.errors import Refused
+from gitsync.kube.parts import PART_KINDS
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import SyncRecord
@@ -25,6 +26,8 @@ Branch = tuple[str, str]
 _UNKNOWN: Final[tuple[Branch, str]] = (("", ""), "")
 """The branch of an Application that was not reconciled yet."""
 _KEPT_EVENTS = 2000
+_DEPTH = 8
+"""Levels of parts below an object: a cycle of owners must not hold a request."""
 
 
 def branch_of(app: Application) -> Branch | None:
@@ -236,7 +239,7 @@ class StateStore:
             found = self._live_object(resource.ref, resource.version)
             if resource.ref == ref:
                 return mask(found) if found is not None else None
-            if found is not None and ref.kind in ("Pod", "ReplicaSet", "Job"):
+            if found is not None and ref.of in PART_KINDS:
                 for part in self._parts(found):
                     if part["kind"] == ref.kind and part["metadata"]["name"] == ref.name:
                         return mask(part)
@@ -257,10 +260,10 @@ class StateStore:
             return self._live.get(resource, ref.namespace, ref.name) if resource is not None else None
         return None
 
-    def _parts(self, manifest: Manifest) -> Iterator[Manifest]:
-        for part in self._live.dependents(uid_of(manifest)):
+    def _parts(self, manifest: Manifest, depth: int = _DEPTH) -> Iterator[Manifest]:
+        for part in self._live.dependents(uid_of(manifest)) if depth else ():
             yield part
-            yield from self._live.dependents(uid_of(part))
+            yield from self._parts(part, depth - 1)
 
     def _emit(self, time: datetime, application: str, kind: str, message: str, ref: str) -> None:
         self._last += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from gitsync.kube.parts import WORKLOADS
 from gitsync.objects.application import Application
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory, InventoryEntry
@@ -14,7 +15,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of
 from gitsync.plan.tracking import is_owned, owner_of
 from gitsync.ports import LiveCache
-from gitsync.sync.observe import WORKLOADS, Observation, Selection, health_of
+from gitsync.sync.observe import Observation, Selection, health_of
 
 
 class ObservedObject(NamedTuple):
@@ -97,6 +98,5 @@ def _is_held(app: Application, live: Manifest) -> bool:
 
 
 def _observed(app: Application, ref: ObjectRef, manifest: Manifest, live: LiveCache) -> ObservedObject:
-    is_workload = (ref.group, ref.kind) in WORKLOADS
-    health = None if is_workload else health_of(ref, manifest, live, app.health_checks)
+    health = None if ref.of in WORKLOADS else health_of(ref, manifest, live, app.health_checks)
     return ObservedObject(manifest, is_owned(app, manifest), uid_of(manifest), health)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitsync.health.assess import assess
+from gitsync.kube.parts import PART_KINDS
 from gitsync.objects.health import Health, worst
 from gitsync.objects.manifest import Manifest, at, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -72,7 +73,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a declared object owns: the ReplicaSet or Job, and its Pods of one health as one node."""
+    """What a declared object owns: a part, such as a ReplicaSet or Job, and its Pods of one health as one node."""
 
     owner: str
     path: str
@@ -85,8 +86,9 @@ def graph(resources: Iterable[ResourceView], owned: Owned, lens: str) -> Graph:
     """Return the graph of the objects with problems first; ``lens`` is one of ``LENSES``."""
     views = sorted(resources, key=by_severity)
     shown, read = views[:MOST], LENSES.get(lens, LENSES["health"])
-    parts = [part for item in shown for part in _parts(item.ref.path, item.change.live, owned)]
     named = {item.ref.path for item in shown}
+    found = (part for item in shown for part in _parts(item.ref.path, item.change.live, owned))
+    parts = [part for part in found if part.path not in named]
     links = [link for link in _links(shown) if link[2] in named]
     columns = _columns(shown, parts, links)
     places = {
@@ -130,7 +132,7 @@ def _parts(owner: str, live: Manifest | None, owned: Owned) -> list[_Part]:
         ref = ref_of(part)
         if ref.kind == "Pod":
             pods.setdefault(assess(part).health, []).append(ref)
-        elif ref.kind in ("ReplicaSet", "Job") and (ref.kind == "Job" or at(part, "spec", "replicas", default=1)):
+        elif ref.of in PART_KINDS and (ref.kind != "ReplicaSet" or at(part, "spec", "replicas", default=1)):
             below = _parts(ref.path, part, owned)
             state = worst([assess(part).health, *(Health(item.state) for item in below)]).value
             found += [_Part(owner, ref.path, ref.kind, visible(ref.name), state), *below]

@@ -17,7 +17,8 @@ from gitsync.server.rows.objects import by_severity, severity
 
 MOST = 150
 """Nodes of one page; the list shows them all."""
-_DEEPEST = 4
+_DEEPEST = 6
+"""Levels below an object: a Knative Service has five down to its Pods."""
 
 Owned = Callable[[str], Iterable[Manifest]]
 

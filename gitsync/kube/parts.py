@@ -1,0 +1,114 @@
+"""Parts: kinds that a controller creates for an object of another kind, and that run something or lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from gitsync.objects.ref import GroupKind
+
+
+class Part(NamedTuple):
+    """A kind of parts, with the version that is read."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def of(self) -> GroupKind:
+        """Its group and kind."""
+        return GroupKind(self.group, self.kind)
+
+
+_POD, _SERVICE, _CLAIM = Part("", "v1", "Pod"), Part("", "v1", "Service"), Part("", "v1", "PersistentVolumeClaim")
+_DEPLOYMENT, _STATEFUL_SET = Part("apps", "v1", "Deployment"), Part("apps", "v1", "StatefulSet")
+_REPLICA_SET, _JOB = Part("apps", "v1", "ReplicaSet"), Part("batch", "v1", "Job")
+_HPA = Part("autoscaling", "v2", "HorizontalPodAutoscaler")
+_ROUTE = Part("gateway.networking.k8s.io", "v1", "HTTPRoute")
+_POOL = Part("inference.networking.k8s.io", "v1", "InferencePool")
+_AGENTS, _ARK, _KAITO = ("agents.gitsync.dev", "v1alpha1"), ("ark.mckinsey.com", "v1alpha1"), ("kaito.sh", "v1beta1")
+_SANDBOXES, _RAY, _KNATIVE = ("agents.x-k8s.io", "v1beta1"), ("ray.io", "v1"), ("serving.knative.dev", "v1")
+_ARGO = ("argoproj.io", "v1alpha1")
+
+WORKLOADS: Final[dict[GroupKind, tuple[Part, ...]]] = {
+    GroupKind("apps", "Deployment"): (_REPLICA_SET, _POD),
+    GroupKind("apps", "StatefulSet"): (_POD,),
+    GroupKind("apps", "DaemonSet"): (_POD,),
+    GroupKind("batch", "Job"): (_POD,),
+}
+"""Workloads of Kubernetes and their parts, without which their health has no reason."""
+
+_PLATFORMS: Final[dict[GroupKind, tuple[Part, ...]]] = {
+    GroupKind("agents.gitsync.dev", "Agent"): (_DEPLOYMENT, _STATEFUL_SET, _SERVICE, _JOB, _HPA, _CLAIM, _ROUTE),
+    GroupKind("agents.gitsync.dev", "MultiAgentSystem"): (Part(*_AGENTS, "Agent"), _SERVICE),
+    # kagent-dev/kagent, go/core/internal/controller/translator/agent/manifest_builder.go; kagent-dev/kmcp
+    GroupKind("kagent.dev", "Agent"): (_DEPLOYMENT, _SERVICE),
+    GroupKind("kagent.dev", "MCPServer"): (_DEPLOYMENT, _SERVICE),
+    # mckinsey/agents-at-scale-ark, ark/internal/controller/mcpserver_controller.go and evaluation_controller.go
+    GroupKind("ark.mckinsey.com", "MCPServer"): (Part(*_ARK, "Tool"),),
+    GroupKind("ark.mckinsey.com", "Evaluation"): (Part(*_ARK, "Evaluation"),),
+    # kubernetes-sigs/agent-sandbox, controllers/sandbox_controller.go and extensions/controllers
+    GroupKind("agents.x-k8s.io", "Sandbox"): (_POD, _SERVICE, _CLAIM),
+    GroupKind("extensions.agents.x-k8s.io", "SandboxClaim"): (Part(*_SANDBOXES, "Sandbox"),),
+    GroupKind("extensions.agents.x-k8s.io", "SandboxWarmPool"): (Part(*_SANDBOXES, "Sandbox"), _POD),
+    # kaito-project/kaito, pkg/workspace/controllers, pkg/ragengine/controllers, pkg/inferenceset
+    GroupKind("kaito.sh", "Workspace"): (_DEPLOYMENT, _STATEFUL_SET, _SERVICE, _JOB),
+    GroupKind("kaito.sh", "RAGEngine"): (_DEPLOYMENT, _SERVICE),
+    GroupKind("kaito.sh", "InferenceSet"): (Part(*_KAITO, "Workspace"),),
+    # kserve/kserve, pkg/controller/v1beta1/inferenceservice/controller.go and v1alpha2/llmisvc/controller.go
+    GroupKind("serving.kserve.io", "InferenceService"): (
+        Part(*_KNATIVE, "Service"),
+        _DEPLOYMENT,
+        _SERVICE,
+        _HPA,
+        _ROUTE,
+    ),
+    GroupKind("serving.kserve.io", "LLMInferenceService"): (
+        _DEPLOYMENT,
+        Part("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),
+        _SERVICE,
+        _ROUTE,
+        _POOL,
+    ),
+    # kubernetes-sigs/gateway-api-inference-extension: an InferencePool selects Pods and owns none
+    GroupKind("inference.networking.k8s.io", "InferencePool"): (),
+    # kubernetes-sigs/lws, pkg/controllers: the leaders' StatefulSet; each leader owns the StatefulSet of its workers
+    GroupKind("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (_STATEFUL_SET, _POD, _SERVICE),
+    # kubernetes-sigs/kueue, pkg/controller/admissionchecks/provisioning
+    GroupKind("kueue.x-k8s.io", "Workload"): (Part("autoscaling.x-k8s.io", "v1", "ProvisioningRequest"),),
+    GroupKind("kueue.x-k8s.io", "ClusterQueue"): (),
+    # ray-project/kuberay, ray-operator/controllers/ray
+    GroupKind("ray.io", "RayCluster"): (_POD, _SERVICE),
+    GroupKind("ray.io", "RayJob"): (Part(*_RAY, "RayCluster"), _JOB),
+    GroupKind("ray.io", "RayService"): (Part(*_RAY, "RayCluster"), _SERVICE),
+    # kedacore/keda, controllers/keda
+    GroupKind("keda.sh", "ScaledObject"): (_HPA,),
+    GroupKind("keda.sh", "ScaledJob"): (_JOB,),
+    # knative/serving, pkg/reconciler: service, configuration, revision, route
+    GroupKind("serving.knative.dev", "Service"): (Part(*_KNATIVE, "Configuration"), Part(*_KNATIVE, "Route")),
+    GroupKind("serving.knative.dev", "Configuration"): (Part(*_KNATIVE, "Revision"),),
+    GroupKind("serving.knative.dev", "Revision"): (_DEPLOYMENT,),
+    GroupKind("serving.knative.dev", "Route"): (_SERVICE,),
+    # argoproj/argo-rollouts, rollout and analysis controllers
+    GroupKind("argoproj.io", "Rollout"): (_REPLICA_SET, _POD, Part(*_ARGO, "AnalysisRun"), Part(*_ARGO, "Experiment")),
+    GroupKind("argoproj.io", "Experiment"): (_REPLICA_SET, _POD, Part(*_ARGO, "AnalysisRun")),
+}
+"""Agents and the platforms that run agents and models, each with the source of its controllers."""
+
+PARTS: Final = {**WORKLOADS, **_PLATFORMS}
+
+PART_KINDS: Final = frozenset(part.of for parts in PARTS.values() for part in parts)
+"""All kinds of parts."""
+
+
+def all_parts(kinds: Iterable[GroupKind]) -> frozenset[Part]:
+    """Return the parts of these kinds, and the parts of parts."""
+    found: set[Part] = set()
+    pending = [part for kind in kinds for part in PARTS.get(kind, ())]
+    while pending:
+        part = pending.pop()
+        if part not in found:
+            found.add(part)
+            pending += PARTS.get(part.of, ())
+    return frozenset(found)

@@ -1,0 +1,58 @@
+"""The kinds of parts of workloads, Agents and other platforms."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gitsync.kube.parts import PART_KINDS, PARTS, all_parts
+from gitsync.objects.ref import GroupKind
+
+DOCS = Path(__file__).parents[2] / "docs" / "agents.md"
+PLATFORMS = (
+    "agents.x-k8s.io",
+    "argoproj.io",
+    "ark.mckinsey.com",
+    "inference.networking.k8s.io",
+    "kagent.dev",
+    "kaito.sh",
+    "keda.sh",
+    "kueue.x-k8s.io",
+    "leaderworkerset.x-k8s.io",
+    "ray.io",
+    "serving.knative.dev",
+    "serving.kserve.io",
+)
+
+
+def kinds(group: str, kind: str) -> set[str]:
+    return {part.kind for part in all_parts([GroupKind(group, kind)])}
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "expected"),
+    [
+        ("apps", "Deployment", {"ReplicaSet", "Pod"}),
+        ("", "ConfigMap", set()),
+        ("kagent.dev", "Agent", {"Deployment", "Service", "ReplicaSet", "Pod"}),
+        ("extensions.agents.x-k8s.io", "SandboxClaim", {"Sandbox", "Pod", "Service", "PersistentVolumeClaim"}),
+        ("ray.io", "RayService", {"RayCluster", "Service", "Pod"}),
+        ("serving.knative.dev", "Service", {"Configuration", "Route", "Revision", "Service", "Deployment"}),
+        ("ark.mckinsey.com", "Evaluation", {"Evaluation"}),
+        ("inference.networking.k8s.io", "InferencePool", set()),
+    ],
+)
+def test_parts_have_parts(group: str, kind: str, expected: set[str]) -> None:
+    assert kinds(group, kind) >= expected
+    assert bool(kinds(group, kind)) is bool(expected)
+
+
+def test_every_platform_has_rows_that_are_documented() -> None:
+    assert set(PLATFORMS) <= {of.group for of in PARTS}
+    assert GroupKind("apps", "Deployment") in PART_KINDS
+    documented = DOCS.read_text(encoding="utf-8").partition("## Other platforms")[2].partition("\n## ")[0]
+    shown = {part.kind for of, parts in PARTS.items() if of.group in PLATFORMS for part in parts}
+    kinds = {of.kind for of in PARTS if of.group in PLATFORMS}
+    assert [kind for kind in sorted(kinds | shown) if not re.search(rf"\b{kind}\b", documented)] == []
