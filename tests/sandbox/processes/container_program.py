@@ -6,15 +6,24 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 
+DRAINING, ANSWERED = threading.Event(), threading.Event()
+
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.strip("/")
+        if name == "slow":  # ends after a drain has begun
+            DRAINING.wait(60)
+            time.sleep(0.5)
+        elif name == "drain":
+            DRAINING.set()
+            ANSWERED.wait(10)
         if name == "ready" and not Path(os.environ["HOME"], "ready").exists():
             self.send_error(503)
             return
@@ -24,6 +33,16 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(body.encode())
+        if name == "slow":
+            ANSWERED.set()
+
+    def do_POST(self) -> None:
+        """Answer a message of A2A with the arguments."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"messageId": "2", "role": "ROLE_AGENT", "parts": [{"text": " ".join(sys.argv[1:])}]}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"message": message}}).encode())
 
     def log_message(self, format: str, *args: object) -> None:
         print(f"request {self.path}", flush=True)
