@@ -36,6 +36,10 @@ _OPTIONAL: Final = (
 """Kinds of other projects, which a cluster may not serve."""
 
 
+CHILD_KINDS: Final = (*_CHILDREN, *_OPTIONAL)
+"""Group, version and kind of all children."""
+
+
 def own_resource(cluster: Cluster, of: GroupKind) -> Resource | None:
     """Return the resource of one of our kinds."""
     return cluster.resource(of.group, VERSION, of.kind)
@@ -43,7 +47,7 @@ def own_resource(cluster: Cluster, of: GroupKind) -> Resource | None:
 
 def child_resources(cluster: Cluster) -> dict[GroupKind, Resource]:
     """Return the resources of all kinds of children that the cluster serves."""
-    found = {GroupKind(one[0], one[2]): cluster.resource(*one) for one in (*_CHILDREN, *_OPTIONAL)}
+    found = {GroupKind(one[0], one[2]): cluster.resource(*one) for one in CHILD_KINDS}
     return {of: resource for of, resource in found.items() if resource is not None}
 
 
