@@ -11,7 +11,7 @@ import pytest
 from tests.sandbox.differential.compare import Answer, differences, normal
 from tests.sandbox.differential.mutations import REMOVE, Mutation, mutate
 from tests.sandbox.differential.requests import Request, Scenario, read_seeds
-from tests.sandbox.differential.run import Difference, compare, known, unseen
+from tests.sandbox.differential.run import ControllersRunError, Difference, compare, known, unseen
 
 KUBECONFIG = os.environ.get("GITSYNC_TEST_KUBECONFIG", "")
 MOST = 0.005
@@ -20,7 +20,10 @@ MOST = 0.005
 
 @pytest.mark.skipif(not KUBECONFIG, reason="GITSYNC_TEST_KUBECONFIG names no cluster for tests")
 def test_generated_requests_are_answered_as_by_a_real_server() -> None:
-    total, found = compare(Path(KUBECONFIG), requests=1000, seed=1)
+    try:
+        total, found = compare(Path(KUBECONFIG), requests=1000, seed=1)
+    except ControllersRunError as reason:
+        pytest.skip(str(reason))
     unexplained = [one.key for one in found if not known(one)]
     assert len(unexplained) / total < MOST, "\n".join(unexplained)
 
@@ -57,8 +60,8 @@ def test_what_only_this_cluster_adds_or_allocates_is_not_compared() -> None:
             "items": [{"key": "service-ca.crt", "path": "service-ca.crt"}],
         }
     }
-    assert normal({"sources": [{"secret": {}}, added]}, False) == {"sources": [{"secret": {}}]}
-    assert normal({"cells": ["a", "10.96.0.7", "3m2s", 5]}, False) == {"cells": ["a", "*", "*", 5]}
+    assert normal({"sources": [{"secret": {}}, added]}) == {"sources": [{"secret": {}}]}
+    assert normal({"cells": ["a", "10.96.0.7", "3m2s", 5]}) == {"cells": ["a", "*", "*", 5]}
 
 
 def test_a_mutation_changes_one_path() -> None:

@@ -1,4 +1,4 @@
-"""Comparison of two answers: what both clusters must agree on, without what is random or written by controllers."""
+"""Comparison of two answers: what both clusters must agree on, without what is random."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def differences(request: Request, ours: Answer, real: Answer) -> Iterator[str]:
         return
     if ours.warnings != real.warnings:
         yield f"warnings {list(ours.warnings)}, real {list(real.warnings)}"
-    busy = request.of is not None and request.of.busy
     if request.about != "list-params":
-        yield from _values(normal(ours.body, busy), normal(real.body, busy), "")
+        yield from _values(normal(ours.body), normal(real.body), "")
 
 
 def _message(answer: Answer) -> str:
@@ -75,15 +74,15 @@ def causes(status: dict[str, Any]) -> list[tuple[str, str]]:
     return sorted((cause.get("field", ""), cause.get("reason", "")) for cause in listed)
 
 
-def normal(value: Any, busy: bool) -> Any:
+def normal(value: Any) -> Any:
     """Return a value without what differs between clusters for other reasons than behaviour."""
     if isinstance(value, list):
-        return [normal(item, busy) for item in value if item != _OPENSHIFT]
+        return [normal(item) for item in value if item != _OPENSHIFT]
     if isinstance(value, str):
         return _TIMES.sub("*", value)
     if not isinstance(value, dict):
         return value
-    out = {key: normal(member, busy) for key, member in value.items() if key not in _RANDOM}
+    out = {key: normal(member) for key, member in value.items() if key not in _RANDOM}
     for key in _ADDRESSES & out.keys():
         if out[key] not in ("None", ["None"]):
             out[key] = "*"
@@ -92,8 +91,6 @@ def normal(value: Any, busy: bool) -> Any:
         out["managedFields"] = sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(out.get("cells"), list):  # ages and allocated addresses
         out["cells"] = ["*" if _ALLOCATED.fullmatch(str(cell)) else cell for cell in out["cells"]]
-    if busy and "metadata" in out:
-        out.pop("status", None)
     return out
 
 

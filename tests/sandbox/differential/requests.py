@@ -70,7 +70,7 @@ _DELETE_BODIES: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A kind to test: where it is served, a valid object, and how its real controllers interfere."""
+    """A kind to test: where it is served, a valid object, and the subresources to write."""
 
     path: str
     resource: str
@@ -80,12 +80,15 @@ class Seed:
     status: bool = False
     scale: bool = False
     dry: bool = False
-    busy: bool = False
 
     @property
     def api_version(self) -> str:
         """The apiVersion of its objects."""
         return self.path.removeprefix("/apis/").removeprefix("/api/")
+
+    def collection(self, namespace: str) -> str:
+        """Return the path of its objects in a namespace, of all of them where it has none."""
+        return f"{self.path}/{'' if self.scope == 'Cluster' else f'namespaces/{namespace}/'}{self.resource}"
 
     def schemas(self) -> tuple[Mapping[str, Any], Any]:
         """Return all schemas of its group version and the one of the kind; empty ones for a custom resource."""
@@ -125,9 +128,7 @@ class Scenario:
     def __init__(self, seed: Seed, namespace: str, number: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
         self.name = seed.name or f"{namespace}-{number}"
-        self.collection = f"{seed.path}/namespaces/{namespace}/{seed.resource}"
-        if seed.scope == "Cluster":
-            self.collection = f"{seed.path}/{seed.resource}"
+        self.collection = seed.collection(namespace)
         self.object = f"{self.collection}/{self.name}"
         metadata = {"name": self.name, "labels": {"differential": "yes"}, "annotations": {"note": "n"}}
         text = json.dumps({"apiVersion": seed.api_version, **seed.body, "metadata": metadata})

@@ -6,6 +6,7 @@ import functools
 import json
 import random
 import re
+import secrets
 import sys
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from tests.sandbox.differential.clusters import ClusterClient, real_cluster
 from tests.sandbox.differential.compare import Answer, differences
 from tests.sandbox.differential.requests import Request, Scenario, Seed, read_seeds
 
-_CLUSTER_SCOPED = "differential=yes"
+_LABEL = "differential=yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,24 @@ class Difference:
         return f"{resource} {self.request.about}: {re.sub('[0-9]+', '#', self.found[0])[:300]}"
 
 
+class ControllersRunError(Exception):
+    """The real cluster runs controllers, whose writes in between would be compared as answers."""
+
+
 class Comparison:
-    """The differential test on two clusters, with namespace and objects of its own."""
+    """The differential test on two API servers, with a namespace that no run had before."""
 
     def __init__(self, ours: ClusterClient, real: ClusterClient, rng: random.Random) -> None:
         self._sides = (ours, real)
         self._rng = rng
-        self.namespace = f"diff-{rng.randrange(16**6):06x}"
+        self.namespace = f"diff-{secrets.token_hex(4)}"  # a namespace of a former run still terminates
         self.requests = 0
 
     def prepare(self) -> None:
-        """Create the namespace, its default ServiceAccount and the custom resource definition on both sides."""
+        """Create the namespace, its default ServiceAccount and the custom resource definition on both sides.
+
+        Raise ControllersRunError when a controller filled the real namespace.
+        """
         self._both("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         self._both("POST", accounts, {"metadata": {"name": "default"}})
@@ -59,13 +67,18 @@ class Comparison:
         body = {"apiVersion": definition.api_version, **definition.body, "metadata": {"name": definition.name}}
         self._both("POST", f"{definition.path}/{definition.resource}", body)
         time.sleep(3)  # until the definition is established and the ServiceAccount known to admission
+        root_authority = f"/api/v1/namespaces/{self.namespace}/configmaps/kube-root-ca.crt"
+        if self._sides[1].send(Request("setup", "GET", root_authority)).status == 200:
+            raise ControllersRunError("the real cluster runs controllers; start it with NOCTRL=1 NOKUBELET=1")
 
     def clean(self) -> None:
         """Delete on both sides what the test created; the definition stays, others may run at the same time."""
-        self._both("DELETE", f"/api/v1/namespaces/{self.namespace}", None)
         for seed in read_seeds():
-            if seed.scope == "Cluster" and not seed.dry:
-                self._both("DELETE", f"{seed.path}/{seed.resource}?labelSelector={_CLUSTER_SCOPED}", None)
+            if not seed.dry:
+                self._both("DELETE", f"{seed.collection(self.namespace)}?labelSelector={_LABEL}", None)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        self._both("DELETE", f"/api/v1/namespaces/{self.namespace}", None)
+        self._both("PUT", f"/api/v1/namespaces/{self.namespace}/finalize", namespace)  # no controller does it
 
     def _both(self, method: str, path: str, body: Any) -> None:
         for side in self._sides:
@@ -112,7 +125,7 @@ def _explains(entry: dict[str, str], difference: Difference) -> bool:
 
 def compare(kubeconfig: Path, requests: int, seed: int, resource: str = "") -> tuple[int, list[Difference]]:
     """Return how many requests were compared and the differences between a new sandbox and a real cluster."""
-    with Sandbox(workloads=False) as sandbox:
+    with Sandbox(controllers=False) as sandbox:
         ours, real = ClusterClient(sandbox.url, sandbox.token), real_cluster(kubeconfig)
         comparison = Comparison(ours, real, random.Random(seed))
         try:
