@@ -10,7 +10,7 @@ import operator
 from typing import Any, Final
 
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.merge.typed import TypedError, element_of, go
+from gitsync.merge.typed import element_of
 from gitsync.merge.values import same
 
 _ABSENT: Final = object()
@@ -38,8 +38,6 @@ def merge(schema: Schema, live: Any, applied: Any) -> Any:
             return live
         if type(live) is list and schema.is_list and schema.list_type != "atomic" and not schema.is_map:
             return live
-    if kind is not dict and kind is not list and applied is not None and type(live) in (dict, list):
-        raise TypedError((f"lhs: expected any scalar, got &{{{go(live)}}}",))
     return live if same(live, applied) else applied
 
 

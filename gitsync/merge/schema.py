@@ -14,6 +14,7 @@ from gitsync.objects.manifest import Manifest, group_of
 
 REFERENCE: Final = "#/components/schemas/"
 _GVK: Final = "x-kubernetes-group-version-kind"
+_QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"  # an embedded value, which has one owner
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _SCALARS: Final = {"string": "string", "boolean": "boolean", "number": "numeric", "integer": "numeric"}
@@ -25,7 +26,7 @@ _SCALAR_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "untyped": frozenset({str, int, float, bool}),
 }
 _FORMATS: Final = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
+    _QUANTITY: "quantity",
     "io.k8s.apimachinery.pkg.apis.meta.v1.Duration": "duration",
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": "time",
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
@@ -276,7 +277,9 @@ class Schemas:
         schema.merge_key = str(raw.get("x-kubernetes-patch-merge-key") or "")
         if raw.get("x-kubernetes-int-or-string") is True:
             schema.format = "int-or-string"
-            schema.scalar = "untyped"
+        if schema.name == _RAW:
+            _fill_any(schema)
+            schema.map_atomic = True
         elif kind == "object" or "properties" in raw or "additionalProperties" in raw:
             self._fill_map(schema, raw, preserve, building)
         elif kind == "array":
@@ -284,18 +287,15 @@ class Schemas:
         elif kind in _SCALARS:  # a text of a format but bytes may be any scalar (kube-openapi: convertPrimitive)
             has_format = kind == "string" and schema.format not in ("", "byte")
             schema.scalar = "untyped" if has_format else _SCALARS[kind]
-        elif _is_scalar_choice(raw):
+        elif schema.name == _QUANTITY:
             schema.scalar = "untyped"
-        else:
-            schema.scalar = "untyped"
-            schema.is_map = schema.is_list = True
-            schema.elements = schema.items = DEDUCED
-            schema.fields = DEDUCED.fields
+        else:  # any value: also of an int-or-string, whose schema has no type
+            _fill_any(schema)
         schema.scalar_types = _SCALAR_TYPES.get(schema.scalar, _NO_TYPES)
 
     def _fill_map(self, schema: Schema, raw: Mapping[str, Any], preserve: bool, building: _Built) -> None:
         schema.is_map = True
-        schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic" or schema.name == _RAW
+        schema.map_atomic = raw.get("x-kubernetes-map-type") == "atomic"
         properties = raw.get("properties") or {}
         additional = raw.get("additionalProperties")
         if isinstance(additional, Mapping) and additional:
@@ -315,10 +315,12 @@ class Schemas:
         schema.items = self._compile(items, preserve, building) if items else DEDUCED
 
 
-def _is_scalar_choice(raw: Mapping[str, Any]) -> bool:
-    """Whether the schema is one of several scalars, as quantities and int-or-string are."""
-    choices = raw.get("oneOf") or raw.get("anyOf") or ()
-    return bool(choices) and all(isinstance(c, Mapping) and c.get("type") in _SCALARS for c in choices)
+def _fill_any(schema: Schema) -> None:
+    """Make the schema that of any value: maps granular, lists atomic, any scalar."""
+    schema.scalar = "untyped"
+    schema.is_map = schema.is_list = True
+    schema.elements = schema.items = DEDUCED
+    schema.fields = DEDUCED.fields
 
 
 def _as_object(schema: Mapping[str, Any]) -> dict[str, Any]:

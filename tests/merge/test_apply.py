@@ -198,7 +198,7 @@ def test_an_applied_value_is_there_is_owned_exactly_and_stays_put(
             else:
                 obj.apply(Manager(who, "Apply"), value, force=True)
         except TypedError:
-            return  # a scalar meets a map of an undeclared type
+            return  # an item without a place in its list
     try:
         obj.apply(ONE, applied, force=True, time="1")
     except TypedError:
@@ -240,4 +240,6 @@ def test_giving_up_what_only_we_owned_leaves_the_object_as_it_was(theirs: Any, o
         return
     obj.apply(ONE, {})
     assert ONE not in obj.managers
+    if isinstance(theirs.get("any"), dict) and not isinstance(ours.get("any", {}), dict):
+        return  # a scalar took the place of a map whose members, not the map, were owned
     assert set(field_set(ROOT, obj.value)) == set(field_set(ROOT, alone))

@@ -72,9 +72,8 @@ def test_an_item_that_is_there_twice_is_replaced_by_the_applied_one() -> None:
     assert merged == {"items": [{"name": "a", "value": 3}, {"name": "b"}]}
 
 
-def test_a_scalar_does_not_merge_with_a_map() -> None:
-    with pytest.raises(TypedError, match="expected any scalar"):
-        merge(DEDUCED, {"a": {"b": 1}}, {"a": 1})
+def test_a_scalar_takes_the_place_of_a_map() -> None:
+    assert merge(DEDUCED, {"a": {"b": 1}}, {"a": 1}) == {"a": 1}
 
 
 @given(VALUES, VALUES)

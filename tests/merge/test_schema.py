@@ -44,7 +44,13 @@ def test_knows_quantities_and_values_of_two_types() -> None:
     limits = at(DEPLOYMENT, *POD, "containers", "*", "resources", "limits")
     assert at(limits, "cpu").format == "quantity"
     surge = at(DEPLOYMENT, "spec", "strategy", "rollingUpdate", "maxSurge")
-    assert (surge.format, surge.scalar) == ("int-or-string", "untyped")
+    assert (surge.format, surge.scalar, surge.is_map) == ("int-or-string", "untyped", True)
+    assert not at(limits, "cpu").is_map
+
+
+def test_an_embedded_value_may_be_anything_and_has_one_owner() -> None:
+    data = at(builtin().for_kind("apps", "v1", "ControllerRevision"), "data")
+    assert (data.scalar, data.is_list, data.map_atomic) == ("untyped", True, True)
 
 
 def test_an_undeclared_member_of_a_struct_is_unknown() -> None:
