@@ -38,6 +38,11 @@ _ANSWERS_WITH_OBJECT = frozenset(
         ("storage.k8s.io", "CSIDriver"),
         ("storage.k8s.io", "CSINode"),
         ("storage.k8s.io", "VolumeAttachment"),
+        ("storage.k8s.io", "VolumeAttributesClass"),
+        ("resource.k8s.io", "DeviceClass"),
+        ("resource.k8s.io", "ResourceClaim"),
+        ("resource.k8s.io", "ResourceClaimTemplate"),
+        ("resource.k8s.io", "ResourceSlice"),
     }
 )
 _PODS_STAY = (
@@ -163,7 +168,7 @@ class Deleter:
             "warnings": ctx.warnings,
         }
         self._admission.admit("DELETE", None, obj, request)
-        of = (resource.group, resource.kind)
+        of, last = (resource.group, resource.kind), obj
         if of == ("", "Namespace"):
             after = self._namespace(obj)
         elif of == ("apiextensions.k8s.io", "CustomResourceDefinition") and not obj["metadata"].get(
@@ -174,12 +179,14 @@ class Deleter:
             after = self._ordinary(resource, obj, options)
             if of == ("batch", "Job") and not options.propagation:
                 ctx.warnings.append(_PODS_STAY)
+            if of == ("", "Pod") and after is None:
+                last = self._ended(obj)
         if after is obj or ctx.dry_run:
-            return (obj if after is None else after), after is None
+            return (last if after is None else after), after is None
+        if after is not None or last is not obj:
+            written = self._store.write(resource.storage, key, convert(after or last, resource, to_storage=True))
         if after is None:
             return convert(self._store.remove(resource.storage, key).obj, resource), True
-        after["metadata"] = dict(after["metadata"])
-        written = self._store.write(resource.storage, key, convert(after, resource, to_storage=True))
         return convert(written.obj, resource), False
 
     def answer(self, resource: Resource, obj: Manifest, gone: bool) -> Manifest:
@@ -258,6 +265,12 @@ class Deleter:
             changed.pop("finalizers", None)
         self._mark(changed, grace)
         return obj if changed == meta else {**obj, "metadata": changed}
+
+    def _ended(self, pod: Manifest) -> Manifest:
+        """Return a Pod that goes at once: its deletion is stored with a grace period of zero before."""
+        meta = dict(pod["metadata"])
+        self._mark(meta, 0)
+        return {**pod, "metadata": meta}
 
     def _mark(self, meta: dict[str, Any], grace: int) -> None:
         """Set the time by which the object should be gone; a second deletion may only shorten it."""

@@ -286,5 +286,6 @@ def test_a_pod_on_a_node_gets_time_to_stop_which_may_only_shrink(api: Client) ->
     assert api.get(f"{base}/pods/p").status == 404
     del spec["nodeName"]
     api.ask("POST", f"{base}/pods", {"metadata": {"name": "q"}, "spec": spec})
-    assert "deletionTimestamp" not in api.ask("DELETE", f"{base}/pods/q").json["metadata"]
+    gone = api.ask("DELETE", f"{base}/pods/q").json["metadata"]
+    assert (gone["deletionGracePeriodSeconds"], gone["generation"]) == (0, 2)
     assert api.get(f"{base}/pods/q").status == 404
