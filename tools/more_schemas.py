@@ -2,11 +2,14 @@
 Schemas of kinds that discovery names and the recorded OpenAPI documents lack, written from their documentation.
 
 Only what the merge core and a server need: members, types, list kinds and keys, defaults. ``make_schemas``
-puts them beside the recorded ones.
+puts them beside the recorded ones. Those of ``resource.k8s.io`` are the OpenAPI document of Kubernetes 1.36.2
+without descriptions.
 """
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 REFERENCE = "#/components/schemas/"
@@ -184,4 +187,5 @@ def documents() -> dict[str, dict[str, Schema]]:
         "apis/apiregistration.k8s.io/v1": api_registration(),
         "apis/certificates.k8s.io/v1": certificates(),
         "apis/flowcontrol.apiserver.k8s.io/v1": flow_control(),
+        "apis/resource.k8s.io/v1": json.loads(Path(__file__).with_name("resource_schemas.json").read_text()),
     }

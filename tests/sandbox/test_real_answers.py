@@ -362,3 +362,56 @@ def test_the_failure_policy_of_a_job_is_checked(api: Client, rule: dict[str, Any
     prefix = "spec.podFailurePolicy.rules[0]"
     answer = api.ask("POST", path, body)
     assert causes(answer) == [(f"{prefix}.{field}" if field else prefix, reason) for field, reason in found]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "found"),
+    [
+        ([], [("spec.cidrs", "Required")]),
+        (["x"], [("spec.cidrs[0]", "Invalid")]),
+        (["10.99.0.1/24"], [("spec.cidrs[0]", "Invalid")]),
+        (["10.98.0.0/24", "10.99.0.0/24"], [("spec.cidrs", "Invalid")]),
+        (["a", "b", "c"], [("spec.cidrs", "Invalid")]),
+    ],
+)
+def test_the_ranges_of_a_service_cidr_are_checked(api: Client, ranges: list[str], found: Any) -> None:
+    path = "/apis/networking.k8s.io/v1/servicecidrs"
+    assert causes(api.ask("POST", path, {"metadata": {"name": "s"}, "spec": {"cidrs": ranges}})) == found
+
+
+def test_a_service_cidr_may_only_get_a_range_of_the_other_family(api: Client) -> None:
+    path = "/apis/networking.k8s.io/v1/servicecidrs"
+    made = api.ask("POST", path, {"metadata": {"name": "s"}, "spec": {"cidrs": ["10.99.0.0/24"]}}).json
+    for ranges, found in (
+        (["10.98.0.0/24"], "spec.cidrs[0]"),
+        ([], "spec.cidrs"),
+        (["10.98.0.0/24", "fd00::/64"], "spec.cidrs[0]"),
+    ):
+        answer = api.ask("PUT", f"{path}/s", {**made, "spec": {"cidrs": ranges}})
+        assert causes(answer) == [(found, "Invalid")]
+    answer = api.ask("PUT", f"{path}/s", {**made, "spec": {"cidrs": ["10.99.0.0/24", "fd00::/64"]}})
+    assert answer.status == 200
+
+
+def test_a_new_node_is_tainted_and_its_ranges_agree(api: Client) -> None:
+    spec = {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.8.0.0/24"], "externalID": "x", "configSource": {}}
+    made = api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "n"}, "spec": spec})
+    assert made.headers["Warning"].startswith('299 - "spec.externalID: this field is deprecated')
+    assert made.json["spec"] == {
+        "podCIDR": "10.9.0.0/24",
+        "podCIDRs": ["10.9.0.0/24"],
+        "externalID": "x",
+        "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}],
+    }
+    answer = api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "m"}, "spec": {"podCIDR": "x"}})
+    assert causes(answer) == [("spec.podCIDRs[0]", "Invalid")]
+    two = {"podCIDRs": ["10.8.0.0/24", "10.9.0.0/24"]}
+    answer = api.ask("POST", "/api/v1/nodes", {"metadata": {"name": "m"}, "spec": two})
+    assert causes(answer) == [("spec.podCIDRs", "Invalid")]
+
+
+def test_a_class_of_load_balancers_is_refused_twice_in_an_update_of_another_service(api: Client) -> None:
+    path = api.namespace().replace("configmaps", "services")
+    made = api.ask("POST", path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}).json
+    body = {**made, "spec": {**made["spec"], "loadBalancerClass": "x"}}
+    assert causes(api.ask("PUT", f"{path}/s", body)) == [("spec.loadBalancerClass", "Forbidden")] * 2

@@ -26,12 +26,11 @@ from gitsync.sandbox.kinds.defaults import workloads as workloads_defaults
 from gitsync.sandbox.kinds.defaults.pods import default_pod
 from gitsync.sandbox.kinds.pods import lifecycle, pod
 from gitsync.sandbox.kinds.rules import KindRules, RuleTable
-from gitsync.sandbox.kinds.services import endpoints, service
+from gitsync.sandbox.kinds.services import cidrs, endpoints, service
 from gitsync.sandbox.kinds.services.addresses import prepare_service
 from gitsync.sandbox.kinds.strategy import BuiltIn
-from gitsync.sandbox.kinds.system import api_service, flow_control, machines
+from gitsync.sandbox.kinds.system import api_service, certificates, devices, flow_control, machines
 from gitsync.sandbox.schema.decode import Codec
-from gitsync.sandbox.schema.untyped import Untyped
 from gitsync.sandbox.validation.metadata import MetadataChecks
 from gitsync.sandbox.validation.names import dns_label, path_segment
 
@@ -157,6 +156,10 @@ _RULES: RuleTable = {
     ("networking.k8s.io", "IngressClass"): KindRules(
         small.default_ingress_class, validate=networking.validate_ingress_class, generation=True
     ),
+    ("networking.k8s.io", "ServiceCIDR"): KindRules(validate=cidrs.validate_service_cidr, metadata=_UPDATE),
+    ("certificates.k8s.io", "CertificateSigningRequest"): KindRules(
+        prepare=certificates.prepare_request, validate=certificates.validate_request, name=path_segment
+    ),
     ("networking.k8s.io", "Ingress"): KindRules(validate=networking.validate_ingress, generation=True),
     ("policy", "PodDisruptionBudget"): KindRules(
         validate=scaling.validate_budget,
@@ -197,6 +200,12 @@ _RULES: RuleTable = {
     ("scheduling.k8s.io", "PriorityClass"): KindRules(
         small.default_priority_class, validate=cluster.validate_priority_class, generation=True
     ),
+    ("resource.k8s.io", "ResourceClaim"): KindRules(devices.default_claim, validate=devices.validate_claim),
+    ("resource.k8s.io", "ResourceClaimTemplate"): KindRules(
+        devices.default_template, validate=devices.validate_template, metadata=_UPDATE
+    ),
+    ("resource.k8s.io", "DeviceClass"): KindRules(validate=devices.validate_class, generation=True),
+    ("resource.k8s.io", "ResourceSlice"): KindRules(generation=True, metadata=_UPDATE),
     ("node.k8s.io", "RuntimeClass"): KindRules(
         validate=cluster.validate_runtime_class, metadata=_PLAIN, needs_resource_version=True
     ),
@@ -261,14 +270,12 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
     resource = _resources()[group, version, kind]
     has_status = any(sub.name == "status" for sub in resource.subresources)
     codec = _codec(resource.api_version)
-    if codec is None:
-        return Untyped(kind=kind, version=version, namespaced=resource.namespaced, has_status=has_status)
     rules = _RULES.get((resource.api_version, kind)) or _RULES.get((group, kind), _NO_RULES)
     return BuiltIn(
         kind=kind,
         version=version,
         codec=codec,
-        converter=_codec(resource.api_version, wraps=True) or codec,
+        converter=_codec(resource.api_version, wraps=True),
         schema=codec.name_of(group, version, kind),
         rules=rules,
         namespaced=resource.namespaced,
@@ -278,11 +285,8 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
 
 
 @functools.cache
-def _codec(group_version: str, *, wraps: bool = False) -> Codec | None:
-    try:
-        return Codec(openapi_schemas(group_version), wraps=wraps)
-    except KeyError:
-        return None
+def _codec(group_version: str, *, wraps: bool = False) -> Codec:
+    return Codec(openapi_schemas(group_version), wraps=wraps)
 
 
 @functools.cache

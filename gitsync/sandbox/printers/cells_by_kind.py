@@ -311,6 +311,15 @@ def controller_of(obj: Manifest, now: float) -> str:
     return NONE
 
 
+def claim_state(claim: Manifest, now: float) -> str:
+    """Return whether a ResourceClaim has its devices, and who uses them."""
+    status = claim.get("status") or {}
+    states = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
+    if status.get("allocation"):
+        states += ["allocated", "reserved"] if status.get("reservedFor") else ["allocated"]
+    return ",".join(states or ["pending"])
+
+
 def param_kind(obj: Manifest, now: float) -> str:
     """Return the kind that parameterises a policy."""
     found = at(obj, "spec", "paramKind")

@@ -456,6 +456,17 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Handler", text("handler")),
         _AGE,
     ),
+    ("resource.k8s.io", "DeviceClass"): (_NAME, _AGE),
+    ("resource.k8s.io", "ResourceClaimTemplate"): (_NAME, _AGE),
+    ("resource.k8s.io", "ResourceClaim"): (
+        _NAME,
+        Column(
+            "State",
+            cells_by_kind.claim_state,
+            "A summary of the current state (allocated, pending, reserved, etc.).",
+        ),
+        _AGE,
+    ),
     (_ADMISSION, "ValidatingWebhookConfiguration"): (_NAME, _WEBHOOKS, _AGE),
     (_ADMISSION, "MutatingWebhookConfiguration"): (_NAME, _WEBHOOKS, _AGE),
     (_ADMISSION, "ValidatingAdmissionPolicy"): _policy(

@@ -11,6 +11,7 @@ import orjson
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.names import dns_subdomain, http_path
 
+_DRIVER_LENGTH = 63
 OMITTED = object()
 """Given as value: the message does not show one."""
 
@@ -47,6 +48,14 @@ def domain_prefixed_path(field: str, value: str) -> list[Cause]:
     if not host or not path:
         return [invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
     return malformed(field, host, dns_subdomain) + malformed(field, path, http_path)
+
+
+def driver_name(field: str, value: str) -> list[Cause]:
+    """Check the name of a storage or device driver (pkg/apis/core/validation: ValidateCSIDriverName)."""
+    if not value:
+        return [required(field)]
+    causes = [too_long(field, _DRIVER_LENGTH)] if len(value) > _DRIVER_LENGTH else []
+    return causes + [invalid(field, value, text) for text in dns_subdomain(value.lower())]
 
 
 def required(field: str, detail: str = "") -> Cause:

@@ -36,6 +36,11 @@ class Program:
     def __init__(self, expression: Any) -> None:
         self._expression = expression
 
+    @property
+    def result(self) -> str:
+        """The type of its value, such as ``bool``; ``dyn`` where only the data tells."""
+        return str(self._expression.return_type()).lower()
+
     def evaluate(self, data: Mapping[str, Any]) -> Any:
         """Return the value as plain data; raise EvaluationError where there is none."""
         try:

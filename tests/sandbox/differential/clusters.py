@@ -28,7 +28,7 @@ class ClusterClient:
         headers = {"Accept": request.accept}
         content = None
         if request.body is not None:
-            content = json.dumps(request.body).encode()
+            content = json.dumps(request.body, separators=(",", ":")).encode()  # as Go: raw data keeps its spaces
             if request.media:
                 headers["Content-Type"] = request.media
         try:

@@ -25,6 +25,7 @@ from gitsync.sandbox.validation.selectors import validate_labels
 
 Spec = Mapping[str, Any]
 
+_ONLY_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _HAS_CLUSTER_IP = ("ClusterIP", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
@@ -81,6 +82,8 @@ def _service_update(new: Spec, old: Spec) -> list[Cause]:
         before, after = old.get("loadBalancerClass"), new.get("loadBalancerClass")
         if before != after:
             causes.append(invalid("spec.loadBalancerClass", after, "may not change once set"))
+    elif new.get("type") != "LoadBalancer":  # the update's own check repeats what holds without it
+        causes += _only_load_balancer(new, ("loadBalancerClass",))
     return causes
 
 
@@ -204,17 +207,19 @@ def _addresses(addresses: Sequence[str], families: Sequence[str]) -> list[Cause]
 
 def _load_balancer(spec: Spec) -> list[Cause]:
     causes, ranges, field = list[Cause](), spec.get("loadBalancerSourceRanges", ()), "spec.LoadBalancerSourceRanges"
-    text = "may only be used when `type` is 'LoadBalancer'"
     if ranges and spec.get("type") != "LoadBalancer":
-        causes.append(forbidden(field, text))
+        causes.append(forbidden(field, _ONLY_LOAD_BALANCER))
     for index, network in enumerate(ranges):
         causes += malformed(f"{field}[{index}]", network.strip(), cidr)
     if spec.get("type") != "LoadBalancer":
-        members = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
-        return causes + [forbidden(f"spec.{name}", text) for name in members if spec.get(name) is not None]
+        return causes + _only_load_balancer(spec, ("allocateLoadBalancerNodePorts", "loadBalancerClass"))
     if "allocateLoadBalancerNodePorts" not in spec:
         causes.append(required("spec.allocateLoadBalancerNodePorts"))
     return causes
+
+
+def _only_load_balancer(spec: Spec, members: tuple[str, ...]) -> list[Cause]:
+    return [forbidden(f"spec.{name}", _ONLY_LOAD_BALANCER) for name in members if spec.get(name) is not None]
 
 
 def _traffic(spec: Spec) -> list[Cause]:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
+from gitsync.sandbox.kinds.services.cidrs import family
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
+    driver_name,
     duplicate,
     forbidden,
     immutable,
@@ -16,12 +18,10 @@ from gitsync.sandbox.validation.causes import (
     minimum,
     not_supported,
     required,
-    too_long,
 )
 from gitsync.sandbox.validation.names import cidr, dns_subdomain, label_value, qualified_name
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_DRIVER_LENGTH = 63
 _NODE_ID_LENGTH = 192
 
 
@@ -37,9 +37,14 @@ def validate_node(new: Manifest, old: Manifest | None) -> list[Cause]:
         if pair in seen:
             causes.append(duplicate(field, taint))
         seen.add(pair)
-    for index, value in enumerate(spec.get("podCIDRs") or ()):
-        causes += malformed(f"spec.podCIDRs[{index}]", value, cidr)
-    return causes
+    return causes + list(_pod_ranges(spec.get("podCIDRs") or []))
+
+
+def _pod_ranges(ranges: list[str]) -> Iterator[Cause]:
+    for index, value in enumerate(ranges):
+        yield from malformed(f"spec.podCIDRs[{index}]", value, cidr)
+    if len(ranges) > 1 and sorted(map(family, ranges)) != [4, 6]:
+        yield invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family")
 
 
 def _taint(taint: Mapping[str, Any], field: str) -> Iterator[Cause]:
@@ -52,13 +57,6 @@ def _taint(taint: Mapping[str, Any], field: str) -> Iterator[Cause]:
         yield required(f"{field}.effect")
     elif effect not in _EFFECTS:
         yield not_supported(f"{field}.effect", effect, _EFFECTS)
-
-
-def _driver_name(name: str, field: str) -> list[Cause]:
-    if not name:
-        return [required(field)]
-    causes = [too_long(field, _DRIVER_LENGTH)] if len(name) > _DRIVER_LENGTH else []
-    return causes + [invalid(field, name, text) for text in dns_subdomain(name.lower())]
 
 
 def validate_csi_node(new: Manifest, old: Manifest | None) -> list[Cause]:
@@ -83,7 +81,7 @@ def validate_csi_node(new: Manifest, old: Manifest | None) -> list[Cause]:
 
 def _driver(driver: Mapping[str, Any], field: str) -> Iterator[Cause]:
     node = driver.get("nodeID", "")
-    yield from _driver_name(driver.get("name", ""), f"{field}.name")
+    yield from driver_name(f"{field}.name", driver.get("name", ""))
     if not node:
         yield required(f"{field}.nodeID")
     if len(node) > _NODE_ID_LENGTH:
@@ -105,7 +103,7 @@ def validate_attachment(new: Manifest, old: Manifest | None) -> list[Cause]:
     spec = new["spec"]
     source = spec.get("source") or {}
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
-    causes = _driver_name(spec.get("attacher", ""), "spec.attacher")
+    causes = driver_name("spec.attacher", spec.get("attacher", ""))
     both = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     if volume is None and inline is None:
         causes.append(required("spec.source", both))
