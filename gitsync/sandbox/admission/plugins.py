@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
-from gitsync.sandbox.admission import claims, limit_ranger, pod_security, pods, policies, quota, warnings, webhooks
+from gitsync.sandbox.admission import (
+    claims,
+    limit_ranger,
+    nodes,
+    pod_security,
+    pods,
+    policies,
+    quota,
+    warnings,
+    webhooks,
+)
 from gitsync.sandbox.admission.attributes import Attributes
 from gitsync.sandbox.admission.lifecycle import check_namespace
 from gitsync.sandbox.admission.pod_security_labels import check_labels
@@ -42,6 +52,8 @@ class Plugins:
             changed = pods.with_priority(self._api, changed, attributes)
             changed = pods.with_tolerations(changed)
             attributes = attributes.changed(with_runtime_class(self._api, changed, attributes))
+        if attributes.is_new("", "Node") and attributes.obj is not None:
+            attributes = attributes.changed(nodes.with_taint(attributes.obj))
         if attributes.is_new("", "PersistentVolumeClaim") and attributes.obj is not None:
             attributes = attributes.changed(claims.with_default_class(self._api, attributes.obj))
         attributes = self._mutate(attributes)

@@ -25,6 +25,8 @@ def warn(attributes: Attributes) -> None:
         attributes.warnings.extend(fractions(obj["spec"].get("resources") or {}, "spec.resources"))
     if attributes.is_of("", "Secret") and obj.get("type") == "kubernetes.io/tls":
         attributes.warnings.extend(_key_pair(obj.get("data") or {}))
+    if attributes.is_of("", "Node"):
+        attributes.warnings.extend(_node(obj["spec"]))
     if attributes.is_of("", "Service"):
         attributes.warnings.extend(_service(obj))
     if attributes.is_of("storage.k8s.io", "CSIDriver"):
@@ -40,6 +42,12 @@ def _key_pair(data: Mapping[str, str]) -> Iterator[str]:
         if b"-----BEGIN " not in base64.b64decode(data.get(member) or ""):
             yield f"tls: failed to find any PEM data in {name} input"
             return
+
+
+def _node(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the warnings of a Node (pkg/registry/core/node/strategy.go: fieldIsDeprecatedWarnings)."""
+    if spec.get("externalID"):
+        yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
 
 
 def _service(service: Mapping[str, Any]) -> Iterator[str]:

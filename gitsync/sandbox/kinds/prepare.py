@@ -131,6 +131,11 @@ def prepare_attributes_class(new: Manifest, old: Manifest | None, env: WriteCont
     return _protected("kubernetes.io/vac-protection", new, old)
 
 
+def prepare_node(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
+    """Drop ``configSource``, which the server no longer stores."""
+    return {**new, "spec": {key: value for key, value in new["spec"].items() if key != "configSource"}}
+
+
 def prepare_csi_driver(new: Manifest, old: Manifest | None, env: WriteContext) -> Manifest:
     """Count the changes of a CSIDriver, without a field behind a feature gate that is off; a new one has no count."""
     spec = new["spec"]

@@ -74,7 +74,7 @@ _RULES: RuleTable = {
     ("storage.k8s.io", "CSIStorageCapacity"): KindRules(
         validate=storage.validate_capacity, needs_resource_version=True
     ),
-    ("", "Node"): KindRules(validate=machines.validate_node),
+    ("", "Node"): KindRules(small.default_node, prepare.prepare_node, machines.validate_node),
     ("storage.k8s.io", "CSINode"): KindRules(validate=machines.validate_csi_node, needs_resource_version=True),
     ("storage.k8s.io", "VolumeAttachment"): KindRules(
         validate=machines.validate_attachment, needs_resource_version=True

@@ -16,7 +16,9 @@ def create_nodes(api: ControllerClient, now: str) -> None:
         if api.get("", "Node", "", name) is None:
             created = api.create(_node(name, index), manager="kubelet")
             status = _status(f"192.168.0.{_FIRST_ADDRESS + index}", name, now)
-            api.update({**created, "status": status}, manager="kubelet", subresource="status")
+            ready = api.update({**created, "status": status}, manager="kubelet", subresource="status")
+            spec = {key: value for key, value in ready["spec"].items() if key != "taints"}
+            api.update({**ready, "spec": spec}, manager="kube-controller-manager")
 
 
 def _node(name: str, index: int) -> Manifest:

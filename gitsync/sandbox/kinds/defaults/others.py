@@ -154,6 +154,16 @@ def default_namespace(obj: Manifest) -> None:
     obj["status"].setdefault("phase", "Active")
 
 
+def default_node(obj: Manifest) -> None:
+    """Fill in the other of the two members for the addresses of a Node's pods; ``podCIDR`` is the one that counts."""
+    spec = obj["spec"]
+    first, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
+    if first and (not ranges or ranges[0] != first):
+        spec["podCIDRs"] = [first]
+    elif ranges and not first:
+        spec["podCIDR"] = ranges[0]
+
+
 def default_limit_range(obj: Manifest) -> None:
     """Fill in a LimitRange: ``default`` from ``max``, ``defaultRequest`` from ``default`` or ``min``."""
     for item in obj["spec"].get("limits") or ():
