@@ -162,10 +162,10 @@ def _merge_list(original: list[Any], patch: list[Any], schema: Schema, deletes: 
     items = [*original, *patch]
     if not items:
         return original
-    if any(type(item) is list for item in items):
+    if type(items[0]) is list:
         raise StrategicError("lists of lists are not supported", 422)
     if any(not _alike(items[0], item) for item in items):
-        raise StrategicError(f"list item types are not all the same: {go(items)}")
+        raise StrategicError(f"list element types are not identical: {go([original, patch])}")
     if type(items[0]) is not dict:
         if deletes:
             return [item for item in original if not any(same(item, gone) for gone in patch)]

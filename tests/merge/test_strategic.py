@@ -165,8 +165,9 @@ def test_deletes_and_replaces_items() -> None:
             "does not contain declared merge key: name",
         ),
         (pod(containers=named("a")), pod(containers=[{"$patch": "delete"}]), 500, "declared merge key: name"),
-        (pod(containers=named("a")), pod(containers=["x"]), 500, "not all the same"),
-        (pod(containers=named("a")), pod(containers=[[]]), 422, "lists of lists"),
+        (pod(containers=named("a")), pod(containers=["x"]), 500, "not identical"),
+        (pod(containers=named("a")), pod(containers=[[]]), 500, "not identical"),
+        (pod(containers=[[]]), pod(containers=[[]]), 422, "lists of lists"),
         (
             pod(containers=named("a")),
             pod(**{"$setElementOrder/containers": named("z"), "containers": named("a")}),

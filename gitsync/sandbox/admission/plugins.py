@@ -50,8 +50,9 @@ class Plugins:
             changed = limit_ranger.with_defaults(self._api, attributes.obj, attributes)
             changed = pods.with_service_account(self._api, changed, attributes, self._rng)
             changed = pods.with_priority(self._api, changed, attributes)
-            changed = pods.with_tolerations(changed)
             attributes = attributes.changed(with_runtime_class(self._api, changed, attributes))
+        if attributes.is_of("", "Pod") and attributes.obj is not None and not attributes.subresource:
+            attributes = attributes.changed(pods.with_tolerations(attributes.obj))
         if attributes.is_new("", "Node") and attributes.obj is not None:
             attributes = attributes.changed(nodes.with_taint(attributes.obj))
         if attributes.is_new("", "PersistentVolumeClaim") and attributes.obj is not None:

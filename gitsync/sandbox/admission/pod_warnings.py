@@ -72,6 +72,11 @@ def _containers(spec: Mapping[str, Any], field: str) -> Iterator[str]:
         for path, container in containers
         for index, port in enumerate(container.get("ports") or ())
     ]
+    for path, port in ports:
+        if port.get("hostIP") and not port.get("hostPort"):
+            name, number, protocol = port.get("name", ""), port.get("containerPort", 0), port.get("protocol", "")
+            shown = f"Name:{name} HostPort:0 ContainerPort:{number} Protocol:{protocol} HostIP:{port['hostIP']}"
+            yield f"{path}: hostIP set without hostPort: {{{shown}}}"
     yield from _equal_ports(ports)
     yield from _equal_names(ports)
 

@@ -25,6 +25,7 @@ from gitsync.sandbox.kinds.defaults import others as small
 from gitsync.sandbox.kinds.defaults import workloads as workloads_defaults
 from gitsync.sandbox.kinds.defaults.pods import default_pod
 from gitsync.sandbox.kinds.pods import lifecycle, pod
+from gitsync.sandbox.kinds.pods.disabled import POD_SPECS
 from gitsync.sandbox.kinds.rules import KindRules, RuleTable
 from gitsync.sandbox.kinds.services import cidrs, endpoints, service
 from gitsync.sandbox.kinds.services.addresses import prepare_service
@@ -281,6 +282,7 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
         namespaced=resource.namespaced,
         has_status=has_status,
         has_generation=rules.generation,
+        pod_spec=POD_SPECS.get((group, kind)),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.controllers.client import WriteContext
+from gitsync.sandbox.kinds.pods.disabled import without_disabled
 from gitsync.sandbox.kinds.rules import KindRules
 from gitsync.sandbox.registry.status import ApiError, Cause
 from gitsync.sandbox.schema.decode import Codec
@@ -22,7 +23,8 @@ class BuiltIn:
     """
     Strategy of a kind of Kubernetes itself.
 
-    ``default`` decodes as the server does, so a value of the wrong type is a 400 there.
+    ``default`` decodes as the server does, so a value of the wrong type is a 400 there. ``pod_spec`` is the path of
+    its pods' spec, None for a kind without pods.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class BuiltIn:
     namespaced: bool
     has_status: bool
     has_generation: bool
+    pod_spec: tuple[str, ...] | None = None
 
     @property
     def generation_metadata(self) -> tuple[str, ...]:
@@ -73,6 +76,8 @@ class BuiltIn:
             return new
         if self.has_status:
             new = self._with_status(new, old)
+        if self.pod_spec is not None:
+            new = without_disabled(new, self.pod_spec)
         return self.rules.prepare(new, old, env)
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:

@@ -11,6 +11,8 @@ Check = Callable[[str], list[str]]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_SEARCH_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH = rf"{_SEARCH_LABEL}(\.{_SEARCH_LABEL})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
@@ -33,6 +35,11 @@ _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     f"'{_SUBDOMAIN}')"
+)
+_SEARCH_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SEARCH}')"
 )
 _WILDCARD_TEXT = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist "
@@ -86,6 +93,7 @@ def dns_label(value: str) -> list[str]:
 
 
 dns_subdomain = _named(_subdomain, _SUBDOMAIN_TEXT, 253)
+search_domain = _named(re.compile(_SEARCH), _SEARCH_TEXT, 253)
 dns_1035_label = _named(_label_1035, _LABEL_1035_TEXT, 63)
 label_value = _named(_label_value, _LABEL_VALUE_TEXT, 63, "bytes")
 
@@ -197,6 +205,16 @@ def http_path(value: str) -> list[str]:
     """Check a path of the characters that a URL may have in one."""
     text = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"
     return [] if _path_chars.fullmatch(value) else [text]
+
+
+def local_path_problems(path: str) -> list[str]:
+    """Return what is wrong with a path that must stay inside a volume."""
+    problems = []
+    if path.startswith("/"):
+        problems.append("must be a relative path")
+    if ".." in path.split("/"):
+        problems.append("must not contain '..'")
+    return problems
 
 
 def path_segment(value: str) -> list[str]:

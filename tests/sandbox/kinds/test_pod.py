@@ -159,6 +159,7 @@ def test_a_good_pod_has_no_causes() -> None:
         **pod_spec(**container),
         "volumes": [{"name": "v", "projected": projected}],
         "tolerations": [{"operator": "Exists"}],
+        "serviceAccountName": "default",
     }
     assert refused(of("v1", "Pod", spec=spec)) == []
 

@@ -10,11 +10,12 @@ from gitsync.sandbox.validation.causes import (
     duplicate,
     forbidden,
     invalid,
+    malformed,
     not_supported,
     one_of,
     required,
 )
-from gitsync.sandbox.validation.names import label_value, qualified_name
+from gitsync.sandbox.validation.names import dns_label, dns_subdomain, label_value, qualified_name
 from gitsync.sandbox.validation.selectors import validate_selector
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -65,6 +66,24 @@ def _node_term(term: Mapping[str, Any], field: str) -> list[Cause]:
     causes = []
     for index, requirement in enumerate(term.get("matchExpressions", ())):
         causes += _node_requirement(requirement, f"{field}.matchExpressions[{index}]")
+    for index, requirement in enumerate(term.get("matchFields", ())):
+        causes += _field_requirement(requirement, f"{field}.matchFields[{index}]")
+    return causes
+
+
+def _field_requirement(requirement: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check a requirement on a field of nodes, of which only the name can be selected."""
+    key, operator, values = (requirement.get(member) or "" for member in ("key", "operator", "values"))
+    causes = list[Cause]()
+    if operator not in ("In", "NotIn"):
+        causes.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
+    elif len(values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        causes.append(required(f"{field}.values", text))
+    if key != "metadata.name":
+        return [*causes, invalid(f"{field}.key", key, "not a valid field selector key")]
+    for index, value in enumerate(values):
+        causes += malformed(f"{field}.values[{index}]", value, dns_subdomain)
     return causes
 
 
@@ -94,13 +113,24 @@ def _node_requirement(requirement: Mapping[str, Any], field: str) -> list[Cause]
 def _pod_term(term: Mapping[str, Any], field: str) -> list[Cause]:
     causes = validate_selector(term.get("labelSelector"), f"{field}.labelSelector")
     causes += validate_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
-    return causes + _topology_key(term.get("topologyKey", ""), f"{field}.topologyKey", "can not be empty")
+    for name in term.get("namespaces", ()):
+        causes += malformed(f"{field}.namespace", name, dns_label)
+    keys, others = term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ())
+    causes += _label_keys(keys, term, f"{field}.matchLabelKeys")
+    causes += _label_keys(others, term, f"{field}.mismatchLabelKeys")
+    for index, key in enumerate(keys):
+        if key in others:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            causes.append(invalid(f"{field}.matchLabelKeys[{index}]", key, text))
+    key, path = term.get("topologyKey", ""), f"{field}.topologyKey"
+    causes += [] if key else [required(path, "can not be empty")]
+    return causes + malformed(path, key, qualified_name)
 
 
-def _topology_key(key: str, field: str, text: str) -> list[Cause]:
-    if not key:
-        return [required(field, text)]
-    return [invalid(field, key, problem) for problem in qualified_name(key)]
+def _label_keys(keys: Sequence[str], term: Mapping[str, Any], field: str) -> list[Cause]:
+    if keys and term.get("labelSelector") is None:
+        return [forbidden(field, "must not be specified when labelSelector is not set")]
+    return [cause for index, key in enumerate(keys) for cause in malformed(f"{field}[{index}]", key, qualified_name)]
 
 
 def validate_spread(constraints: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:

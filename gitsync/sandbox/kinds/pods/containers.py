@@ -8,7 +8,7 @@ from typing import Any
 from gitsync.sandbox.kinds.pods.env import validate_env, validate_env_from
 from gitsync.sandbox.kinds.pods.probes import validate_lifecycle, validate_probes
 from gitsync.sandbox.kinds.pods.resources import validate_container_resources
-from gitsync.sandbox.kinds.pods.volumes import local_path_problems
+from gitsync.sandbox.kinds.pods.restarts import validate_restarts
 from gitsync.sandbox.registry.status import Cause
 from gitsync.sandbox.validation.causes import (
     between,
@@ -20,7 +20,7 @@ from gitsync.sandbox.validation.causes import (
     one_of,
     required,
 )
-from gitsync.sandbox.validation.names import dns_label, port_name
+from gitsync.sandbox.validation.names import dns_label, local_path_problems, port_name
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -32,11 +32,8 @@ _PROC_MOUNTS = ("Default", "Unmasked")
 Container = Mapping[str, Any]
 
 
-def validate_containers(spec: Mapping[str, Any], field: str, extra_volumes: frozenset[str]) -> list[Cause]:
-    """Check containers and initContainers; mounts may name the pod's volumes and ``extra_volumes``."""
-    volumes = {volume.get("name"): volume for volume in spec.get("volumes", ())}
-    for name in extra_volumes:
-        volumes.setdefault(name, {"persistentVolumeClaim": {}})
+def validate_containers(spec: Mapping[str, Any], field: str, volumes: Mapping[Any, Any]) -> list[Cause]:
+    """Check containers and initContainers; mounts may name these volumes."""
     containers = spec.get("containers") or ()
     causes: list[Cause] = []
     names: set[str] = set()
@@ -46,8 +43,7 @@ def validate_containers(spec: Mapping[str, Any], field: str, extra_volumes: froz
         path = f"{field}.containers[{index}]"
         causes += _container(container, volumes, path)
         causes += _unique(container, names, path)
-        if "restartPolicy" in container:
-            causes += one_of(f"{path}.restartPolicy", container["restartPolicy"], ("Always", "Never", "OnFailure"))
+        causes += validate_restarts(container, path)
         causes += validate_lifecycle(container.get("lifecycle"), f"{path}.lifecycle")
         causes += validate_probes(container, path)
     causes += _host_ports(containers, f"{field}.containers")
@@ -74,11 +70,12 @@ def _unique(container: Container, names: set[str], field: str) -> list[Cause]:
 
 def _init_container(container: Container, field: str) -> list[Cause]:
     """A sidecar (restartPolicy Always) may have probes and hooks; another init container may not."""
+    causes = validate_restarts(container, field, init=True)
     if container.get("restartPolicy") == "Always":
-        causes = validate_lifecycle(container.get("lifecycle"), f"{field}.lifecycle")
+        causes += validate_lifecycle(container.get("lifecycle"), f"{field}.lifecycle")
         return causes + validate_probes(container, field)
     text = "may not be set for init containers without restartPolicy=Always"
-    return [
+    return causes + [
         forbidden(f"{field}.{member}", text)
         for member in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
         if member in container
@@ -178,13 +175,14 @@ def _mounts(mounts: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], fie
         if "subPath" in mount and "subPathExpr" in mount:
             text = "subPathExpr and subPath are mutually exclusive"
             causes.append(invalid(f"{path}.subPathExpr", mount["subPathExpr"], text))
-        causes += one_of(f"{path}.mountPropagation", mount.get("mountPropagation"), _PROPAGATIONS)
-        causes += one_of(f"{field}.recursiveReadOnly", mount.get("recursiveReadOnly"), _RECURSIVE)  # without index
+        causes += one_of(f"{field}.mountPropagation", mount.get("mountPropagation"), _PROPAGATIONS)  # without index
+        causes += one_of(f"{field}.recursiveReadOnly", mount.get("recursiveReadOnly"), _RECURSIVE)
     return causes
 
 
 def _devices(devices: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], field: str) -> list[Cause]:
     causes = []
+    names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(devices):
         path = f"{field}[{index}]"
@@ -196,6 +194,9 @@ def _devices(devices: Sequence[Mapping[str, Any]], volumes: Mapping[Any, Any], f
         elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             causes.append(invalid(f"{path}.name", name, text))
+        if name in names:
+            causes.append(invalid(f"{path}.name", name, "must be unique"))
+        names.add(name)
         if not device_path:
             causes.append(required(f"{path}.devicePath"))
         elif device_path in paths:

@@ -7,8 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import invalid, not_supported, required
-from gitsync.sandbox.validation.names import config_key, dns_subdomain, env_name, qualified_name
+from gitsync.sandbox.validation.causes import invalid, malformed, not_found, not_supported, required
+from gitsync.sandbox.validation.names import (
+    config_key,
+    dns_label,
+    dns_subdomain,
+    env_name,
+    local_path_problems,
+    qualified_name,
+)
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _SUBSCRIPT = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
@@ -98,14 +105,37 @@ def _resource_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
 
 
 def _config_key_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
-    key = reference.get("key", "")
-    if not key:
-        return [required(f"{field}.key")]
-    return [invalid(f"{field}.key", key, text) for text in config_key(key)]
+    key, name = reference.get("key", ""), reference.get("name", "")
+    causes = malformed(f"{field}.name", name, dns_subdomain)
+    return causes + (malformed(f"{field}.key", key, config_key) if key else [required(f"{field}.key")])
 
 
 def _file_key_ref(reference: Mapping[str, Any], field: str) -> list[Cause]:
-    return [required(f"{field}.{name}") for name in ("key", "volumeName", "path") if not reference.get(name)]
+    causes = list[Cause]()
+    for name, check in (("key", env_name), ("volumeName", dns_label), ("path", local_path_problems)):
+        value, path = reference.get(name, ""), f"{field}.{name}"
+        causes += malformed(path, value, check) if value else [required(path)]
+    return causes
+
+
+def validate_file_keys(spec: Mapping[str, Any], field: str) -> list[Cause]:
+    """Check the volumes of variables that are read from files (validateFileKeyRefVolumes)."""
+    volumes = {volume.get("name", ""): volume for volume in spec.get("volumes", ())}
+    causes = list[Cause]()
+    for member in ("initContainers", "containers", "ephemeralContainers"):
+        for number, container in enumerate(spec.get(member) or ()):
+            for index, variable in enumerate(container.get("env", ())):
+                reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+                path = f"{field}.{member}[{number}].env[{index}].valueFrom.fileKeyRef.volumeName"
+                if reference is not None:
+                    causes += _file_volume(reference.get("volumeName", ""), volumes, path)
+    return causes
+
+
+def _file_volume(name: str, volumes: Mapping[str, Any], field: str) -> list[Cause]:
+    if name not in volumes:
+        return [not_found(field, name)]
+    return [] if "emptyDir" in volumes[name] else [invalid(field, name, "referenced volume must be of type emptyDir")]
 
 
 _SOURCE_CHECKS = {
@@ -129,9 +159,9 @@ def validate_env_from(sources: Sequence[Mapping[str, Any]], field: str) -> list[
         for name in given:
             causes += _named(source[name], f"{path}.{name}.name")
         if not given:
-            causes.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+            causes.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(given) > 1:
-            causes.append(invalid(path, "", "may not have more than one field specified at a time"))
+            causes.append(invalid(field, "", "may not have more than one field specified at a time"))
     return causes
 
 

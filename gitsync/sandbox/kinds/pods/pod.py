@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.kinds.pods.affinity import validate_affinity, validate_spread
 from gitsync.sandbox.kinds.pods.claims import validate_claims_and_resizing
 from gitsync.sandbox.kinds.pods.containers import validate_app_armor, validate_containers, validate_seccomp
+from gitsync.sandbox.kinds.pods.env import validate_file_keys
 from gitsync.sandbox.kinds.pods.resources import validate_container_resources
 from gitsync.sandbox.kinds.pods.scheduling import validate_gates
 from gitsync.sandbox.kinds.pods.volumes import validate_volumes
@@ -19,12 +20,21 @@ from gitsync.sandbox.validation.causes import (
     duplicate,
     forbidden,
     invalid,
+    malformed,
     not_supported,
     one_of,
     required,
+    too_long,
 )
 from gitsync.sandbox.validation.metadata import validate_annotations
-from gitsync.sandbox.validation.names import dns_label, dns_subdomain, ip_address, label_value, qualified_name
+from gitsync.sandbox.validation.names import (
+    dns_label,
+    dns_subdomain,
+    ip_address,
+    label_value,
+    qualified_name,
+    search_domain,
+)
 from gitsync.sandbox.validation.selectors import validate_labels
 
 _NONE: frozenset[str] = frozenset()
@@ -32,6 +42,7 @@ _RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_MAX_HOST_NAME = 64
 _MAX_SECONDS = 2147483647
 _SYSCTL_LIMIT = 253
 _SYSCTL_PART = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -53,8 +64,9 @@ def validate_template_metadata(template: Mapping[str, Any], field: str) -> list[
 
 def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: frozenset[str] = _NONE) -> list[Cause]:
     """Check a pod spec; containers may also mount ``extra_volumes``."""
-    causes = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
-    causes += validate_containers(spec, field, extra_volumes)
+    causes, volumes = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+    mounted: dict[str, Mapping[str, Any]] = {name: {"persistentVolumeClaim": {}} for name in extra_volumes} | volumes
+    causes += validate_containers(spec, field, mounted)
     causes += _policy(spec.get("restartPolicy", ""), f"{field}.restartPolicy", _RESTART_POLICIES)
     causes += _policy(spec.get("dnsPolicy", ""), f"{field}.dnsPolicy", _DNS_POLICIES)
     if "nodeSelector" in spec:
@@ -76,7 +88,7 @@ def validate_pod_spec(spec: Mapping[str, Any], field: str, *, extra_volumes: fro
         causes += validate_toleration(toleration, f"{field}.tolerations[{index}]")
     for index, alias in enumerate(spec.get("hostAliases", ())):
         causes += _alias(alias, f"{field}.hostAliases[{index}]")
-    return causes + _deadline(spec, field)
+    return causes + _deadline(spec, field) + validate_file_keys(spec, field)
 
 
 def _policy(value: str, field: str, choices: Sequence[str]) -> list[Cause]:
@@ -101,9 +113,20 @@ def _names(spec: Mapping[str, Any], field: str) -> list[Cause]:
         if value:
             causes += [invalid(f"{field}.{member}", value, text) for text in check(value)]
     causes += one_of(f"{field}.preemptionPolicy", spec.get("preemptionPolicy"), ("Never", "PreemptLowerPriority"))
+    override = spec.get("hostnameOverride")
+    if override is not None:
+        causes += _host_name(spec, override, f"{field}.hostnameOverride")
     if "os" in spec:
         causes += _policy(spec["os"].get("name", ""), f"{field}.os.name", ("linux", "windows"))
     return causes
+
+
+def _host_name(spec: Mapping[str, Any], name: str, field: str) -> list[Cause]:
+    """Check the name that a pod sees as its own (pkg/apis/core/validation: validateHostnameOverride)."""
+    members = [member for member in ("setHostnameAsFQDN", "hostNetwork") if spec.get(member)]
+    causes = [forbidden(field, f"may not be specified when {member} is true") for member in members]
+    causes += [too_long(field, _MAX_HOST_NAME)] if len(name) > _MAX_HOST_NAME else []
+    return causes + malformed(field, name, dns_subdomain)
 
 
 def _host_network_ports(spec: Mapping[str, Any], field: str) -> list[Cause]:
@@ -125,6 +148,8 @@ def _security(context: Mapping[str, Any], field: str) -> list[Cause]:
         causes += between(f"{field}.supplementalGroups[{index}]", group, 0, _MAX_SECONDS)
     choices = ("Always", "OnRootMismatch")
     causes += one_of(f"{field}.fsGroupChangePolicy", context.get("fsGroupChangePolicy"), choices)
+    causes += one_of(f"{field}.supplementalGroupsPolicy", context.get("supplementalGroupsPolicy"), ("Merge", "Strict"))
+    causes += one_of(f"{field}.seLinuxChangePolicy", context.get("seLinuxChangePolicy"), ("Recursive",))
     causes += _sysctls(context.get("sysctls", ()), f"{field}.sysctls")
     causes += validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
     return causes + validate_app_armor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
@@ -154,6 +179,9 @@ def _dns_config(spec: Mapping[str, Any], field: str) -> list[Cause]:
         causes.append(required(f"{field}.dnsConfig" + (".nameservers" if "dnsConfig" in spec else ""), text))
     for index, server in enumerate(servers):
         causes += [invalid(f"{field}.dnsConfig.nameservers[{index}]", server, text) for text in ip_address(server)]
+    for index, search in enumerate(config.get("searches", ())):
+        if search != ".":
+            causes += malformed(f"{field}.dnsConfig.searches[{index}]", search.removesuffix("."), search_domain)
     for index, option in enumerate(config.get("options", ())):
         if not option.get("name"):
             causes.append(required(f"{field}.dnsConfig.options[{index}]", "must not be empty"))
@@ -206,11 +234,22 @@ def _alias(alias: Mapping[str, Any], field: str) -> list[Cause]:
 def validate_pod(new: Manifest, old: Manifest | None) -> list[Cause]:
     """Check a Pod, and that a change touches only what may change."""
     causes = validate_pod_spec(new["spec"], "spec")
+    if not new["spec"].get("serviceAccountName"):
+        causes += _tokens(new["spec"])
     if old is None and new["spec"].get("ephemeralContainers"):
         causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if old is not None:
         causes += _pod_update(new["spec"], old["spec"])
     return causes
+
+
+def _tokens(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    """Yield the causes of tokens in the volumes of a Pod without ServiceAccount; templates have them."""
+    for number, volume in enumerate(spec.get("volumes", ())):
+        for index, source in enumerate(volume.get("projected", {}).get("sources", ())):
+            if "serviceAccountToken" in source:
+                path = f"spec.volumes[{number}].projected.sources[{index}].serviceAccountToken"
+                yield forbidden(path, "must not be specified when serviceAccountName is not set")
 
 
 _UPDATE_TEXT = (
@@ -229,6 +268,9 @@ def _pod_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
             causes.append(forbidden(f"spec.{member}", text))
     if causes:
         return causes
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(new.get(member) or ()):
+            causes += [] if container.get("image", "").strip() else [required(f"spec.{member}[{index}].image")]
     deadline, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
     if before is not None and (deadline is None or deadline > before):
         if deadline is None:

@@ -7,8 +7,18 @@ from typing import Any
 
 from gitsync.sandbox.kinds.pods.env import validate_field_ref
 from gitsync.sandbox.registry.status import Cause
-from gitsync.sandbox.validation.causes import duplicate, forbidden, invalid, not_supported, required
-from gitsync.sandbox.validation.names import config_key, dns_label
+from gitsync.sandbox.validation.causes import (
+    driver_name,
+    duplicate,
+    forbidden,
+    invalid,
+    malformed,
+    not_supported,
+    required,
+)
+from gitsync.sandbox.validation.names import config_key, dns_label, local_path_problems
+
+Source = Mapping[str, Any]
 
 _SOURCES = (
     "emptyDir",
@@ -58,7 +68,7 @@ _REQUIRED = {
     "configMap": ("name",),
     "azureFile": ("secretName", "shareName"),
     "vsphereVolume": ("volumePath",),
-    "csi": ("driver",),
+    "scaleIO": ("gateway", "system", "volumeName"),
 }
 _HOST_PATH_TYPES = (
     "",
@@ -70,26 +80,24 @@ _HOST_PATH_TYPES = (
     "FileOrCreate",
     "Socket",
 )
+_WITH_SECRET = ("cinder", "storageos")
 _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 _PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
 
 
-def validate_volumes(volumes: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
-    """Check the volumes of a pod spec."""
+def validate_volumes(volumes: Sequence[Source], field: str) -> tuple[list[Cause], dict[str, Source]]:
+    """Check the volumes of a pod spec; return those that containers may mount too, the valid ones."""
     causes: list[Cause] = []
-    names: set[str] = set()
+    valid: dict[str, Source] = {}
     for index, volume in enumerate(volumes):
-        path = f"{field}[{index}]"
-        causes += validate_volume_source(volume, path, _SOURCES)
-        name = volume.get("name", "")
-        if not name:
-            causes.append(required(f"{path}.name"))
-        elif problems := dns_label(name):
-            causes += [invalid(f"{path}.name", name, text) for text in problems]
-        elif name in names:
-            causes.append(duplicate(f"{path}.name", name))
-        names.add(name)
-    return causes
+        path, name = f"{field}[{index}]", volume.get("name", "")
+        found = validate_volume_source(volume, path, _SOURCES)
+        found += malformed(f"{path}.name", name, dns_label) if name else [required(f"{path}.name")]
+        found += [duplicate(f"{path}.name", name)] if name in valid else []
+        if not found:
+            valid[name] = volume
+        causes += found
+    return causes, valid
 
 
 def validate_volume_source(volume: Mapping[str, Any], field: str, sources: Sequence[str]) -> list[Cause]:
@@ -99,23 +107,31 @@ def validate_volume_source(volume: Mapping[str, Any], field: str, sources: Seque
         return [required(field, "must specify a volume type")]
     causes = validate_source(given[0], volume[given[0]], f"{field}.{given[0]}")
     for name in given[1:]:
-        causes.append(forbidden(f"{field}.{name}", "may not specify more than 1 volume type"))
+        path = f"{field}.{'downwarAPI' if name == 'downwardAPI' else name}"  # the server's spelling
+        causes.append(forbidden(path, "may not specify more than 1 volume type"))
     return causes
 
 
 def validate_source(name: str, source: Mapping[str, Any], field: str) -> list[Cause]:
     """Check one source of a volume."""
     causes = [required(f"{field}.{member}") for member in _REQUIRED.get(name, ()) if not source.get(member)]
+    reference = source.get("secretRef")
+    if name in _WITH_SECRET and reference is not None and not reference.get("name"):
+        causes.append(required(f"{field}.secretRef.name"))
     if "defaultMode" in source:
         causes += _mode(source["defaultMode"], f"{field}.defaultMode")
     if name in ("configMap", "secret"):
         causes += _items(source.get("items", ()), f"{field}.items")
     elif name == "downwardAPI":
-        causes += _downward(source.get("items", ()), f"{field}.items")
+        causes += [cause for item in source.get("items", ()) for cause in _downward(item, field)]
+    elif name == "nfs" and not source.get("path", "").startswith("/"):
+        causes.append(invalid(f"{field}.path", source.get("path", ""), "must be an absolute path"))
+    elif name == "csi":
+        causes = driver_name(f"{field}.driver", source.get("driver", ""))
     elif name == "hostPath":
         causes += _host_path(source, field)
     elif name == "projected":
-        causes += _projected(source.get("sources", ()), f"{field}.sources")
+        causes += _projected(source.get("sources", ()), field)
     elif name == "ephemeral" and "volumeClaimTemplate" not in source:
         causes.append(required(f"{field}.volumeClaimTemplate"))
     elif name == "emptyDir" and str(source.get("sizeLimit", "")).startswith("-"):
@@ -141,42 +157,34 @@ def _items(items: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
     return causes
 
 
-def _downward(items: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
-    causes = []
-    for index, item in enumerate(items):
-        path = f"{field}[{index}]"
-        causes += _item_path(item, path)
-        if "fieldRef" in item:
-            causes += validate_field_ref(item["fieldRef"], f"{path}.fieldRef", in_file=True)
-            if "resourceFieldRef" in item:
-                text = "fieldRef and resourceFieldRef can not be specified simultaneously"
-                causes.append(invalid(path, "resource", text))
-        elif "resourceFieldRef" not in item:
-            causes.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+def _downward(item: Source, field: str) -> list[Cause]:
+    """Check a file of the downward API; the server names no position of it."""
+    causes = _item_path(item, field)
+    if "fieldRef" in item:
+        causes += validate_field_ref(item["fieldRef"], f"{field}.fieldRef", in_file=True)
+        if "resourceFieldRef" in item:
+            text = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            causes.append(invalid(field, "resource", text))
+    elif "resourceFieldRef" not in item:
+        causes.append(required(field, "one of fieldRef and resourceFieldRef is required"))
     return causes
 
 
 def _item_path(item: Mapping[str, Any], field: str) -> list[Cause]:
-    target = item.get("path", "")
-    if not target:
-        causes = [required(f"{field}.path")]
-    else:
-        causes = [invalid(f"{field}.path", target, text) for text in local_path_problems(target)]
-        if target.split("/")[0].startswith("..") and target.split("/")[0] != "..":
-            causes.append(invalid(f"{field}.path", target, "must not start with '..'"))
+    causes = _local_path(item.get("path", ""), f"{field}.path")
     if "mode" in item:
         causes += _mode(item["mode"], f"{field}.mode")
     return causes
 
 
-def local_path_problems(path: str) -> list[str]:
-    """Return what is wrong with a path that must stay inside a volume."""
-    problems = []
-    if path.startswith("/"):
-        problems.append("must be a relative path")
-    if ".." in path.split("/"):
-        problems.append("must not contain '..'")
-    return problems
+def _local_path(path: str, field: str) -> list[Cause]:
+    """Check the place of a file in a volume, whose names with leading dots are reserved."""
+    if not path:
+        return [required(field)]
+    causes, first = malformed(field, path, local_path_problems), path.split("/")[0]
+    if first.startswith("..") and first != "..":
+        causes.append(invalid(field, path, "must not start with '..'"))
+    return causes
 
 
 def _host_path(source: Mapping[str, Any], field: str) -> list[Cause]:
@@ -191,37 +199,46 @@ def _host_path(source: Mapping[str, Any], field: str) -> list[Cause]:
     return causes
 
 
-def _projected(sources: Sequence[Mapping[str, Any]], field: str) -> list[Cause]:
+def _projected(sources: Sequence[Source], field: str) -> list[Cause]:
     causes: list[Cause] = []
+    paths: set[str] = set()
     for index, source in enumerate(sources):
-        path = f"{field}[{index}]"
+        path = f"{field}.sources[{index}]"
         given = [name for name in _PROJECTED if name in source]
-        if not given:
-            causes.append(required(path, f"must specify one of: {', '.join(_PROJECTED)}"))
-        for number, name in enumerate(given):
-            if number:
-                causes.append(forbidden(path, "may not specify more than 1 volume type per source"))
-            else:
-                causes += _projection(name, source[name], f"{path}.{name}")
+        for name in given:
+            causes += _projection(name, source[name], path, field)
+            for item in source[name].get("items", ()):
+                causes += _taken(item.get("path", ""), source[name].get("name", ""), paths, field)
+        if len(given) > 1:
+            causes.append(forbidden(path, "may not specify more than 1 volume type per source"))
     return causes
 
 
-def _projection(name: str, source: Mapping[str, Any], field: str) -> list[Cause]:
+def _taken(target: str, name: str, paths: set[str], field: str) -> list[Cause]:
+    """Return the cause of a path that another file of the volume has."""
+    if not target:
+        return []
+    causes = [invalid(field, name or target, "conflicting duplicate paths")] if target in paths else []
+    paths.add(target)
+    return causes
+
+
+def _projection(name: str, source: Source, field: str, volume: str) -> list[Cause]:
+    path = f"{field}.{name}"
     if name in ("secret", "configMap"):
-        causes = [] if source.get("name") else [required(f"{field}.name")]
-        return causes + _items(source.get("items", ()), f"{field}.items")
+        causes = [] if source.get("name") else [required(f"{path}.name")]
+        return causes + _items(source.get("items", ()), f"{path}.items")
     if name == "downwardAPI":
-        return _downward(source.get("items", ()), f"{field}.items")
-    if name == "serviceAccountToken":
-        seconds = source.get("expirationSeconds", 3600)
-        causes = []
-        if seconds < 600:
-            text = "may not specify a duration less than 10 minutes"
-            causes.append(invalid(f"{field}.expirationSeconds", seconds, text))
-        elif seconds > 1 << 32:
-            text = "may not specify a duration larger than 2^32 seconds"
-            causes.append(invalid(f"{field}.expirationSeconds", seconds, text))
-        if not source.get("path"):
-            causes.append(required(f"{field}.path"))
-        return causes
-    return []
+        return [cause for item in source.get("items", ()) for cause in _downward(item, path)]
+    return _token(source, path, volume) if name == "serviceAccountToken" else []
+
+
+def _token(source: Source, field: str, volume: str) -> list[Cause]:
+    """Check the token of a ServiceAccount; the server names its path as one of the volume."""
+    seconds, causes = source.get("expirationSeconds", 3600), list[Cause]()
+    if seconds < 600:
+        causes.append(invalid(f"{field}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+    elif seconds > 1 << 32:
+        text = "may not specify a duration larger than 2^32 seconds"
+        causes.append(invalid(f"{field}.expirationSeconds", seconds, text))
+    return causes + _local_path(source.get("path", ""), f"{volume}.path")

@@ -48,7 +48,9 @@ def test_a_new_node_gets_a_pod_and_a_tainted_one_none(world: World) -> None:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": taints}}
         created = world.create(node)
         status = {"allocatable": {"pods": "10", "cpu": "1", "memory": "1Gi"}}
-        world.api.update({**created, "status": status}, manager="test", subresource="status")
+        made = world.api.update({**created, "status": status}, manager="test", subresource="status")
+        ready = {**made, "spec": {"taints": taints}}  # without the taint of a node that is not ready
+        world.api.update(ready, manager="test")
     world.advance(2)
     assert sorted(images(world)) == ["node-a", "node-b", "node-c"]
 
