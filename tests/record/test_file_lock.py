@@ -62,7 +62,8 @@ def test_a_write_waits_for_another_process_and_then_reports_it(tmp_path: Path) -
 
 
 def test_a_lock_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(RecordUnavailable, match="cannot be used: its lock"), held(tmp_path / "absent" / "lock", 1):
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordUnavailable, match="cannot be used: its lock"), held(tmp_path / "file" / "lock", 1):
         pass
 
 
