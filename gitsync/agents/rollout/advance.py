@@ -142,7 +142,7 @@ def _move(state: RolloutState, home: Track, seen: Observed) -> Rollout:
     placements = (_serving(state.home, state.current, seen), _serving(home, state.current, seen))
     if there.is_complete and there.revision == state.current:
         state = replace(state, home=home)
-    return Rollout(state, Layout(placements, autoscaled=state.home), waiting=f"{home.value} workload to be ready")
+    return Rollout(state, Layout(placements, autoscaled=state.home), waiting=f"the {home.value} workload to be ready")
 
 
 def _preview(spec: AgentSpec, state: RolloutState, seen: Observed) -> Rollout:
@@ -209,7 +209,7 @@ def _missing(canary: Canary, state: RolloutState, seen: Observed) -> str:
     weight = canary.steps[state.step].weight
     count, ready = _share(weight, seen), _ready_canaries(state, seen)
     if ready < count:
-        return f"{ready} of {count} canary replicas to be ready"
+        return f"{count} canary replicas to be ready, {ready} are"
     if canary.traffic == "GatewayAPI" and (seen.route.problem or seen.route.canary_weight != weight):
         return f"the HTTPRoute to divide the requests: {seen.route.problem}".removesuffix(": ")
     return ""
@@ -359,4 +359,4 @@ def _left(spec: AgentSpec, state: RolloutState, seen: Observed) -> float:
 
 
 def _count(found: Workload, seen: Observed) -> str:
-    return f"{found.ready} of {seen.wanted} replicas are ready"
+    return f"{seen.wanted} replicas to be ready, {found.ready} are"

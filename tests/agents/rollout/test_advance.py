@@ -78,7 +78,8 @@ def test_a_failed_revision_is_held_without_automatic_rollback() -> None:
 
 
 def test_the_first_revision_skips_the_steps() -> None:
-    assert tracks(advance(spec(update=CANARY), RolloutState(), seen(workloads={}))) == {"stable": "a-2"}
+    found = advance(spec(update=CANARY), RolloutState(), seen(workloads={}))
+    assert (tracks(found), found.waiting) == ({"stable": "a-2"}, "2 replicas to be ready, 0 are")
 
 
 def test_the_state_survives_the_status() -> None:
