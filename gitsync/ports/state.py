@@ -56,6 +56,7 @@ class StateEvent:
     A change, for users and live pages; ``id`` grows by one.
 
     ``kind`` is one of application, resource, drift, sync, removed; ``ref`` is empty for the application itself.
+    ``states`` are those it is in now, by their names in the API, and ``message`` is what else is known.
     """
 
     id: int
@@ -64,6 +65,7 @@ class StateEvent:
     kind: str
     message: str
     ref: str = ""
+    states: tuple[str, ...] = ()
 
 
 class StateReader(Protocol):

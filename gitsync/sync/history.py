@@ -58,16 +58,18 @@ def describe_drift(change: Change) -> str:
 
 
 def _described(difference: FieldDifference) -> str:
-    owner = difference.owners[0] if difference.owners else None
-    by = f" by {owner.manager} ({owner.operation})" if owner else ""
-    by += f" at {owner.time}" if owner and owner.time else ""  # writes through /scale have no time
+    declared = "" if difference.desired is ABSENT else f"; Git declares {_as_json(difference.desired)}"
     if difference.live is ABSENT:
-        return f"{difference.path} is gone"
-    if difference.desired is ABSENT:
-        return f"{difference.path} was added{by}"
-    return one_line(
-        f"{difference.path} is {_as_json(difference.live)}, declared {_as_json(difference.desired)}{by}", 300
-    )
+        return one_line(f"{difference.path} is gone{declared}", 300)
+    owner = difference.owners[0] if difference.owners else None
+    by = f"{owner.manager} ({owner.operation}) set " if owner else ""
+    at = f" at {_utc(owner.time)}" if owner and owner.time else ""  # writes through /scale have no time
+    return one_line(f"{by}{difference.path}{' to ' if by else ' is '}{_as_json(difference.live)}{at}{declared}", 300)
+
+
+def _utc(time: str) -> str:
+    """Return a time of the API server as pages show times."""
+    return f"{time.replace('T', ' ').removesuffix('Z')} UTC"
 
 
 def _as_json(value: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitsync.errors import Refused
 from gitsync.kube.parts import PART_KINDS
@@ -34,6 +34,15 @@ def branch_of(app: Application) -> Branch | None:
     """Return the branch that an Application follows, None where its spec is invalid."""
     source = app.source
     return (source.repo_url, source.revision.removeprefix("refs/heads/")) if source.repo_url else None
+
+
+class _Happened(NamedTuple):
+    """A StateEvent without what the store adds to it."""
+
+    kind: str
+    message: str
+    ref: str = ""
+    states: tuple[str, ...] = ()
 
 
 class StateStore:
@@ -97,23 +106,21 @@ class StateStore:
             if before is None or not _is_equal_view(before, view):
                 self._store(view, before)
 
-    def _store(
-        self, view: ApplicationView, before: ApplicationView | None, events: Iterable[tuple[str, str, str]] = ()
-    ) -> None:
+    def _store(self, view: ApplicationView, before: ApplicationView | None, events: Iterable[_Happened] = ()) -> None:
         """Store a view; one that shows the same as the previous one keeps its sequence."""
         if before is not None and _is_equal_view(before, view):
             self._applications[view.key] = replace(view, sequence=before.sequence)
             return
         self._applications[view.key] = replace(view, sequence=self._last + 1)
-        for kind, message, ref in (*_differences(before, view), *events):
-            self._emit(view.seen, view.key, kind, message, ref)
+        for event in (*_differences(before, view), *events):
+            self._emit(view.seen, view.key, event)
 
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
         with self._changed:
             self._declared_at.pop(key, None)
             if self._applications.pop(key, None) is not None:
-                self._emit(now, key, "removed", "is gone", "")
+                self._emit(now, key, _Happened("removed", "is gone"))
         self.track(key, frozenset())
         self.set_declared(key, frozenset())
 
@@ -265,9 +272,9 @@ class StateStore:
             yield part
             yield from self._parts(part, depth - 1)
 
-    def _emit(self, time: datetime, application: str, kind: str, message: str, ref: str) -> None:
+    def _emit(self, time: datetime, application: str, event: _Happened) -> None:
         self._last += 1
-        self._events.append(StateEvent(self._last, time, application, kind, message, ref))
+        self._events.append(StateEvent(self._last, time, application, *event))
         self._changed.notify_all()
 
 
@@ -308,28 +315,30 @@ def _view_key(resource: ResourceView) -> tuple[object, ...]:
     )
 
 
-def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, message and ref of each difference between two views."""
+def _differences(before: ApplicationView | None, view: ApplicationView) -> Iterator[_Happened]:
+    """Yield an event for each difference between two views."""
     status, old = view.status, before.status if before else {}
     if any(status.get(name) != old.get(name) for name in ("sync", "health", "phase", "revision", "conditions")):
-        yield "application", f"{status.get('phase')}, {status.get('sync')}, {status.get('health')}", ""
+        states = (status.get(name) for name in ("phase", "sync", "health"))
+        yield _Happened("application", "", states=tuple(str(state) for state in states if state))
     shown, now_shown = ({id(each) for each in seen.resources} if seen else set() for seen in (before, view))
     known = {each.ref: each for each in before.resources if id(each) not in now_shown} if before else {}
     changed = [resource for resource in view.resources if id(resource) not in shown]
     for resource in changed:
         if resource.ref not in known or not _is_equal_resource(known[resource.ref], resource):
-            message = f"{resource.sync}, {resource.health.health.value}"
-            detail = resource.problem or resource.health.message
-            yield "resource", f"{message}: {detail}" if detail else message, resource.ref.path
+            message = resource.problem or resource.health.message
+            yield _Happened("resource", message, resource.ref.path, (resource.sync, resource.health.health.value))
     for ref in known.keys() - {resource.ref for resource in changed}:
-        yield "resource", "gone", ref.path
+        yield _Happened("resource", "gone", ref.path)
 
 
-def _drift_events(drift: Iterable[tuple[ObjectRef, str]]) -> Iterator[tuple[str, str, str]]:
+def _drift_events(drift: Iterable[tuple[ObjectRef, str]]) -> Iterator[_Happened]:
     for ref, line in drift:
-        yield "drift", line, ref.path
+        yield _Happened("drift", line, ref.path)
 
 
-def _sync_events(record: SyncRecord | None) -> Iterator[tuple[str, str, str]]:
+def _sync_events(record: SyncRecord | None) -> Iterator[_Happened]:
     if record is not None:
-        yield "sync", f"{record.outcome.value}: {len(record.steps)} steps ({record.trigger})", ""
+        count = len(record.steps)
+        message = f"{count} {'change' if count == 1 else 'changes'} ({record.trigger})"
+        yield _Happened("sync", message, states=(record.outcome.value,))

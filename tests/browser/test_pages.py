@@ -97,7 +97,9 @@ def test_drift_names_the_field_the_manager_and_the_time(open_page: Opens, site: 
     site.world.apply({"apiVersion": "v1", "kind": "ConfigMap", **patch}, "kubectl-edit")
     page = open_page(f"{APP}/events").page
     drift = page.locator(".events li", has_text=".data.mode").first
-    expect(drift).to_contain_text(re.compile(r'"closed".*"open".*kubectl-edit.*\d{4}-\d\d-\d\dT'), timeout=8000)
+    expect(drift).to_contain_text(
+        re.compile(r'kubectl-edit.*"closed" at \d{4}-\d\d-\d\d [\d:]{8} UTC; Git declares "open"'), timeout=8000
+    )
     until(lambda: (site.world.get("ConfigMap", "settings") or {})["data"]["mode"] == "open")
 
 

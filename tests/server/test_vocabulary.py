@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from gitsync.cli.output import STYLES
 from gitsync.objects.change import Risk
 from gitsync.objects.health import Health
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
+from gitsync.ports import StateEvent
 from gitsync.server.rows.applications import SYNC_STATES
 from gitsync.server.rows.timeline import KINDS
 from gitsync.server.rows.words import KINDS as KIND_WORDS
-from gitsync.server.rows.words import WORDS
+from gitsync.server.rows.words import WORDS, sentence
 from tests.server.conftest import Open
-from tests.server.fakes import application, resource
+from tests.server.fakes import NOW, application, resource
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,10 +43,30 @@ def test_the_documentation_has_the_words_and_names_of_the_pages() -> None:
 def test_no_page_shows_the_name_of_a_state_that_has_other_words(site: Open) -> None:
     view = application(resources=[resource("a", sync="OutOfSync")], sync="OutOfSync", held=("it waits",))
     opened = site([view])
-    for path in ("/", "/apps", "/objects", "/approvals", "/wall", "/apps/gitsync/shop", "/apps/gitsync/shop/plan"):
+    states = ("AwaitingApproval", "OutOfSync", "Missing", "Missing")
+    opened.engine.view.kept = [StateEvent(1, NOW, "gitsync/shop", "application", "it waits", states=states)]
+    for path in (
+        "/apps/gitsync/shop/events",
+        "/",
+        "/apps",
+        "/objects",
+        "/approvals",
+        "/wall",
+        "/apps/gitsync/shop",
+        "/apps/gitsync/shop/plan",
+    ):
         text = re.sub(r"<[^>]*>", " ", opened.get(path).text)
         for name in ("OutOfSync", "AwaitingApproval", "ToPrune", "InvalidManifests", "OutsideWindow"):
             assert name not in text, (path, name)
+    assert "Needs approval, out of sync and missing: it waits" in opened.get("/apps/gitsync/shop/events").text
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [((), ""), (("Synced",), "Synced"), (("Synced", "Synced", "Healthy"), "Synced and healthy")],
+)
+def test_states_are_a_sentence(states: tuple[str, ...], expected: str) -> None:
+    assert sentence(states) == expected
 
 
 def test_a_wall_is_grey_when_its_data_is_old_and_a_compact_view_is_kept(site: Open) -> None:

@@ -89,6 +89,7 @@ def test_events_name_what_changed_and_can_be_read_from_any_point(state: StateSto
         ("resource", A.path),
         ("resource", B.path),
     }
+    assert {event.ref: event.states for event in events if event.ref == A.path} == {A.path: ("Missing", "Healthy")}
     assert state.events(after=events[-1].id) == ()
 
 

@@ -17,7 +17,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.formatting import age, app_url, duration, iso, short_revision, utc, visible
 from gitsync.server.notices import drop_notice, take_notice
 from gitsync.server.pending import awaiting_decision
-from gitsync.server.rows.words import KINDS, TRIGGERS, words
+from gitsync.server.rows.words import KINDS, TRIGGERS, sentence, words
 from gitsync.server.visibility import visible_to
 
 
@@ -42,6 +42,7 @@ class Pages:
         self._templates.filters["utc"] = utc
         self._templates.filters["short_revision"] = short_revision
         self._templates.filters["words"] = words
+        self._templates.filters["sentence"] = sentence
         self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)
         self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
         self._templates.globals["static"] = lambda name: f"/static/{name}?v={fingerprint(name)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 WORDS = {
     "Synced": "Synced",
     "OutOfSync": "Out of sync",
@@ -73,6 +75,13 @@ KINDS = {
     "sign-in": "Signed in",
 }
 """The kinds of entries of the timeline."""
+
+
+def sentence(states: Iterable[str]) -> str:
+    """Return the words of several states as text, each once: ``Synced and healthy``."""
+    found = list(dict.fromkeys(map(words, states)))
+    text = [*found[:1], *(one[:1].lower() + one[1:] for one in found[1:])]
+    return " and ".join(filter(None, (", ".join(text[:-1]), *text[-1:])))
 
 
 def words(state: str) -> str:

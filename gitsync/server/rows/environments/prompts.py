@@ -63,7 +63,9 @@ def _in_git(versions: Mapping[str, Iterable[TextVersion]]) -> Iterator[PromptVer
 
 def _kept(revisions: Iterable[PromptRevision]) -> Iterator[PromptVersion]:
     for one in revisions:
-        yield PromptVersion(one.name, f"{one.name}, since {one.since}, commit {one.commit[:12] or 'unknown'}", one.text)
+        yield PromptVersion(
+            one.name, f"{one.name}, since {utc(one.since)}, commit {one.commit[:12] or 'unknown'}", one.text
+        )
 
 
 def _synced(changes: Iterable[tuple[SyncRecord, str, str, str]]) -> Iterator[PromptVersion]:
