@@ -96,9 +96,10 @@ def build(
 
     resources = plain_resources(files, loader, folder, errors)
     if recorder:
+        texts = {file: files.read(file) for file in {resource.origin.file for resource in resources}}
         for resource in resources:
             file, document = resource.origin
-            recorder.start(resource, "manifest", SourceFile(file, files.read(file), document))
+            recorder.start(resource, "manifest", SourceFile(file, texts[file], document))
     return _result(_Run(files, steps, recorder), resources)
 
 

@@ -127,11 +127,11 @@ class _Target:
     def _read(self, file: str, path: str) -> list[Resource]:
         """Return the objects of the file at a real path, which the kustomization names as another."""
         added = self._loader.resources(file)
+        text = SourceFile(file, self._loader.files.read(file)) if self._context.recorder else None
         source = Step(path=join_origin(self._seen_from, path)) if self._context.build_metadata else None
         for resource in added:
             resource.source = source
-            if self._context.recorder:
-                text = SourceFile(resource.origin.file, self._loader.files.read(resource.origin.file))
+            if self._context.recorder and text:
                 self._context.recorder.start(resource, "resource", text._replace(document=resource.origin.document))
         return added
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
@@ -17,6 +18,12 @@ _IDENTITY: Final = frozenset({("apiVersion",), ("kind",), ("metadata", "name"), 
 """What a merge patch repeats only to name its target."""
 
 
+@lru_cache(maxsize=4)  # the fields of one file are asked for one after the other
+def _documents(content: bytes, file: str) -> Sequence[Any]:
+    """Return the documents of a file; they are shared, and not changed."""
+    return read_all(content, file)
+
+
 class SourceFile(NamedTuple):
     """The text of a file, in which the lines of fields are found on demand."""
 
@@ -28,7 +35,7 @@ class SourceFile(NamedTuple):
         """Return ``file:line`` of a field, or of what is nearest around it."""
         try:
             lines = locations(self.content, self.document)
-            document = read_all(self.content, self.file)[self.document]
+            document = _documents(self.content, self.file)[self.document]
         except (InvalidInput, IndexError):
             return self.file
         found = indexes(document, path)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from gitsync.render.build import build
 from tests.render.factories import DEPLOYMENT, config_map, rendered
+from tests.render.kustomize_cases import MemoryTree
 
 FILES = {
     "base/kustomization.yaml": "resources:\n- d.yaml\nconfigMapGenerator:\n- {name: g, literals: [a=b]}\n",
@@ -54,6 +58,29 @@ def test_plain_manifests_have_a_history_too():
 
     assert [str(one) for one in made.provenance[0].of("metadata.name")] == ["a.yaml:4: manifest"]
     assert made.sources[0].file == "a.yaml"
+
+
+class CountingTree(MemoryTree):
+    """A tree that counts how often each file is read."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        super().__init__({name: text.encode() for name, text in files.items()})
+        self.reads: Counter[str] = Counter()
+
+    def read(self, path: str) -> bytes:
+        self.reads[path] += 1
+        return super().read(path)
+
+
+@pytest.mark.parametrize(
+    "kustomization", [{}, {"kustomization.yaml": "resources: [many.yaml]\n"}], ids=["plain", "with a kustomization"]
+)
+def test_a_file_of_many_objects_is_not_read_for_each(kustomization: dict[str, str]) -> None:
+    objects = "---\n".join(config_map(f"c{number}") for number in range(50))
+    tree = CountingTree({"many.yaml": objects, **kustomization})
+    made = build(tree, "", provenance=True)
+    assert len({str(history.of("metadata.name")[0]) for history in made.provenance}) == 50
+    assert tree.reads["many.yaml"] <= 3
 
 
 def test_a_merged_generator_goes_on_with_the_history_of_the_base():
