@@ -78,7 +78,10 @@ def test_an_object_that_is_not_there_is_an_error_with_a_hint(asked: Commands) ->
         assert (done.code, problem in done.err) == (2, True)
 
 
-def test_without_a_dashboard_they_say_how_to_name_one(shop: Shop) -> None:
+def test_without_a_dashboard_they_say_how_to_name_one(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # without a kubeconfig
     done = shop("changes")
     assert (done.code, "name one with --server URL" in done.err) == (2, True)
 

@@ -7,12 +7,15 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from gitsync.cli.dashboard_client import Dashboard, DashboardAddress
+from gitsync.cli.queries.port_forward import can_forward, forward
 from gitsync.errors import InvalidInput
 
 
 def connect(server: str, token_file: Path | None, data: Path) -> Dashboard:
-    """Return the dashboard of the options; raise InvalidInput where there is none."""
+    """Return the dashboard of the options, else that of the cluster; raise InvalidInput where there is none."""
     found = DashboardAddress(server, token_file).find(data)
+    if found is None and can_forward():
+        found = DashboardAddress(forward(), token_file).find(data)
     if found is None:
         raise InvalidInput(
             "no dashboard runs on the data folder",
