@@ -175,6 +175,13 @@ def test_a_review_is_written_by_keyboard_alone(browser: Browser, dashboards: dic
     assert {"Skip to content", "step", "by", "reason", "decision", "Submit review"} <= set(reached)
 
 
+def test_a_key_leads_to_the_review(browser: Browser, dashboards: dict[str, Served]) -> None:
+    page = open_state(browser, dashboards, "a plan of 16 steps")
+    page.keyboard.press("r")
+    expect(page.get_by_label("Your name")).to_be_focused()
+    page.context.close()
+
+
 def test_a_disconnected_page_says_so_without_violations(browser: Browser, tmp_path: Path) -> None:
     still = engine(tmp_path, [application(resources=LONG)])
     with serve(create_app(still)) as web:

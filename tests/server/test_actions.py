@@ -45,6 +45,16 @@ def test_sync_suspend_and_resume_are_asked_of_the_engine(site: Open) -> None:
     ]
 
 
+def test_a_sync_can_have_a_person_and_a_reason(site: Open) -> None:
+    opened = site([application()])
+    assert f'href="/bulk?action=sync&amp;app={KEY}"' in opened.get(SHOP).text
+    answer = opened.post("/bulk", {"action": "sync", "app": KEY, "by": "Ada", "reason": "the base changed"})
+    assert answer.status == 200
+    assert opened.engine.requests.done == [("sync", KEY, "Ada")]
+    links = [(link.action, link.approver, link.reasoning) for link in opened.engine.records.audit_records(KEY)]
+    assert links == [("sync", "Ada", "the base changed")]
+
+
 def test_the_page_after_a_request_says_what_was_requested_once(site: Open) -> None:
     opened = site([application()])
     answer = opened.post(f"{SHOP}/sync")

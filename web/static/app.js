@@ -331,6 +331,8 @@
     "c": () => navigator.clipboard && navigator.clipboard.writeText(location.href),
     "o": () => { const row = document.querySelector(".at"); const item = row && row.closest("details"); if (item) item.open = !item.open; },
     "O": () => { const all = [...document.querySelectorAll("main details")]; const open = !all.every((item) => item.open); all.forEach((item) => { item.open = open; item.dataset.chosen = ""; }); },
+    "f": () => { const filter = document.querySelector("[data-filter]"); if (filter) filter.focus(); },
+    "r": () => { const first = document.querySelector(".decide :is(input, textarea):not([type=hidden])"); if (first) first.focus(); },
     "?": () => document.getElementById("keys").showModal(),
     "go": () => location.assign("/"),
     "ga": () => location.assign("/apps"),
@@ -339,6 +341,7 @@
     "gc": () => location.assign("/changes"),
     "gd": () => location.assign("/drift"),
     "gj": () => location.assign("/objects"),
+    "ge": () => location.assign("/agents"),
   };
   // The command palette: pages first, then what the search page finds. Without this script the search field does the same.
   const palette = document.getElementById("palette");
