@@ -36,7 +36,7 @@ class LazyGroup(TyperGroup):
 
 
 _COMPLETE = "_GITSYNC_COMPLETE"
-_QUERIES = frozenset({"agents", "changes", "objects", "tree", "events", "logs", "mcp"})
+_QUERIES = frozenset({"agents", "changes", "objects", "top", "tree", "events", "logs", "mcp"})
 """Commands that read the API of the dashboard."""
 
 

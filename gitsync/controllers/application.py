@@ -74,7 +74,7 @@ class ApplicationController:
         self._cluster, self._live, self._clock = ports.cluster, ports.live, ports.clock
         self._records = ports.records
         self._share = share or SingleReplica()
-        self._queue: WorkQueue[str] = WorkQueue()
+        self._queue: WorkQueue[str] = WorkQueue(on_hand_out=state.costs.waited)
         self._controller = Controller("application", self._queue, self.reconcile, workers=workers)
         self._changed = ChangedObjects()
         self._resource: Resource | None = None

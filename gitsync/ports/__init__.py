@@ -2,6 +2,7 @@
 
 from gitsync.ports.clock import Clock
 from gitsync.ports.cluster import Cluster, Resource, Scope
+from gitsync.ports.costs import BOUNDS, Cost, Distribution, Spent
 from gitsync.ports.live_cache import LiveCache
 from gitsync.ports.metrics import MetricResult, MetricsProvider, Sample
 from gitsync.ports.object_details import EventWriter, KubernetesEvent, ObjectDetails
@@ -24,13 +25,16 @@ from gitsync.ports.state import ApplicationView, ResourceView, StateEvent, State
 from gitsync.ports.sync_requests import SyncRequests
 
 __all__ = [
+    "BOUNDS",
     "CREDENTIALS_SECRET",
     "Advice",
     "AdviceCache",
     "ApplicationView",
     "Clock",
     "Cluster",
+    "Cost",
     "Credentials",
+    "Distribution",
     "EventWriter",
     "FileVersion",
     "KubernetesEvent",
@@ -52,6 +56,7 @@ __all__ = [
     "Scope",
     "Snapshot",
     "Source",
+    "Spent",
     "StateEvent",
     "StateReader",
     "SyncRequests",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -11,6 +12,7 @@ from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
+from gitsync.ports.costs import Cost, Distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,14 @@ class StateReader(Protocol):
 
     def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
         """Return the live objects that this one owns, masked."""
+        ...
+
+    def cost(self, key: str) -> Cost:
+        """Return what the reconciles of an application cost since the start of this process."""
+        ...
+
+    def stage_durations(self) -> Mapping[str, Distribution]:
+        """Return how long each stage of the reconciles took, with the time in the queue."""
         ...
 
     def owned_by(self, uid: str) -> tuple[Manifest, ...]:

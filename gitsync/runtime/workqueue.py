@@ -43,16 +43,20 @@ class WorkQueue(Generic[K]):
         *,
         monotonic: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = random,
+        on_hand_out: Callable[[float], None] = lambda waited: None,
     ) -> None:
         self._backoff = backoff or Backoff()
         self._monotonic = monotonic
         self._random = random
+        self._on_hand_out = on_hand_out
+        """Called with the seconds that a key was ready before it was handed out."""
         self._changed = threading.Condition()
         self._ready: deque[K] = deque()
         self._urgent: deque[K] = deque()
         """Keys that come first; a key may be in both, and is handed out once."""
         self._urgent_in_a_row = 0
-        self._waiting: set[K] = set()
+        self._waiting: dict[K, float] = {}
+        """The keys that are ready, and since when."""
         self._working: set[K] = set()
         self._again: dict[K, bool] = {}
         """Keys that were added while they are worked on, and whether they are urgent."""
@@ -158,14 +162,14 @@ class WorkQueue(Generic[K]):
         elif key not in self._waiting:
             self._ready.append(key)
         if key not in self._waiting:
-            self._waiting.add(key)
+            self._waiting[key] = self._monotonic()
             self._changed.notify()
 
     def _hand_out(self) -> K:
         key = self._next()
         while key not in self._waiting:  # it was handed out from the other queue
             key = self._next()
-        self._waiting.discard(key)
+        self._on_hand_out(self._monotonic() - self._waiting.pop(key))
         self._working.add(key)
         self._due.pop((key, False), None)
         if key in self._whole:

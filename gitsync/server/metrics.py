@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gitsync.objects.conditions import SOURCE_READY, find_condition
 from gitsync.objects.manifest import at
-from gitsync.ports import ApplicationView
+from gitsync.ports import BOUNDS, ApplicationView
 from gitsync.server.backend import Backend
 from gitsync.server.pending import needs_approval
 
@@ -40,6 +41,7 @@ class Applications(Collector):
         for state, count in sorted(Counter(item.sync for view in views for item in view.resources).items()):
             resources.add_metric([state], count)
         yield resources
+        yield self._stages()
         corrected = sum(int(at(view.status, "drift", "correctedTotal", default=0)) for view in views)
         yield CounterMetricFamily("gitsync_drift_corrected", "Objects put back to what Git says", value=corrected)
         now = self._engine.clock.now()
@@ -55,6 +57,15 @@ class Applications(Collector):
             ("oldest_look_seconds", "Seconds since the oldest observation", max(looks, default=0.0)),
         ):
             yield GaugeMetricFamily(f"gitsync_{name}", text, value=value)
+
+    def _stages(self) -> Metric:
+        """Return how long the stages of reconciles took."""
+        text = "How long each stage of a reconcile took, with the time in the queue"
+        family = HistogramMetricFamily("gitsync_reconcile_stage_seconds", text, labels=["stage"])
+        for stage, found in sorted(self._engine.view.stage_durations().items()):
+            limits = (*map(str, BOUNDS), "+Inf")
+            family.add_metric([stage], list(zip(limits, accumulate(found.counts), strict=True)), found.seconds)
+        return family
 
 
 def _is_behind(view: ApplicationView) -> bool:

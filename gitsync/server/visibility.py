@@ -15,7 +15,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditFilter, AuditRecord, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
-from gitsync.ports import ApplicationView, Clock, ObjectDetails, Records, StateEvent, StateReader, SyncRequests
+from gitsync.ports import ApplicationView, Clock, Cost, ObjectDetails, Records, StateEvent, StateReader, SyncRequests
 from gitsync.server.backend import Backend
 from gitsync.services.provenance import FieldProvenance
 from gitsync.services.revert import RevertService
@@ -70,7 +70,7 @@ class VisibleState:
     def __init__(self, state: StateReader, shows: Shows) -> None:
         self._state = state
         self._shows = shows
-        self.wait = state.wait
+        self.wait, self.stage_durations = state.wait, state.stage_durations
         self.owned_by = state.owned_by  # by a uid, which only the objects of an Application name
 
     def applications(self) -> tuple[ApplicationView, ...]:
@@ -93,6 +93,10 @@ class VisibleState:
     def live(self, key: str, ref: ObjectRef) -> Manifest | None:
         """Return a live object of an Application that is shown."""
         return self._state.live(key, ref) if self._shows(key) else None
+
+    def cost(self, key: str) -> Cost:
+        """Return what an Application that is shown cost."""
+        return self._state.cost(key) if self._shows(key) else Cost()
 
     def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
         """Return the live objects that an object of an Application that is shown owns."""

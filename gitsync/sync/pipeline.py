@@ -31,6 +31,7 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.build import loses_namespace
 from gitsync.ports import Clock, Records
+from gitsync.runtime.stage_timer import StageTimer
 from gitsync.sync.analysis.metrics import CONDITION
 from gitsync.sync.analysis.post_sync import PostSyncAnalysis
 from gitsync.sync.cache import ReconcileCache
@@ -55,6 +56,8 @@ _GIT = (FailureReason.SOURCE, FailureReason.RENDER)
 """The stages whose terminal errors have their cause in Git."""
 
 
+_CHANGED, _RECORD = "changed", "record"
+"""The stages that no condition names: a reconcile of changed objects only, and writing down what others found."""
 _RESYNC_PERIOD = 600.0
 """Seconds after which an Application is reconciled although nothing is known to have changed."""
 _WRITING_PERIOD = 10.0
@@ -118,10 +121,12 @@ class Pipeline:
             return SyncResult(_WRITING_PERIOD)
         before = self._settled.pop(uid, None)
         if before is not None and not changed & _watched(before.planned.app):
+            timer = StageTimer(_CHANGED)
             with suppress(GitsyncError):  # the sync of the whole reports it
                 after = self._settled_reconciler.reconcile(manifest, before, changed, self._clock.now())
                 if after is not None:
                     self._settled[uid] = after
+                    self._state.costs.add(before.planned.app.key, timer.stages(), is_partial=True)
                     return None
         return self.sync(manifest)
 
@@ -131,10 +136,16 @@ class Pipeline:
 
         A transient error is raised after it was recorded.
         """
+        report = Report.start(manifest, self._clock.now())
+        try:
+            return self._sync(report, manifest)
+        finally:
+            self._state.costs.add(report.app.key, report.timer.stages())
+
+    def _sync(self, report: Report, manifest: Manifest) -> SyncResult:
         uid = uid_of(manifest)
         cache = self._cache(uid)
         self._settled.pop(uid, None)
-        report = Report.start(manifest, self._clock.now())
         is_deleted = False
         try:
             report.given = ReconcileInput.parse(manifest, report.now, cache.requested_by)
@@ -155,6 +166,7 @@ class Pipeline:
             report.fail(error)
         except Exception as fault:
             report.fail(unexpected_error(fault, report.app.key))
+        report.timer.enter(_RECORD)
         try:
             result = self._record(report, is_deleted=is_deleted)
             settled = Settled.after(report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +17,8 @@ from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask
-from gitsync.ports import ApplicationView, Cluster, LiveCache, ResourceView, StateEvent
+from gitsync.ports import ApplicationView, Cluster, Cost, Distribution, LiveCache, ResourceView, StateEvent
+from gitsync.sync.costs import Costs
 from gitsync.sync.input import ReconcileInput
 
 Branch = tuple[str, str]
@@ -66,6 +67,7 @@ class StateStore:
         self._declares: dict[str, frozenset[ObjectRef]] = {}
         self._shared: set[ObjectRef] = set()
         """The objects that several Applications declare."""
+        self.costs = Costs()
         self.enqueue: Callable[[str], None] = lambda key: None
         """Called with an Application that has to reconcile because of what another one declares."""
 
@@ -123,6 +125,7 @@ class StateStore:
                 self._emit(now, key, _Happened("removed", "is gone"))
         self.track(key, frozenset())
         self.set_declared(key, frozenset())
+        self.costs.forget(key)
 
     def declared_elsewhere(self, key: str, refs: Iterable[ObjectRef]) -> dict[ObjectRef, str]:
         """Return which of these objects another Application declares in Git, and which Application."""
@@ -256,6 +259,14 @@ class StateStore:
         """Return the live objects that this one owns, masked."""
         found = self.live(key, ref)
         return tuple(mask(part) for part in self._live.dependents(uid_of(found))) if found is not None else ()
+
+    def cost(self, key: str) -> Cost:
+        """Return what the reconciles of an application cost since the start of this process."""
+        return self.costs.of(key)
+
+    def stage_durations(self) -> Mapping[str, Distribution]:
+        """Return how long each stage of the reconciles took, with the time in the queue."""
+        return self.costs.distributions()
 
     def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         """Return the live objects that name this uid as an owner, masked."""

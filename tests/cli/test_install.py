@@ -106,7 +106,8 @@ def test_the_policies_of_a_folder_are_those_of_the_config_map(gitsync: Gitsync, 
 
 
 def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
-    base, names = objects(gitsync("install").out), ("agents", "cluster-admin", "read-secrets", "podmonitor", "webhook")
+    base = objects(gitsync("install").out)
+    names = ("agents", "cluster-admin", "read-secrets", "podmonitor", "monitoring", "webhook")
     more = objects(gitsync("install", *(part for name in names for part in ("--component", name))).out)
     assert more.keys() - base.keys() == {
         ("ClusterRole", "gitsync-agents"),
@@ -114,6 +115,8 @@ def test_components_add_what_they_are_for(gitsync: Gitsync) -> None:
         ("ClusterRoleBinding", "gitsync-cluster-admin"),
         ("ClusterRole", "gitsync-read-secrets"),
         ("PodMonitor", "gitsync"),
+        ("PrometheusRule", "gitsync"),
+        ("ConfigMap", "gitsync-dashboard-grafana"),
         *((kind, "gitsync-webhook") for kind in WEBHOOK),
     }
     assert {key: more[key] for key in base} == base

@@ -243,3 +243,21 @@ def test_a_part_that_is_added_during_work_on_a_part_comes_out_again() -> None:
     assert keys.get(0) is None
     keys.done("a")
     assert (keys.get(0), keys.is_partial("a")) == ("a", True)
+
+
+def test_the_wait_of_a_key_is_reported_from_the_moment_at_which_it_is_ready() -> None:
+    watch, waits = Watch(), list[float]()
+    keys: WorkQueue[str] = WorkQueue(monotonic=watch, on_hand_out=waits.append)
+    keys.add("a")
+    keys.add_after("b", 5)
+    watch.time += 2
+    keys.add("a", urgent=True)
+    assert keys.get() == "a"
+    watch.time += 3
+    assert keys.get() == "b", "it became ready now"
+    keys.add("a")
+    watch.time += 4
+    keys.done("a")
+    watch.time += 1
+    assert keys.get() == "a"
+    assert waits == [2, 0, 1]

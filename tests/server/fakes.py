@@ -33,10 +33,19 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
-from gitsync.ports import ApplicationView, FileVersion, KubernetesEvent, ResourceView, StateEvent
+from gitsync.ports import (
+    ApplicationView,
+    Cost,
+    Distribution,
+    FileVersion,
+    KubernetesEvent,
+    ResourceView,
+    StateEvent,
+)
 from gitsync.record.database import Database
 from gitsync.record.records import SqlRecords
 from gitsync.render.provenance.trace import Traces
+from gitsync.sync.costs import Costs
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FORM = "f" * 43
@@ -49,6 +58,13 @@ class StillView:
     children: dict[str, tuple[Manifest, ...]] = field(default_factory=dict)
     kept: list[StateEvent] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    costs: Costs = field(default_factory=Costs)
+
+    def cost(self, key: str) -> Cost:
+        return self.costs.of(key)
+
+    def stage_durations(self) -> Mapping[str, Distribution]:
+        return self.costs.distributions()
 
     def applications(self) -> tuple[ApplicationView, ...]:
         return tuple(self.views.values())

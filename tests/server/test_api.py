@@ -176,3 +176,16 @@ def test_states_are_the_names_of_the_custom_resource(site: Open) -> None:
     view = application("shop", [resource("a", health=Health.DEGRADED)], health="Degraded", phase="AwaitingApproval")
     found = get(site([view]), SHOP)
     assert (found["phase"], found["health"]) == ("AwaitingApproval", "Degraded")
+
+
+def test_costs_are_listed_by_cpu_time_with_their_stages(site: Open) -> None:
+    opened = site([application("a"), application("b", resources=[resource("x")])])
+    opened.engine.view.costs.add("gitsync/b", {"source": (0.25, 0.125), "plan": (2.0, 1.0)})
+    opened.engine.view.costs.add("gitsync/b", {"changed": (0.5, 0.5)}, is_partial=True)
+    answer = get(opened, f"{V1}/costs?limit=1")
+    (item,) = answer["items"]
+    assert (item["name"], item["objects"], item["reconciles"], item["partial"]) == ("b", 1, 1, 1)
+    assert (item["seconds"], item["cpuSeconds"], item["slowest"]) == (2.75, 1.625, "plan")
+    assert item["stages"]["source"] == {"seconds": 0.25, "cpuSeconds": 0.125}
+    (other,) = get(opened, answer["next"])["items"]
+    assert (other["name"], other["reconciles"], other["slowest"]) == ("a", 0, "")

@@ -64,6 +64,27 @@ class ApplicationDetail(ApplicationModel):
     status: dict[str, Any]
 
 
+class StageModel(Model):
+    """What one stage of the reconciles of an application cost."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+class CostModel(Model):
+    """What the reconciles of an application cost since the controller process started."""
+
+    namespace: str
+    name: str
+    objects: int
+    reconciles: int = Field(description="Full ones, of all objects.")
+    partial: int = Field(description="Those of changed objects only.")
+    seconds: float
+    cpu_seconds: float = Field(description="Of the reconciling thread; renders, Git and parallel writes are not in it.")
+    slowest: str = Field(description="The stage that took longest; empty without a reconcile.")
+    stages: dict[str, StageModel]
+
+
 class ObjectModel(Model):
     """An object of an application."""
 

@@ -16,6 +16,7 @@ from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
+from gitsync.runtime.stage_timer import StageTimer
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.observe import Observation
 from gitsync.sync.planner import Planned
@@ -36,6 +37,11 @@ class FailureReason(Enum):
     APPLY = "ApplyFailed"
 
 
+def _label(stage: FailureReason) -> str:
+    """Return the name of a stage in metrics, the API and traces."""
+    return stage.name.lower()
+
+
 @dataclass(slots=True)
 class Report:
     """
@@ -48,7 +54,8 @@ class Report:
 
     manifest: Manifest
     given: ReconcileInput
-    stage: FailureReason = FailureReason.READ
+    timer: StageTimer = field(default_factory=lambda: StageTimer(_label(FailureReason.READ)))
+    _stage: FailureReason = field(default=FailureReason.READ, init=False)
     commit: Commit | None = None
     newest: str = ""
     source_error: GitsyncError | None = None
@@ -75,6 +82,16 @@ class Report:
     def start(cls, manifest: Manifest, now: datetime) -> Report:
         """Return an empty report; the spec of the Application is not parsed yet."""
         return cls(manifest, ReconcileInput.unparsed(manifest, now))
+
+    @property
+    def stage(self) -> FailureReason:
+        """The stage that runs, or in which the reconcile ended."""
+        return self._stage
+
+    @stage.setter
+    def stage(self, stage: FailureReason) -> None:
+        self._stage = stage
+        self.timer.enter(_label(stage))
 
     @property
     def app(self) -> Application:

@@ -32,6 +32,7 @@ class ComponentName(StrEnum):
     CLUSTER_ADMIN = "cluster-admin"
     READ_SECRETS = "read-secrets"
     POD_MONITOR = "podmonitor"
+    MONITORING = "monitoring"
     AGENTS = "agents"
     WEBHOOK = "webhook"
 
@@ -42,7 +43,8 @@ def install(
         str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.1.0.")
     ] = "",
     component: Annotated[
-        list[ComponentName] | None, typer.Option(help="Add agents, webhook, cluster-admin, read-secrets or podmonitor.")
+        list[ComponentName] | None,
+        typer.Option(help="Add agents, webhook, cluster-admin, read-secrets, podmonitor or monitoring."),
     ] = None,
     policies: Annotated[
         Path | None, typer.Option(help="A folder with Policy files, for the ConfigMap that the controller reads.")

@@ -1,0 +1,44 @@
+"""What reconciles cost, by Application and by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds in seconds of the buckets of a distribution; one more bucket has what took longer."""
+
+
+class Spent(NamedTuple):
+    """Seconds, and CPU seconds of the thread that spent them."""
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        """Return the sum."""
+        return Spent(self.seconds + other.seconds, self.cpu + other.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an Application cost since the controller started: full reconciles, those of changed objects only, stages."""
+
+    full: int = 0
+    partial: int = 0
+    stages: Mapping[str, Spent] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Spent:
+        """The sum of all stages."""
+        sums = map(sum, zip(*self.stages.values(), strict=True)) if self.stages else ()
+        return Spent(*sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How long something took: the number of times in each bucket of ``BOUNDS``, and the sum of their seconds."""
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
+    seconds: float = 0.0

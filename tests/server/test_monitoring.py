@@ -1,0 +1,75 @@
+"""The alert rules and the Grafana dashboard that are shipped name metrics and labels that ``/metrics`` has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from gitsync.cluster import metrics as requests
+from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.sync.costs import QUEUE
+from tests.server.conftest import Open
+from tests.server.fakes import NOW, application, resource
+
+FOLDER = Path(__file__).resolve().parents[2] / "manifests" / "gitsync" / "components" / "monitoring"
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "gitsync.json").read_text())
+RULES = yaml.safe_load((FOLDER / "prometheusrule.yaml").read_text())["spec"]["groups"][0]["rules"]
+_OF_TARGETS = {"pod"}
+"""Labels that Prometheus adds."""
+
+
+def expressions() -> Iterator[str]:
+    yield from (rule["expr"] for rule in RULES)
+    yield from (target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"])
+
+
+@pytest.fixture
+def labels(site: Open) -> dict[str, set[str]]:
+    """Return the labels of each sample of ``/metrics``."""
+    opened = site([application(resources=[resource("a")])])
+    step = Step("/ConfigMap/shop/a", "update", "Safe", "why", Outcome.SUCCEEDED)
+    opened.engine.records.save(
+        SyncRecord("gitsync/a", Commit("c"), "commit", NOW, 300, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+    )
+    opened.engine.view.costs.add("gitsync/shop", {"plan": (0.02, 0.01)})
+    opened.engine.view.costs.waited(0.5)
+    requests.count("GET", "/api/v1/configmaps", None, 200, 0.01)
+    families = text_string_to_metric_families(opened.get("/metrics").text)
+    return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+
+
+def test_every_expression_names_metrics_and_labels_that_exist(labels: dict[str, set[str]]) -> None:
+    found = list(expressions())
+    assert len(found) > 25
+    for text in found:
+        names = re.findall(r"\b(?:gitsync|process)_\w+", text)
+        assert names, text
+        assert set(names) <= labels.keys(), text
+        used = {name for part in re.findall(r"\{([^}]*)\}", text) for name in re.findall(r"(\w+)(?:=|!)", part)}
+        used |= {name.strip() for part in re.findall(r"by \(([^)]*)\)", text) for name in part.split(",")}
+        assert used - _OF_TARGETS <= set().union(*(labels[name] for name in names)), text
+
+
+def test_stages_are_a_histogram_with_the_queue(labels: dict[str, set[str]], site: Open) -> None:
+    opened = site()
+    opened.engine.view.costs.waited(0.3)
+    opened.engine.view.costs.waited(60.0)
+    families = {family.name: family for family in text_string_to_metric_families(opened.get("/metrics").text)}
+    samples = families["gitsync_reconcile_stage_seconds"].samples
+    counts = {sample.labels["le"]: sample.value for sample in samples if sample.name.endswith("_bucket")}
+    assert {sample.labels["stage"] for sample in samples} == {QUEUE}
+    assert (counts["0.25"], counts["0.5"], counts["30.0"], counts["+Inf"]) == (0, 1, 1, 2)
+
+
+def test_panels_do_not_overlap_and_alerts_say_what_to_do() -> None:
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in DASHBOARD["panels"]]
+    assert len(set(places)) == len(places)
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+    assert all(rule["annotations"]["summary"].endswith(".") and rule["for"] for rule in RULES)
